@@ -15,15 +15,18 @@
 
 namespace dafs::client {
 
-Batches::Batches(Files& files, Connection& connection, dat::Loop& loop)
-    : files_(files),
-      connection_(connection),
-      loop_(loop),
-      queue_(std::make_shared<Queue>(loop, /*is_synchronous=*/false)),
-      breath_(loop) {}
+Batches::Batches(Files& files)
+    : OperationGroup(files.context()),
+      files_(files),
+      queue_(std::make_shared<Queue>(loop_, /*is_synchronous=*/false)),
+      breath_(loop_) {
+  files_.Observe(*this);
+}
 
 Batches::~Batches() {
+  files_.StopObserving(*this);
   Shutdown();
+  if (Session* session = connection_.session()) session->OnDirective(nullptr);
   DAFS_CHECK(!pumping_ && !probing_, "Shutdown left a batch outstanding");
 }
 
@@ -63,7 +66,7 @@ absl::StatusOr<uint64_t> Batches::Submit(const Identity& who, std::vector<BatchI
                                          const BatchOptions& options, BatchSink& sink) {
   RETURN_IF_ERROR(Check(items));
   auto group = std::make_shared<Group>();
-  *group = {who, options, &sink, queue_, files_.runner_->DeadlineFromNow()};
+  *group = {who, options, &sink, queue_, runner_.DeadlineFromNow()};
   const uint64_t first = last_id_ + 1;
   for (BatchItem& item : items) NewEntry(std::move(item), group);
   StartPump();
@@ -91,7 +94,7 @@ dat::Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity&
   Collected collected(items.size());
   auto queue = std::make_shared<Queue>(loop_, /*is_synchronous=*/true);
   auto group = std::make_shared<Group>();
-  *group = {who, BatchOptions(), &collected, queue, files_.runner_->DeadlineFromNow()};
+  *group = {who, BatchOptions(), &collected, queue, runner_.DeadlineFromNow()};
   for (size_t i = 0; i < items.size(); ++i) {
     BatchItem item = items[i];
     item.cookie = i;

@@ -3,7 +3,7 @@
 // reports each when it is done, on the Back-control Channel (Submit).
 // Spec: 4.2.3, 5.2.3, 6.1.7, 6.5.5 (BATCH_SUBMIT), 6.5.16 (HURRY_UP), 6.6.2; WIRE R78, R88.
 //
-// Belongs to the thread of its Files, which owns it. Nothing blocks.
+// Belongs to the thread of its Files. Nothing blocks.
 //
 // The server chooses the order. A caller that needs an order waits for a result before it submits
 // the next item (4.2.3-01). When the session is lost, the client sends the unreported items again
@@ -24,6 +24,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/files/operations.h"
+#include "client/files/session_observer.h"
 #include "client/recovery/data_calls.h"
 #include "client/session/back_control.h"
 #include "client/state/identity.h"
@@ -36,7 +38,6 @@
 namespace dafs::client {
 
 class BatchCall;
-class Connection;
 class Files;
 class Session;
 
@@ -77,7 +78,7 @@ class LeaseBatchData final : public BatchData {
 struct BatchItem {
   wire::RwFlag rw_flag = wire::RwFlag::kRead;
   wire::FileHandle file;
-  wire::StateId state_id;  // as returned by Files; zero: none
+  wire::StateId state_id;  // as returned by an operation; zero: none
   // At most 256. Set wire::CacheHintRead or CacheHintWrite as they apply.
   absl::InlinedVector<wire::FileChunk, 2> chunks;
   const BatchData* data = nullptr;  // borrowed until the result is available
@@ -86,7 +87,7 @@ struct BatchItem {
 
 // OK: the first `bytes_transferred` bytes were transferred. Fewer than requested is not an error: a
 // read reached the end of the file, or the server did less. Otherwise `status` is the error, as of
-// a Read or Write of Files; bytes transferred before the error do not count.
+// a Read or Write of DataOperations; bytes transferred before the error do not count.
 struct BatchResult {
   absl::Status status;
   uint32_t bytes_transferred = 0;
@@ -110,11 +111,11 @@ struct BatchOptions {
   uint32_t num_completions = 0;
 };
 
-class Batches final : public BackControlHandler {
+class Batches final : public OperationGroup, public BackControlHandler, private SessionObserver {
  public:
-  // All outlive it.
-  Batches(Files& files, Connection& connection, dat::Loop& loop);
-  ~Batches() override;  // after Shutdown
+  // `files` outlives it.
+  explicit Batches(Files& files);
+  ~Batches() override;  // after Files::Shutdown, or when no item is outstanding
 
   // Executes all of `items`, which outlive the task; returns results in their order. One round trip
   // for as many items as fit into a message (256 at most). After an error the outcome of every item
@@ -154,16 +155,15 @@ class Batches final : public BackControlHandler {
   };
   Counts counts() const;
 
-  // For Files: a session exists, it has ended, everything ends.
-  void SessionReady(Session& session);
-  void SessionLost();
-  void Shutdown();
-
   // Called for the Back-control Channel.
   void OnBatchCompletion(const std::vector<wire::CompletionNotification>& completions) override;
 
  private:
   friend class BatchCall;
+  void SessionReady(Session& session) override;
+  void SessionLost() override;
+  void Shutdown() override;
+
   enum class State : uint8_t;
   struct Group;
   struct Entry;
@@ -211,8 +211,6 @@ class Batches final : public BackControlHandler {
   dat::Task<void> Probe();
 
   Files& files_;
-  Connection& connection_;
-  dat::Loop& loop_;
   uint64_t last_id_ = 0;
   absl::flat_hash_map<uint64_t, EntryRef> entries_;  // those that have not ended
   std::shared_ptr<Queue> queue_;                     // of Submit; owners: also its groups

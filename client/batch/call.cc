@@ -18,7 +18,7 @@ std::optional<wire::StateId> BatchCall::NameItems(const Opens& opens,
 
 // A request that is sent again on the same session names the existing windows.
 absl::Status BatchCall::Expose(Batches::Entry& entry) {
-  Exposure& exposure = owner_.files_.buffers().exposure();
+  Exposure& exposure = owner_.buffers_.exposure();
   if (!entry.windows.empty() && entry.windows_of == exposure.session()) return absl::OkStatus();
   owner_.windows_out_ -= entry.windows.size();
   absl::Status status = entry.item.data->Expose(entry.buffers);

@@ -71,7 +71,7 @@ void Batches::ForgetWritten(const Entry& entry, uint32_t bytes) const {
   for (const wire::FileChunk& chunk : entry.item.chunks) {
     const uint32_t written = std::min(bytes, chunk.byte_count);
     if (written == 0) continue;
-    files_.client_.uncommitted().Forget(entry.item.file, chunk.offset, chunk.offset + written);
+    client_.uncommitted().Forget(entry.item.file, chunk.offset, chunk.offset + written);
     bytes -= written;
   }
 }
@@ -89,8 +89,8 @@ Batches::Verdict Batches::Judge(Entry& entry, const wire::CompletionNotification
                                                 item.data->size(), " requested"));
         return Verdict::kEnd;
       }
-      if (files_.client_.options().checksums && item.rw_flag == wire::RwFlag::kRead &&
-          item.data->Checksum(done.bytes_transferred, files_.client_.options().byte_order) !=
+      if (client_.options().checksums && item.rw_flag == wire::RwFlag::kRead &&
+          item.data->Checksum(done.bytes_transferred, client_.options().byte_order) !=
               done.direct_checksum) {
         *why = absl::DataLossError("batch: data with a wrong checksum");
         return ++entry.damaged <= kMostDamaged ? Verdict::kAgain : Verdict::kEnd;
@@ -106,7 +106,7 @@ Batches::Verdict Batches::Judge(Entry& entry, const wire::CompletionNotification
     case DafsStatus::kBadStateId:
     case DafsStatus::kExpired:
       if (item.state_id.is_zero() || ++entry.reclaims > kMostReclaims) return Verdict::kEnd;
-      files_.client_.opens().Forgotten(item.state_id, entry.state_id);
+      client_.opens().Forgotten(item.state_id, entry.state_id);
       return Verdict::kAgain;
     default:
       return Verdict::kEnd;
@@ -141,8 +141,7 @@ dat::Task<absl::Status> Batches::SendHurryUp(uint64_t request_id) {
   Call<wire::HurryUpArgs> hurry;
   hurry.args.request_id = request_id;
   CallBase* const chain[] = {&hurry};
-  dat::Task<absl::Status> task =
-      session->Run(wire::CredHandle(), chain, files_.runner_->DeadlineFromNow());
+  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, runner_.DeadlineFromNow());
   absl::Status status = co_await task;
   if (absl::IsUnavailable(status)) co_return absl::OkStatus();
   if (!status.ok()) co_return status;
@@ -162,7 +161,7 @@ dat::Task<absl::Status> Batches::WantCompletions(uint32_t num_completions) {
   BatchCall call(*this, {});
   call.args.num_completions = num_completions;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = files_.RunAll(nullptr, chain, "batch");
+  dat::Task<absl::Status> task = RunAll(nullptr, chain, "batch");
   absl::Status status = co_await task;
   co_return status;
 }
@@ -202,7 +201,7 @@ void Batches::SessionLost() {
 // outstanding request, so a NULL request is sent from time to time.
 void Batches::Watch() {
   if (watch_timer_ != 0 || accepted_ == 0 || shut_down_) return;
-  const ClientOptions& options = files_.client_.options();
+  const ClientOptions& options = client_.options();
   absl::Duration period = options.silence / 2;
   if (options.soft) period = std::min(period, options.timeout / 4);
   last_heard_ = std::max(last_heard_, dat::Loop::Now() - period);
@@ -218,8 +217,7 @@ void Batches::Watch() {
     Session* session = connection_.session();
     if (late && session != nullptr) {
       session->GiveUp(absl::UnavailableError("batch: no result in time"));
-    } else if (accepted_ > 0 && !probing_ &&
-               now - last_heard_ >= files_.client_.options().silence / 2) {
+    } else if (accepted_ > 0 && !probing_ && now - last_heard_ >= client_.options().silence / 2) {
       probing_ = true;
       dat::Start(Probe());
     }

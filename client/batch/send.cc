@@ -136,7 +136,7 @@ std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& s
 // would overwrite the data of the batch.
 bool Batches::OverlapsKept(const Entry& entry) const {
   if (entry.item.rw_flag != wire::RwFlag::kWrite || entry.overlap_committed) return false;
-  const Uncommitted& kept = files_.client_.uncommitted();
+  const Uncommitted& kept = client_.uncommitted();
   return std::any_of(
       entry.item.chunks.begin(), entry.item.chunks.end(), [&](const wire::FileChunk& chunk) {
         return kept.HoldsAnyOf(entry.item.file, chunk.offset, chunk.offset + chunk.byte_count);
@@ -148,7 +148,7 @@ dat::Task<absl::Status> Batches::CommitOverlapped(EntryRef entry) {
   const std::shared_ptr<Group> group = entry->group;
   entry->overlap_committed = true;
   dat::Task<absl::StatusOr<wire::Verifier>> committing =
-      files_.committer_->CommitAll(group->who, entry->item.file, 0, 0);
+      committer_.CommitAll(group->who, entry->item.file, 0, 0);
   absl::StatusOr<wire::Verifier> committed = co_await committing;
   if (absl::IsCancelled(committed.status())) co_return committed.status();
   if (!committed.ok() && entry->state == State::kQueued) End(entry, committed.status());
@@ -199,7 +199,7 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
     call.args.num_completions = wanted_completions_;
   }
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> running = files_.Run(&group->who, chain);
+  dat::Task<absl::Status> running = runner_.Run(&group->who, chain);
   status = co_await running;
   if (!status.ok()) {
     Failed(call, status);
@@ -212,7 +212,7 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
 // The error of an item whose open is closed or could not be reclaimed. Affects that item only.
 absl::Status Batches::LossOf(const Entry& entry) const {
   if (entry.item.state_id.is_zero()) return absl::OkStatus();
-  std::optional<Opens::Entry> open = files_.client_.opens().Find(entry.item.state_id);
+  std::optional<Opens::Entry> open = client_.opens().Find(entry.item.state_id);
   return open.has_value() ? open->lost : absl::FailedPreconditionError("batch: the file is closed");
 }
 

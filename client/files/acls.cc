@@ -1,10 +1,12 @@
-// ACLs. Spec: 4.4.3, 6.1.5 (ACL), 6.5.13, 6.5.14, 6.5.35, 6.5.36.
+#include "client/files/acls.h"
+
 #include <utility>
 #include <vector>
 
-#include "client/files/files.h"
+#include "client/files/transfer_policy.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
+#include "client/state/xattrs.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
@@ -21,8 +23,8 @@ using SetattrDirectCall =
 
 }  // namespace
 
-dat::Task<absl::StatusOr<std::vector<wire::Ace>>> Files::GetAcl(const Identity& who,
-                                                                const wire::FileHandle& file) {
+dat::Task<absl::StatusOr<std::vector<wire::Ace>>> AclOperations::GetAcl(
+    const Identity& who, const wire::FileHandle& file) {
   constexpr std::string_view kWhat = "get ACL";
   Call<wire::GetattrInlineArgs> get;
   get.args.filehandle = file;
@@ -47,12 +49,11 @@ dat::Task<absl::StatusOr<std::vector<wire::Ace>>> Files::GetAcl(const Identity& 
   co_return std::move(attributes.acl);
 }
 
-dat::Task<absl::StatusOr<wire::FileAttributes>> Files::GetAclDirect(const Identity& who,
-                                                                    const wire::FileHandle& file) {
-  absl::StatusOr<BufferLease> lease =
-      co_await buffers_->Acquire(BufferUse::kReadTarget, kXattrMost);
+dat::Task<absl::StatusOr<wire::FileAttributes>> AclOperations::GetAclDirect(
+    const Identity& who, const wire::FileHandle& file) {
+  absl::StatusOr<BufferLease> lease = co_await buffers_.Acquire(BufferUse::kReadTarget, kXattrMost);
   if (!lease.ok()) co_return lease.status();
-  LeasePart part{buffers_.get(), &*lease, 0, lease->payload_bytes()};
+  LeasePart part{&buffers_, &*lease, 0, lease->payload_bytes()};
   GetattrDirectCall get(part);
   get.args.filehandle = file;
   get.args.attr_request_bitmap = wire::kFattrAcl;
@@ -70,14 +71,14 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Files::GetAclDirect(const Identi
   co_return attributes;
 }
 
-dat::Task<absl::Status> Files::SetAcl(const Identity& who, const wire::FileHandle& file,
-                                      std::vector<wire::Ace> acl) {
+dat::Task<absl::Status> AclOperations::SetAcl(const Identity& who, const wire::FileHandle& file,
+                                              std::vector<wire::Ace> acl) {
   constexpr std::string_view kWhat = "set ACL";
   wire::FileAttributes attributes;
   attributes.set(wire::kFattrAcl);
   attributes.acl = std::move(acl);
   const size_t size = wire::DirectSize(attributes);
-  if (size <= InlineWriteRoom()) {
+  if (size <= transfers_.InlineWriteRoom()) {
     Call<wire::SetattrInlineArgs> set;
     set.args.filehandle = file;
     set.args.obj_attributes = std::move(attributes);
@@ -86,11 +87,11 @@ dat::Task<absl::Status> Files::SetAcl(const Identity& who, const wire::FileHandl
     absl::Status status = co_await task;
     co_return status;
   }
-  if (size > buffers_->large_bytes()) co_return wire::StatusFromDafs(DafsStatus::kInval, kWhat);
+  if (size > buffers_.large_bytes()) co_return wire::StatusFromDafs(DafsStatus::kInval, kWhat);
   const auto bytes = static_cast<uint32_t>(size);
-  absl::StatusOr<BufferLease> lease = co_await buffers_->Acquire(BufferUse::kWriteSource, bytes);
+  absl::StatusOr<BufferLease> lease = co_await buffers_.Acquire(BufferUse::kWriteSource, bytes);
   if (!lease.ok()) co_return lease.status();
-  LeasePart part{buffers_.get(), &*lease, 0, bytes};
+  LeasePart part{&buffers_, &*lease, 0, bytes};
   absl::StatusOr<size_t> extent =
       wire::EncodeDirect(attributes, client_.options().byte_order, part.bytes());
   if (!extent.ok()) co_return extent.status();

@@ -1,18 +1,18 @@
-// Listing directories. Spec: 6.5.29, 6.5.30; WIRE 10.2.
+#include "client/files/directories.h"
+
 #include <algorithm>
 
-#include "client/files/files.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
 
-dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
+dat::Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectory(
     const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
     const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into,
     wire::FileAttributes* after) {
-  LeasePart part{buffers_.get(), &into, 0, std::min(max_bytes, into.payload_bytes())};
+  LeasePart part{&buffers_, &into, 0, std::min(max_bytes, into.payload_bytes())};
   std::atomic<bool>& not_direct = client_.limits().no_direct_readdir;
   if (not_direct.load(std::memory_order_relaxed)) {
     dat::Task<absl::StatusOr<DirectoryPage>> task =
@@ -58,10 +58,10 @@ dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
   co_return page;
 }
 
-dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectoryInline(
+dat::Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectoryInline(
     const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
     const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into) {
-  LeasePart part{buffers_.get(), &into, 0, into.payload_bytes()};
+  LeasePart part{&buffers_, &into, 0, into.payload_bytes()};
   ReaddirInlineCall call(part);
   call.args.filehandle = directory;
   call.args.cookie = cookie;

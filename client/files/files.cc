@@ -1,12 +1,11 @@
-// Construction, shutdown, limits and COMMIT of a worker's Files. Spec: 6.2.6 (DISCONNECT), 6.5.8
-// (COMMIT).
+// Construction and shutdown of a worker's Files. Spec: 6.2.6 (DISCONNECT).
 #include "client/files/files.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "client/batch/batch.h"
+#include "client/files/session_observer.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/reclaim.h"
@@ -17,13 +16,6 @@
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
-namespace {
-
-constexpr uint32_t kLeastAppend = 65536;  // MAX_APPEND is at least this, WIRE 5.3
-
-uint32_t LeastOf(uint64_t a, uint64_t b) { return static_cast<uint32_t>(std::min(a, b)); }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Files>> Files::Create(Client& client, dat::Loop& loop) {
   BufferPoolOptions options = client.options().buffers;
@@ -41,18 +33,29 @@ Files::Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffer
       runner_(std::make_unique<Runner>(client, loop, *connection_)),
       committer_(std::make_unique<Committer>(*runner_)),
       reclaim_(std::make_unique<Reclaim>(*runner_, *committer_)),
-      batches_(std::make_unique<Batches>(*this, *connection_, loop)) {
+      transfers_(client, *buffers_, *connection_),
+      context_{client, loop, *buffers_, *connection_, *runner_, *committer_, transfers_},
+      attributes_(context_),
+      locks_(context_),
+      opens_(context_, locks_, attributes_),
+      names_(context_, opens_),
+      directories_(context_),
+      data_(context_),
+      commits_(context_),
+      ranges_(context_),
+      xattrs_(context_, opens_),
+      acls_(context_) {
   buffers_->ReturnBy(loop);
   // Called during the connection's set-up: nothing here waits.
   connection_->OnChange(
       [this](Session& session) {
         runner_->SessionReady();
-        batches_->SessionReady(session);
+        for (SessionObserver* observer : observers_) observer->SessionReady(session);
         reclaim_->SessionReady(session);
       },
       [this](Session& session) {
         runner_->SessionLost(session.negotiated().session_id);
-        batches_->SessionLost();
+        for (SessionObserver* observer : observers_) observer->SessionLost();
       });
   client_.AddWorker(this);
 }
@@ -62,6 +65,13 @@ Files::~Files() {
   Shutdown();
 }
 
+void Files::Observe(SessionObserver& observer) {
+  observers_.push_back(&observer);
+  if (Session* session = connection_->session()) observer.SessionReady(*session);
+}
+
+void Files::StopObserving(SessionObserver& observer) { std::erase(observers_, &observer); }
+
 Files::Gathering::Gathering(Files& files, bool wanted)
     : runner_(*files.runner_), before_(runner_.Gather(wanted)) {}
 
@@ -70,10 +80,10 @@ Files::Gathering::~Gathering() { runner_.Gather(before_); }
 void Files::Shutdown() {
   committer_->Shutdown();
   connection_->Shutdown();
-  batches_->Shutdown();
+  for (SessionObserver* observer : observers_) observer->Shutdown();
   runner_->Shutdown();
   reclaim_->Shutdown();
-  EndLockWaits(absl::CancelledError("the mount ends"));
+  locks_.EndWaits(absl::CancelledError("the mount ends"));
   buffers_->Close();
 }
 
@@ -95,25 +105,6 @@ dat::Task<void> Files::Disconnect() {
   Shutdown();
 }
 
-uint32_t Files::read_bytes() const {
-  uint64_t most = client_.limits().max_read.load(std::memory_order_relaxed);
-  if (most == 0) most = UINT64_MAX;
-  return LeastOf(most, std::min(client_.options().read_bytes, buffers_->large_bytes()));
-}
-
-uint32_t Files::write_bytes() const {
-  uint64_t most = client_.limits().max_write.load(std::memory_order_relaxed);
-  if (most == 0) most = UINT64_MAX;
-  return LeastOf(most, std::min(client_.options().write_bytes, buffers_->large_bytes()));
-}
-
-uint32_t Files::append_bytes() const {
-  uint64_t most = client_.limits().max_append.load(std::memory_order_relaxed);
-  if (most == 0) most = kLeastAppend;
-  if (NeedsInlineWrites()) most = std::min<uint64_t>(most, InlineWriteRoom());
-  return LeastOf(most, std::min(client_.options().write_bytes, buffers_->large_bytes()));
-}
-
 WorkerReport Files::Report() const {
   WorkerReport report;
   connection_->Fill(report);
@@ -127,39 +118,12 @@ absl::Duration Files::DisconnectedFor() const {
   return dat::Loop::Now() - connection_->lost_at();
 }
 
-dat::Task<absl::Status> Files::Run(const Identity* who, std::span<CallBase* const> chain) {
-  return runner_->Run(who, chain);
-}
-
-dat::Task<absl::Status> Files::RunAll(const Identity* who, std::span<CallBase* const> chain,
-                                      std::string_view what, size_t extra) {
-  return runner_->RunAll(who, chain, what, extra);
-}
-
 dat::Task<absl::Status> Files::Null() {
   Call<wire::NullArgs> call;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(nullptr, chain, "null");
+  dat::Task<absl::Status> task = runner_->RunAll(nullptr, chain, "null");
   absl::Status status = co_await task;
   co_return status;
-}
-
-dat::Task<absl::StatusOr<wire::Verifier>> Files::Commit(const Identity& who,
-                                                        const wire::FileHandle& file,
-                                                        uint64_t offset, uint32_t size,
-                                                        bool can_wait) {
-  return committer_->CommitAll(who, file, offset, size, can_wait);
-}
-
-absl::Status Files::TakeFailure(const wire::FileHandle& file) {
-  return client_.uncommitted().TakeFailure(file);
-}
-
-dat::Task<void> Files::CommitOfOthers(const Identity& who, const wire::FileHandle& file) {
-  std::optional<Uncommitted::Writer> writer = client_.uncommitted().WriterOf(file);
-  if (!writer.has_value() || writer->who.uid == who.uid) co_return;
-  dat::Task<absl::StatusOr<wire::Verifier>> task = committer_->CommitAll(writer->who, file, 0, 0);
-  absl::StatusOr<wire::Verifier> ignored = co_await task;
 }
 
 }  // namespace dafs::client

@@ -1,13 +1,14 @@
 // The caller's hints about coming I/O. Spec: 4.2.4, 6.1.8, 6.5.6.
-#include "client/files/files.h"
+#include "client/files/data.h"
 #include "client/recovery/operation.h"
 #include "client/session/call.h"
 
 namespace dafs::client {
 
-dat::Task<absl::Status> Files::CacheHint(const Identity& who, const wire::FileHandle& file,
-                                         uint64_t offset, uint32_t count,
-                                         wire::AccessPattern pattern, uint32_t cache_hint) {
+dat::Task<absl::Status> DataOperations::CacheHint(const Identity& who, const wire::FileHandle& file,
+                                                  uint64_t offset, uint32_t count,
+                                                  wire::AccessPattern pattern,
+                                                  uint32_t cache_hint) {
   Call<wire::CacheHintArgs> hint;
   hint.args.filehandle = file;
   hint.args.offset = offset;

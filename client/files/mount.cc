@@ -1,8 +1,9 @@
-// The file system of a mount: its root, its limits, its statistics. Spec: 6.5.12, 6.5.15.
+// The file system of a mount: its root and its limits. Spec: 6.5.12, 6.5.15.
 #include <utility>
 
 #include "client/files/files.h"
 #include "client/recovery/operation.h"
+#include "client/recovery/runner.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
@@ -10,11 +11,6 @@ namespace {
 
 constexpr uint64_t kLimitAttributes =
     wire::kFsattrMaxRead | wire::kFsattrMaxWrite | wire::kFsattrMaxAppend | wire::kFsattrLeaseTime;
-constexpr uint64_t kStatFsAttributes =
-    wire::kFsattrMaxName | wire::kFsattrFilesAvailable | wire::kFsattrFilesFree |
-    wire::kFsattrFilesTotal | wire::kFsattrSpaceAvailable | wire::kFsattrSpaceFree |
-    wire::kFsattrSpaceTotal | wire::kFsattrPrefIoSize | wire::kFsattrMaxFileSize |
-    wire::kFsattrMaxLink | wire::kFsattrFshandle | kLimitAttributes;
 
 void Learn(const wire::FsAttributes& fs, Limits& limits) {
   if (fs.has(wire::kFsattrMaxRead)) limits.max_read = fs.max_read;
@@ -36,9 +32,9 @@ dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   CallBase* const chain[] = {&root, &lookup, &stat, &fs};
   CallBase* const at_root[] = {&root, &stat, &fs};
   const bool deep = !lookup.args.path.empty();
-  dat::Task<absl::Status> task =
-      RunAll(&who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root),
-             "mount", 1);
+  dat::Task<absl::Status> task = runner_->RunAll(
+      &who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root), "mount",
+      1);
   CO_RETURN_IF_ERROR(co_await task);
   if (fs.ok()) Learn(fs.res.obj_attributes, client_.limits());  // else the server has no limits
   Node node;
@@ -59,24 +55,13 @@ dat::Task<void> Files::AskWhetherSquashed(const Identity& who, const wire::FileH
   ask.args.filehandle = root;
   ask.args.wanted = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
   CallBase* const chain[] = {&ask};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  dat::Task<absl::Status> task = runner_->Run(&who, chain);
   const absl::Status status = co_await task;
   if (!status.ok() || !ask.ok()) co_return;
   limits.squashed.store((ask.res.granted & wire::kExtensionSquashed) != 0,
                         std::memory_order_relaxed);
   limits.squashed_in_part.store((ask.res.granted & wire::kExtensionSquashedInPart) != 0,
                                 std::memory_order_relaxed);
-}
-
-dat::Task<absl::StatusOr<wire::FsAttributes>> Files::StatFs(const Identity& who,
-                                                            const wire::FileHandle& file) {
-  Call<wire::GetFsattrArgs> call;
-  call.args.filehandle = file;
-  call.args.attr_request_bitmap = kStatFsAttributes;
-  CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "statfs");
-  CO_RETURN_IF_ERROR(co_await task);
-  co_return std::move(call.res.obj_attributes);
 }
 
 }  // namespace dafs::client

@@ -1,9 +1,9 @@
-// Names. Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.22, 6.5.31 to 6.5.34; the private procedures 1001 and
-// 1003.
+#include "client/files/names.h"
+
 #include <string>
 #include <utility>
 
-#include "client/files/files.h"
+#include "client/files/opening.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
 #include "client/session/connection.h"
@@ -11,9 +11,9 @@
 
 namespace dafs::client {
 
-dat::Task<absl::StatusOr<Node>> Files::Lookup(const Identity& who,
-                                              const wire::FileHandle& directory,
-                                              std::string_view name) {
+dat::Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& who,
+                                                       const wire::FileHandle& directory,
+                                                       std::string_view name) {
   Call<wire::LookupArgs> lookup;
   StatCall stat;
   lookup.args.directory = directory;
@@ -27,8 +27,8 @@ dat::Task<absl::StatusOr<Node>> Files::Lookup(const Identity& who,
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> Files::LookupParent(const Identity& who,
-                                                    const wire::FileHandle& directory) {
+dat::Task<absl::StatusOr<Node>> NameOperations::LookupParent(const Identity& who,
+                                                             const wire::FileHandle& directory) {
   Call<wire::LookuppArgs> lookup;
   StatCall stat;
   lookup.args.filehandle = directory;
@@ -41,11 +41,9 @@ dat::Task<absl::StatusOr<Node>> Files::LookupParent(const Identity& who,
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> Files::MakeDirectory(const Identity& who,
-                                                     const wire::FileHandle& directory,
-                                                     std::string_view name,
-                                                     const wire::FileAttributes& attributes,
-                                                     wire::FileAttributes* after) {
+dat::Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(
+    const Identity& who, const wire::FileHandle& directory, std::string_view name,
+    const wire::FileAttributes& attributes, wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
   AfterCall parent(directory, after);
@@ -63,10 +61,11 @@ dat::Task<absl::StatusOr<Node>> Files::MakeDirectory(const Identity& who,
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
-                                                   const wire::FileHandle& directory,
-                                                   std::string_view name, std::string_view target,
-                                                   wire::FileAttributes* after) {
+dat::Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
+                                                            const wire::FileHandle& directory,
+                                                            std::string_view name,
+                                                            std::string_view target,
+                                                            wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
   AfterCall parent(directory, after);
@@ -91,11 +90,10 @@ dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
-                                                const wire::FileHandle& directory,
-                                                std::string_view name, wire::ObjectType type,
-                                                const wire::SpecData& device, uint32_t mode,
-                                                wire::FileAttributes* after) {
+dat::Task<absl::StatusOr<Node>> NameOperations::MakeNode(
+    const Identity& who, const wire::FileHandle& directory, std::string_view name,
+    wire::ObjectType type, const wire::SpecData& device, uint32_t mode,
+    wire::FileAttributes* after) {
   std::atomic<bool>& unknown = client_.limits().no_make_node;
   if (!unknown.load(std::memory_order_relaxed)) {
     Call<wire::MakeNodeArgs> make;
@@ -130,11 +128,9 @@ dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> Files::MakeEmptyFile(const Identity& who,
-                                                     const wire::FileHandle& directory,
-                                                     std::string_view name,
-                                                     const wire::FileAttributes& attributes,
-                                                     wire::FileAttributes* after) {
+dat::Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(
+    const Identity& who, const wire::FileHandle& directory, std::string_view name,
+    const wire::FileAttributes& attributes, wire::FileAttributes* after) {
   OpenRequest request;
   request.directory = directory;
   request.name = name;
@@ -143,10 +139,10 @@ dat::Task<absl::StatusOr<Node>> Files::MakeEmptyFile(const Identity& who,
   request.create = true;
   request.create_mode = wire::CreateMode::kGuarded;
   request.attributes = attributes;
-  dat::Task<absl::StatusOr<OpenFile>> opening = Open(who, request, after);
+  dat::Task<absl::StatusOr<OpenFile>> opening = opens_.Open(who, request, after);
   absl::StatusOr<OpenFile> open = co_await opening;
   if (!open.ok()) co_return open.status();
-  dat::Task<absl::Status> closing = Close(who, open->handle, open->state_id);
+  dat::Task<absl::Status> closing = opens_.Close(who, open->handle, open->state_id);
   CO_RETURN_IF_ERROR(co_await closing);
   Node node;
   node.handle = open->handle;
@@ -156,12 +152,10 @@ dat::Task<absl::StatusOr<Node>> Files::MakeEmptyFile(const Identity& who,
 
 // CREATE takes attributes for directories only (6.5.9). For other types a SETATTR follows in the
 // same chain.
-dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
-                                                  const wire::FileHandle& directory,
-                                                  std::string_view name, wire::ObjectType type,
-                                                  const wire::SpecData& device,
-                                                  const wire::FileAttributes& attributes,
-                                                  wire::FileAttributes* after) {
+dat::Task<absl::StatusOr<Node>> NameOperations::CreateNode(
+    const Identity& who, const wire::FileHandle& directory, std::string_view name,
+    wire::ObjectType type, const wire::SpecData& device, const wire::FileAttributes& attributes,
+    wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
@@ -190,9 +184,11 @@ dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::FileHandle& file,
-                                            const wire::FileHandle& directory,
-                                            std::string_view name, wire::FileAttributes* after) {
+dat::Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who,
+                                                     const wire::FileHandle& file,
+                                                     const wire::FileHandle& directory,
+                                                     std::string_view name,
+                                                     wire::FileAttributes* after) {
   Call<wire::LinkArgs> link;
   StatCall stat(false);  // LINK leaves the directory current
   AfterCall parent(directory, after);
@@ -210,8 +206,9 @@ dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::Fil
   co_return node;
 }
 
-dat::Task<absl::Status> Files::Remove(const Identity& who, const wire::FileHandle& directory,
-                                      std::string_view name, wire::FileAttributes* after) {
+dat::Task<absl::Status> NameOperations::Remove(const Identity& who,
+                                               const wire::FileHandle& directory,
+                                               std::string_view name, wire::FileAttributes* after) {
   Call<wire::RemoveArgs> remove;
   AfterCall parent(directory, after);
   remove.args.filehandle = directory;
@@ -223,11 +220,10 @@ dat::Task<absl::Status> Files::Remove(const Identity& who, const wire::FileHandl
   co_return status;
 }
 
-dat::Task<absl::Status> Files::Rename(const Identity& who, const wire::FileHandle& from_directory,
-                                      std::string_view from_name,
-                                      const wire::FileHandle& to_directory,
-                                      std::string_view to_name, wire::FileAttributes* from_after,
-                                      wire::FileAttributes* to_after) {
+dat::Task<absl::Status> NameOperations::Rename(
+    const Identity& who, const wire::FileHandle& from_directory, std::string_view from_name,
+    const wire::FileHandle& to_directory, std::string_view to_name,
+    wire::FileAttributes* from_after, wire::FileAttributes* to_after) {
   Call<wire::RenameArgs> rename;
   AfterCall from(from_directory, from_after);
   AfterCall to(to_directory, from_directory == to_directory ? nullptr : to_after);
@@ -250,10 +246,11 @@ dat::Task<absl::Status> Files::Rename(const Identity& who, const wire::FileHandl
   co_return status;
 }
 
-dat::Task<absl::Status> Files::Rename2(const Identity& who, const wire::FileHandle& from_directory,
-                                       std::string_view from_name,
-                                       const wire::FileHandle& to_directory,
-                                       std::string_view to_name, uint32_t flags) {
+dat::Task<absl::Status> NameOperations::Rename2(const Identity& who,
+                                                const wire::FileHandle& from_directory,
+                                                std::string_view from_name,
+                                                const wire::FileHandle& to_directory,
+                                                std::string_view to_name, uint32_t flags) {
   Call<wire::Rename2Args> rename;
   rename.args.sourcedir = from_directory;
   rename.args.targetdir = to_directory;
@@ -266,8 +263,8 @@ dat::Task<absl::Status> Files::Rename2(const Identity& who, const wire::FileHand
   co_return status;
 }
 
-dat::Task<absl::StatusOr<std::string>> Files::ReadLink(const Identity& who,
-                                                       const wire::FileHandle& link) {
+dat::Task<absl::StatusOr<std::string>> NameOperations::ReadLink(const Identity& who,
+                                                                const wire::FileHandle& link) {
   Call<wire::ReadlinkInlineArgs> read;
   read.args.filehandle = link;
   CallBase* const chain[] = {&read};
@@ -281,12 +278,12 @@ dat::Task<absl::StatusOr<std::string>> Files::ReadLink(const Identity& who,
   co_return target;
 }
 
-dat::Task<absl::StatusOr<std::string>> Files::ReadLinkDirect(const Identity& who,
-                                                             const wire::FileHandle& link) {
-  const uint32_t bytes = std::min(4 + wire::kLinkDataBound.max_bytes, buffers_->large_bytes());
-  absl::StatusOr<BufferLease> lease = co_await buffers_->Acquire(BufferUse::kReadTarget, bytes);
+dat::Task<absl::StatusOr<std::string>> NameOperations::ReadLinkDirect(
+    const Identity& who, const wire::FileHandle& link) {
+  const uint32_t bytes = std::min(4 + wire::kLinkDataBound.max_bytes, buffers_.large_bytes());
+  absl::StatusOr<BufferLease> lease = co_await buffers_.Acquire(BufferUse::kReadTarget, bytes);
   if (!lease.ok()) co_return lease.status();
-  LeasePart part{buffers_.get(), &*lease, 0, bytes};
+  LeasePart part{&buffers_, &*lease, 0, bytes};
   ReadlinkDirectCall read(part);
   read.args.filehandle = link;
   CallBase* const chain[] = {&read};

@@ -1,6 +1,7 @@
-// Ranges of a file: the private procedures 1005 to 1007 (wire/messages/ranges.h).
+#include "client/files/ranges.h"
+
 #include "absl/strings/str_cat.h"
-#include "client/files/files.h"
+#include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
 #include "runtime/status_macros.h"
 
@@ -22,12 +23,13 @@ bool ChangesData(wire::AllocateMode mode) {
 
 }  // namespace
 
-dat::Task<absl::Status> Files::Allocate(const Identity& who, const wire::FileHandle& file,
-                                        const wire::StateId& state_id, wire::AllocateMode mode,
-                                        uint64_t offset, uint64_t length) {
+dat::Task<absl::Status> RangeOperations::Allocate(const Identity& who, const wire::FileHandle& file,
+                                                  const wire::StateId& state_id,
+                                                  wire::AllocateMode mode, uint64_t offset,
+                                                  uint64_t length) {
   // A later rewrite of kept data must not overwrite this change.
   if (ChangesData(mode) && client_.uncommitted().Holds(file)) {
-    dat::Task<absl::StatusOr<wire::Verifier>> committing = Commit(who, file, 0, 0);
+    dat::Task<absl::StatusOr<wire::Verifier>> committing = committer_.CommitAll(who, file, 0, 0);
     absl::StatusOr<wire::Verifier> committed = co_await committing;
     if (!committed.ok()) co_return committed.status();
   }
@@ -43,9 +45,10 @@ dat::Task<absl::Status> Files::Allocate(const Identity& who, const wire::FileHan
   co_return status;
 }
 
-dat::Task<absl::StatusOr<uint64_t>> Files::Seek(const Identity& who, const wire::FileHandle& file,
-                                                const wire::StateId& state_id, wire::SeekWhat what,
-                                                uint64_t offset) {
+dat::Task<absl::StatusOr<uint64_t>> RangeOperations::Seek(const Identity& who,
+                                                          const wire::FileHandle& file,
+                                                          const wire::StateId& state_id,
+                                                          wire::SeekWhat what, uint64_t offset) {
   Call<wire::SeekArgs> call;
   call.args.filehandle = file;
   call.args.state_id = state_id;
@@ -59,13 +62,13 @@ dat::Task<absl::StatusOr<uint64_t>> Files::Seek(const Identity& who, const wire:
 
 // The client has no copy of the data to write again. So the copy is committed before it is
 // reported, and repeated if the server lost it before the commit.
-dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
+dat::Task<absl::StatusOr<CopyResult>> RangeOperations::CopyRange(
     const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
     uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,
     uint64_t offset, uint64_t length) {
   for (int copies = 1;; ++copies) {
     if (client_.uncommitted().Holds(file)) {  // as above
-      dat::Task<absl::StatusOr<wire::Verifier>> before = Commit(who, file, 0, 0);
+      dat::Task<absl::StatusOr<wire::Verifier>> before = committer_.CommitAll(who, file, 0, 0);
       absl::StatusOr<wire::Verifier> committed = co_await before;
       if (!committed.ok()) co_return committed.status();
     }
@@ -86,7 +89,7 @@ dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
     CopyResult result;
     result.count = call.res.count;
     if (result.count == 0) co_return result;
-    dat::Task<absl::StatusOr<wire::Verifier>> after = Commit(who, file, 0, 0);
+    dat::Task<absl::StatusOr<wire::Verifier>> after = committer_.CommitAll(who, file, 0, 0);
     absl::StatusOr<wire::Verifier> committed = co_await after;
     if (!committed.ok()) co_return committed.status();
     if (*committed == call.res.verifier) co_return result;

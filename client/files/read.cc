@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/files/data.h"
 #include "client/files/data_pieces.h"
-#include "client/files/files.h"
+#include "client/files/transfer_policy.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
 #include "runtime/check.h"
@@ -17,9 +18,11 @@ constexpr int kMostDamaged = 3;  // transfers of one read with a wrong direct_ch
 
 }  // namespace
 
-dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who, const wire::FileHandle& file,
-                                                  const wire::StateId& state_id, uint64_t offset,
-                                                  BufferLease& into, uint32_t size, bool quiet) {
+dat::Task<absl::StatusOr<ReadResult>> DataOperations::Read(const Identity& who,
+                                                           const wire::FileHandle& file,
+                                                           const wire::StateId& state_id,
+                                                           uint64_t offset, BufferLease& into,
+                                                           uint32_t size, bool quiet) {
   DAFS_CHECK(into.use() == BufferUse::kReadTarget && size <= into.payload_bytes(),
              "a read into a lease that does not hold it");
   DataTarget target{&who, &file, state_id, offset};
@@ -27,15 +30,15 @@ dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who, const wir
                 wire::kExtensionReadKeepsAtime) != 0) {
     target.cache_hint |= wire::kCacheHintKeepAtime;
   }
-  LeasePart part{buffers_.get(), &into, 0, size};
-  return size <= read_bytes() ? ReadWhole(target, part) : ReadInPieces(target, part);
+  LeasePart part{&buffers_, &into, 0, size};
+  return size <= transfers_.read_bytes() ? ReadWhole(target, part) : ReadInPieces(target, part);
 }
 
 // 4.4.1.2, 6.5.24 (MLOCK): a server with mandatory locks recognises I/O under a lock by the lock's
 // state id. fcntl(2) locks have their own opens, and the kernel seldom says which process reads or
 // writes. So if the server reports LOCKED and this client holds the lock, the I/O uses the lock's
 // state id. Returns true: retry.
-bool Files::UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) const {
+bool DataOperations::UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) const {
   if (status != wire::DafsStatus::kLocked || target.by_lock || size == 0) return false;
   std::optional<wire::StateId> lock = client_.locks().OverlappedBy(
       *target.file, target.offset, target.offset + size - 1, target.state_id);
@@ -45,17 +48,19 @@ bool Files::UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) 
   return true;
 }
 
-dat::Task<absl::StatusOr<ReadResult>> Files::Read(const DataTarget& from, const UserPart& into) {
-  DAFS_CHECK(into.size <= read_bytes(), "a read of the application that is not split");
+dat::Task<absl::StatusOr<ReadResult>> DataOperations::Read(const DataTarget& from,
+                                                           const UserPart& into) {
+  DAFS_CHECK(into.size <= transfers_.read_bytes(), "a read of the application that is not split");
   return ReadWhole(from, into);
 }
 
-dat::Task<absl::StatusOr<ReadResult>> Files::Read(const DataTarget& from, const LeasePart& into) {
+dat::Task<absl::StatusOr<ReadResult>> DataOperations::Read(const DataTarget& from,
+                                                           const LeasePart& into) {
   return ReadWhole(from, into);
 }
 
 template <class Part>
-dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(DataTarget target, Part whole) {
+dat::Task<absl::StatusOr<ReadResult>> DataOperations::ReadWhole(DataTarget target, Part whole) {
   const ClientOptions& options = client_.options();
   ReadResult total;
   int damaged = 0;
@@ -119,10 +124,12 @@ dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(DataTarget target, Part w
   co_return total;
 }
 
-dat::Task<absl::StatusOr<ReadResult>> Files::ReadInPieces(DataTarget target, LeasePart whole) {
-  Pieces<ReadResult> pieces(whole.size, read_bytes(), [&](uint32_t before, uint32_t bytes) {
-    return ReadWhole(target.Behind(before), whole.Sub(before, bytes));
-  });
+dat::Task<absl::StatusOr<ReadResult>> DataOperations::ReadInPieces(DataTarget target,
+                                                                   LeasePart whole) {
+  Pieces<ReadResult> pieces(whole.size, transfers_.read_bytes(),
+                            [&](uint32_t before, uint32_t bytes) {
+                              return ReadWhole(target.Behind(before), whole.Sub(before, bytes));
+                            });
   co_await pieces.done;
   ReadResult total;
   for (absl::StatusOr<ReadResult>& result : pieces.results()) {

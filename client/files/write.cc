@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/files/data.h"
 #include "client/files/data_pieces.h"
-#include "client/files/files.h"
+#include "client/files/transfer_policy.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
@@ -21,72 +22,46 @@ constexpr uint32_t kLeastWrite = 1024;  // writes are made no smaller than this,
 
 }  // namespace
 
-// The largest data of a WRITE_INLINE or APPEND_INLINE in the present session.
-uint32_t Files::InlineWriteRoom() const {
-  uint32_t message = client_.options().max_request_size;
-  if (Session* session = connection_->session()) message = session->negotiated().max_request_size;
-  return message - kWriteInlineData;
-}
-
-bool Files::NeedsInlineWrites() const {
-  if (client_.limits().no_direct_writes.load(std::memory_order_relaxed)) return true;
-  Session* session = connection_->session();
-  return session != nullptr && session->must_write_inline();
-}
-
-// Whether the server refused `call` because it cannot read data from this client's memory. The call
-// was not executed and must be sent inline. Records that for the server, or for the session.
-bool Files::RefusedAsDirect(const CallBase& call) {
-  if (!call.answered) return false;
-  if (call.status == wire::DafsStatus::kNotSupp) {
-    client_.limits().no_direct_writes.store(true, std::memory_order_relaxed);
-    return true;
-  }
-  if (call.status != wire::DafsStatus::kRdmaReadChannelUnusable) return false;
-  Session* session = connection_->session();
-  // A reply fetched from the Response Cache does not concern the present session.
-  if (session != nullptr && session->negotiated().session_id == call.xid.session_id) {
-    session->WriteInline();
-  }
-  return true;
-}
-
-dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
-                                                    const wire::FileHandle& file,
-                                                    const wire::StateId& state_id, uint64_t offset,
-                                                    const BufferLease& from, uint32_t position,
-                                                    uint32_t size, wire::StableHow stability,
-                                                    wire::FileAttributes* after) {
+dat::Task<absl::StatusOr<WriteResult>> DataOperations::Write(
+    const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
+    uint64_t offset, const BufferLease& from, uint32_t position, uint32_t size,
+    wire::StableHow stability, wire::FileAttributes* after) {
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "a write from a lease that does not hold it");
   DataTarget target{&who, &file, state_id, offset, stability};
-  if (size <= write_bytes()) target.after = after;
-  return WriteBracketed(target, LeasePart{buffers_.get(), &from, position, size});
+  if (size <= transfers_.write_bytes()) target.after = after;
+  return WriteBracketed(target, LeasePart{&buffers_, &from, position, size});
 }
 
-dat::Task<absl::StatusOr<WriteResult>> Files::Write(const DataTarget& to, const UserPart& from) {
+dat::Task<absl::StatusOr<WriteResult>> DataOperations::Write(const DataTarget& to,
+                                                             const UserPart& from) {
   return WriteBracketed(to, from);
 }
 
-dat::Task<absl::StatusOr<WriteResult>> Files::Write(const DataTarget& to, const LeasePart& from) {
+dat::Task<absl::StatusOr<WriteResult>> DataOperations::Write(const DataTarget& to,
+                                                             const LeasePart& from) {
   return WriteBracketed(to, from);
 }
 
 // In parallel pieces if it is larger than the server accepts at once.
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(DataTarget target, LeasePart whole) {
-  return whole.size <= write_bytes() ? WriteWhole(target, whole) : WriteInPieces(target, whole);
+dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteParts(DataTarget target,
+                                                                  LeasePart whole) {
+  return whole.size <= transfers_.write_bytes() ? WriteWhole(target, whole)
+                                                : WriteInPieces(target, whole);
 }
 
 // AsyncIo has split it already.
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(DataTarget target, UserPart whole) {
+dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteParts(DataTarget target,
+                                                                  UserPart whole) {
   return WriteWhole(target, whole);
 }
 
 template <class Part>
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteBracketed(DataTarget target, Part whole) {
+dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteBracketed(DataTarget target,
+                                                                      Part whole) {
   if (!client_.uncommitted().BeginWrite(*target.file)) {
-    dat::Task<absl::Status> waiting = committer_->BeginWrite(*target.file);
+    dat::Task<absl::Status> waiting = committer_.BeginWrite(*target.file);
     CO_RETURN_IF_ERROR(co_await waiting);
   }
   dat::Task<absl::StatusOr<WriteResult>> task = WriteParts(target, whole);
@@ -121,12 +96,13 @@ absl::Status Join(WriteResult& total, const Res& res, uint32_t size, wire::Stabl
 }  // namespace
 
 template <class Part>
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part whole) {
+dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, Part whole) {
   WriteResult total;
-  bool must_inline = NeedsInlineWrites() || !whole.registered();
+  bool must_inline = transfers_.NeedsInlineWrites() || !whole.registered();
   while (total.count < whole.size) {
-    Part part = whole.Sub(total.count, std::min(whole.size - total.count, write_bytes()));
-    const uint32_t room = InlineWriteRoom();
+    Part part =
+        whole.Sub(total.count, std::min(whole.size - total.count, transfers_.write_bytes()));
+    const uint32_t room = transfers_.InlineWriteRoom();
     const uint32_t before = total.count;
     wire::StableHow committed = target.stability;
     absl::Status status;
@@ -146,7 +122,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
       if (status.ok() && call.ok() && call.res.count == part.size) stat.Put();
       // A new session has smaller messages: split again.
       if (wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall &&
-          InlineWriteRoom() < part.size) {
+          transfers_.InlineWriteRoom() < part.size) {
         continue;
       }
       if (status.ok()) {
@@ -163,7 +139,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
       CallBase* const chain[] = {&call};
       dat::Task<absl::Status> task = Run(target.who, chain);
       status = co_await task;
-      if (status.ok() && RefusedAsDirect(call)) {
+      if (status.ok() && transfers_.RefusedAsDirect(call)) {
         must_inline = true;
         continue;
       }
@@ -200,16 +176,16 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
 
 // Keeps the data for a rewrite, for both kinds of memory. Keeps the buffer of a lease itself, if
 // that is possible and the data fills more than half of it.
-dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
-                                wire::Verifier verifier) {
+dat::Task<bool> DataOperations::KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
+                                         wire::Verifier verifier) {
   std::shared_ptr<const void> memory;
   if (part.size > part.lease->payload_bytes() / 2) memory = part.pool->Keep(*part.lease);
-  if (memory != nullptr && part.pool->KeepsMost()) committer_->CommitSoon();
-  return committer_->Keep(target, offset, part.bytes(), std::move(memory), verifier);
+  if (memory != nullptr && part.pool->KeepsMost()) committer_.CommitSoon();
+  return committer_.Keep(target, offset, part.bytes(), std::move(memory), verifier);
 }
 
-dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
-                                wire::Verifier verifier) {
+dat::Task<bool> DataOperations::KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
+                                         wire::Verifier verifier) {
   if (part.given_back()) co_return false;  // the application may have changed it
   const MemoryHold hold = part.Hold();
   std::span<const std::byte> first;
@@ -220,7 +196,7 @@ dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, UserP
       first = bytes;
       return false;
     });
-    dat::Task<bool> keeping = committer_->Keep(target, offset, first, nullptr, verifier);
+    dat::Task<bool> keeping = committer_.Keep(target, offset, first, nullptr, verifier);
     if (!(co_await keeping)) co_return false;
     offset += first.size();
     left -= static_cast<uint32_t>(first.size());
@@ -228,10 +204,12 @@ dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, UserP
   co_return true;
 }
 
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteInPieces(DataTarget target, LeasePart whole) {
-  Pieces<WriteResult> pieces(whole.size, write_bytes(), [&](uint32_t before, uint32_t bytes) {
-    return WriteWhole(target.Behind(before), whole.Sub(before, bytes));
-  });
+dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteInPieces(DataTarget target,
+                                                                     LeasePart whole) {
+  Pieces<WriteResult> pieces(whole.size, transfers_.write_bytes(),
+                             [&](uint32_t before, uint32_t bytes) {
+                               return WriteWhole(target.Behind(before), whole.Sub(before, bytes));
+                             });
   co_await pieces.done;
   WriteResult total;
   for (absl::StatusOr<WriteResult>& result : pieces.results()) {
@@ -250,21 +228,19 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteInPieces(DataTarget target, L
   co_return total;
 }
 
-dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
-                                                      const wire::FileHandle& file,
-                                                      const wire::StateId& state_id,
-                                                      const BufferLease& from, uint32_t position,
-                                                      uint32_t size, wire::StableHow stability) {
+dat::Task<absl::StatusOr<AppendResult>> DataOperations::Append(
+    const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
+    const BufferLease& from, uint32_t position, uint32_t size, wire::StableHow stability) {
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "an append from a lease that does not hold it");
   const wire::StableHow stable = std::max(stability, wire::StableHow::kDataSync);  // 6.5.3
-  LeasePart part{buffers_.get(), &from, position, size};
+  LeasePart part{&buffers_, &from, position, size};
   // Retries only what was not executed, and never splits. The limit of the server may turn out to
   // be lower than it seemed.
-  while (size <= append_bytes()) {
-    if (NeedsInlineWrites() ||
-        size <= std::min(client_.options().inline_write_bytes, InlineWriteRoom())) {
+  while (size <= transfers_.append_bytes()) {
+    if (transfers_.NeedsInlineWrites() ||
+        size <= std::min(client_.options().inline_write_bytes, transfers_.InlineWriteRoom())) {
       InlineWriteCall<wire::AppendInlineArgs> call(part);
       call.args.filehandle = file;
       call.args.state_id = state_id;
@@ -274,7 +250,7 @@ dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
       dat::Task<absl::Status> task = RunAll(&who, chain, "append");
       absl::Status status = co_await task;
       // A new session with smaller messages: the request was not sent.
-      if (!status.ok() && !call.sent && InlineWriteRoom() < size &&
+      if (!status.ok() && !call.sent && transfers_.InlineWriteRoom() < size &&
           wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall) {
         continue;
       }
@@ -289,13 +265,13 @@ dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
     CallBase* const chain[] = {&call};
     dat::Task<absl::Status> task = Run(&who, chain);
     CO_RETURN_IF_ERROR(co_await task);
-    if (RefusedAsDirect(call)) continue;
+    if (transfers_.RefusedAsDirect(call)) continue;
     if (!call.ok()) co_return StatusOf(call, "append");
     co_return AppendResult{call.res.offset, call.res.committed, call.res.verifier};
   }
   co_return wire::StatusFromDafs(
       wire::DafsStatus::kWriteTooBig,
-      absl::StrCat("append of ", size, " bytes, at most ", append_bytes(), " at once"));
+      absl::StrCat("append of ", size, " bytes, at most ", transfers_.append_bytes(), " at once"));
 }
 
 }  // namespace dafs::client

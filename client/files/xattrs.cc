@@ -1,8 +1,5 @@
-// Extended attributes. Spec: 4.1.5 (named attributes), 6.5.25 (OPENATTR).
-//
-// An extended attribute is the named attribute of the same name. Getting, setting, listing and
-// removing each use one chain that begins with OPENATTR. One READ reads a value. One OPEN and its
-// CLOSE enclose all writes of a value, so that no reader sees a part of it.
+#include "client/files/xattrs.h"
+
 #include <array>
 #include <cstring>
 #include <optional>
@@ -10,7 +7,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "client/files/files.h"
+#include "client/files/opening.h"
+#include "client/files/transfer_policy.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
 #include "client/session/connection.h"
@@ -91,9 +89,10 @@ bool IsLostState(const absl::Status& status) {
 
 // ---- Getting ---------------------------------------------------------------------------------
 
-dat::Task<absl::StatusOr<std::string>> Files::GetXattr(const Identity& who,
-                                                       const wire::FileHandle& file,
-                                                       std::string_view name, bool can_wait) {
+dat::Task<absl::StatusOr<std::string>> XattrOperations::GetXattr(const Identity& who,
+                                                                 const wire::FileHandle& file,
+                                                                 std::string_view name,
+                                                                 bool can_wait) {
   constexpr std::string_view kWhat = "get extended attribute";
   Call<wire::OpenattrArgs> attributes;
   Call<wire::LookupArgs> lookup;
@@ -116,16 +115,15 @@ dat::Task<absl::StatusOr<std::string>> Files::GetXattr(const Identity& who,
   co_return value;
 }
 
-dat::Task<absl::StatusOr<std::string>> Files::GetXattrDirect(const Identity& who,
-                                                             const wire::FileHandle& attribute) {
+dat::Task<absl::StatusOr<std::string>> XattrOperations::GetXattrDirect(
+    const Identity& who, const wire::FileHandle& attribute) {
   constexpr std::string_view kWhat = "get extended attribute";
-  if (kXattrMost > buffers_->large_bytes()) {
+  if (kXattrMost > buffers_.large_bytes()) {
     co_return absl::ResourceExhaustedError("get extended attribute: larger than a buffer");
   }
-  absl::StatusOr<BufferLease> lease =
-      co_await buffers_->Acquire(BufferUse::kReadTarget, kXattrMost);
+  absl::StatusOr<BufferLease> lease = co_await buffers_.Acquire(BufferUse::kReadTarget, kXattrMost);
   if (!lease.ok()) co_return lease.status();
-  LeasePart part{buffers_.get(), &*lease, 0, kXattrMost};
+  LeasePart part{&buffers_, &*lease, 0, kXattrMost};
   ReadDirectCall read(part);
   read.args.filehandle = attribute;
   read.args.byte_count = kXattrMost;
@@ -145,18 +143,18 @@ dat::Task<absl::StatusOr<std::string>> Files::GetXattrDirect(const Identity& who
   co_return std::string(reinterpret_cast<const char*>(value.data()), value.size());
 }
 
-dat::Task<absl::StatusOr<std::vector<std::string>>> Files::ListXattrs(
+dat::Task<absl::StatusOr<std::vector<std::string>>> XattrOperations::ListXattrs(
     const Identity& who, const wire::FileHandle& file) {
   constexpr std::string_view kWhat = "list extended attributes";
   std::vector<std::string> names;
   absl::StatusOr<BufferLease> lease =
-      co_await buffers_->Acquire(BufferUse::kReadTarget, kXattrListBytes);
+      co_await buffers_.Acquire(BufferUse::kReadTarget, kXattrListBytes);
   if (!lease.ok()) co_return lease.status();
   uint64_t cookie = 0;
   wire::Verifier cookieverf;
   for (;;) {
     Call<wire::OpenattrArgs> attributes;
-    LeasePart part{buffers_.get(), &*lease, 0, lease->payload_bytes()};
+    LeasePart part{&buffers_, &*lease, 0, lease->payload_bytes()};
     ReaddirInlineCall list(part);
     attributes.args.filehandle = file;
     list.args.cookie = cookie;
@@ -182,13 +180,13 @@ dat::Task<absl::StatusOr<std::vector<std::string>>> Files::ListXattrs(
 
 // ---- Setting ---------------------------------------------------------------------------------
 
-dat::Task<absl::Status> Files::SetXattr(const Identity& who, const wire::FileHandle& file,
-                                        std::string_view name, std::string_view value,
-                                        XattrMode mode) {
+dat::Task<absl::Status> XattrOperations::SetXattr(const Identity& who, const wire::FileHandle& file,
+                                                  std::string_view name, std::string_view value,
+                                                  XattrMode mode) {
   if (value.size() > kXattrMost) co_return wire::StatusFromDafs(DafsStatus::kFbig, kWhatSet);
   const auto size = static_cast<uint32_t>(value.size());
-  const uint32_t room = InlineWriteRoom();
-  if (size <= room || NeedsInlineWrites()) {
+  const uint32_t room = transfers_.InlineWriteRoom();
+  if (size <= room || transfers_.NeedsInlineWrites()) {
     if (size > kMostPieces * room) co_return wire::StatusFromDafs(DafsStatus::kFbig, kWhatSet);
     std::array<std::optional<WriteBytesCall>, kMostPieces> pieces;
     absl::InlinedVector<CallBase*, kMostPieces> writes;
@@ -202,10 +200,10 @@ dat::Task<absl::Status> Files::SetXattr(const Identity& who, const wire::FileHan
     absl::Status status = co_await task;
     co_return status;
   }
-  absl::StatusOr<BufferLease> lease = co_await buffers_->Acquire(BufferUse::kWriteSource, size);
+  absl::StatusOr<BufferLease> lease = co_await buffers_.Acquire(BufferUse::kWriteSource, size);
   if (!lease.ok()) co_return lease.status();
   std::memcpy(lease->payload(), value.data(), value.size());
-  LeasePart part{buffers_.get(), &*lease, 0, size};
+  LeasePart part{&buffers_, &*lease, 0, size};
   WriteDirectCall write(part);
   write.args.byte_count = size;
   CallBase* const writes[] = {&write};
@@ -216,16 +214,17 @@ dat::Task<absl::Status> Files::SetXattr(const Identity& who, const wire::FileHan
 
 // OPEN, `writes` and CLOSE. An open without its CLOSE must not be reclaimed. So its state id gets
 // no permanent name (client/state/opens.h), and the whole chain is repeated.
-dat::Task<absl::Status> Files::SetXattrBy(const Identity& who, const wire::FileHandle& file,
-                                          std::string_view name, XattrMode mode,
-                                          std::span<CallBase* const> writes) {
+dat::Task<absl::Status> XattrOperations::SetXattrBy(const Identity& who,
+                                                    const wire::FileHandle& file,
+                                                    std::string_view name, XattrMode mode,
+                                                    std::span<CallBase* const> writes) {
   for (int attempt = 0;; ++attempt) {
     Call<wire::OpenattrArgs> attributes;
     Call<wire::OpenArgs> open;
     Call<wire::SetattrInlineArgs> empty;  // the old value may be longer
     Call<wire::CloseArgs> close;
     attributes.args.filehandle = file;
-    open.args = ArgsOf(name, mode, absl::StrCat("xattr ", absl::Hex(this), " ", ++xattrs_set_));
+    open.args = ArgsOf(name, mode, absl::StrCat("xattr ", absl::Hex(this), " ", ++set_));
     empty.args.obj_attributes.set(wire::kFattrObjectSize);
     open.chf_fh = true;
     empty.chf_fh = empty.chf_state_id = close.chf_fh = close.chf_state_id = true;
@@ -256,8 +255,8 @@ dat::Task<absl::Status> Files::SetXattrBy(const Identity& who, const wire::FileH
 
 // Closes an open whose value is incomplete. A change that the server must refuse comes first: it
 // makes CLOSE discard all changes.
-dat::Task<void> Files::AbandonXattr(const Identity& who, const wire::OpenRes& open,
-                                    wire::ClientId client_id, std::string owner) {
+dat::Task<void> XattrOperations::AbandonXattr(const Identity& who, const wire::OpenRes& open,
+                                              wire::ClientId client_id, std::string owner) {
   OpenInfo info;
   info.handle = open.filehandle;
   info.owner = std::move(owner);
@@ -276,12 +275,13 @@ dat::Task<void> Files::AbandonXattr(const Identity& who, const wire::OpenRes& op
     client_.opens().Remove(lasting);  // leave it open at the server rather than set part of a value
     co_return;
   }
-  dat::Task<absl::Status> closing = Close(who, open.filehandle, lasting);
+  dat::Task<absl::Status> closing = opens_.Close(who, open.filehandle, lasting);
   ignored = co_await closing;
 }
 
-dat::Task<absl::Status> Files::RemoveXattr(const Identity& who, const wire::FileHandle& file,
-                                           std::string_view name) {
+dat::Task<absl::Status> XattrOperations::RemoveXattr(const Identity& who,
+                                                     const wire::FileHandle& file,
+                                                     std::string_view name) {
   Call<wire::OpenattrArgs> attributes;
   Call<wire::RemoveArgs> remove;
   attributes.args.filehandle = file;

@@ -359,7 +359,8 @@ absl::Status AsyncIo::Cancel(IoId id) {
 // Transfers one piece after the other.
 dat::Task<void> AsyncIo::RunLane(Record& record) {
   for (;;) {
-    const uint32_t most = record.write() ? files_.write_bytes() : files_.read_bytes();
+    const uint32_t most =
+        record.write() ? files_.transfers().write_bytes() : files_.transfers().read_bytes();
     Piece piece;
     if (!record.Next(most, piece)) break;
     dat::Task<absl::Status> task =
@@ -381,14 +382,14 @@ bool AsyncIo::Stages(const Record& record, uint32_t size) const {
 dat::Task<absl::Status> AsyncIo::RunPiece(Record& record, Piece& piece) {
   const DataTarget target = record.TargetOf(who_, piece.range);
   if (record.write()) {
-    dat::Task<absl::StatusOr<WriteResult>> task = files_.Write(target, piece.part);
+    dat::Task<absl::StatusOr<WriteResult>> task = files_.data().Write(target, piece.part);
     absl::StatusOr<WriteResult> result = co_await task;
     if (!result.ok()) co_return result.status();
     piece.done = result->count;
     piece.committed = result->committed;
     co_return result->later;
   }
-  dat::Task<absl::StatusOr<ReadResult>> task = files_.Read(target, piece.part);
+  dat::Task<absl::StatusOr<ReadResult>> task = files_.data().Read(target, piece.part);
   absl::StatusOr<ReadResult> result = co_await task;
   if (!result.ok()) co_return result.status();
   piece.done = result->count;
@@ -406,14 +407,14 @@ dat::Task<absl::Status> AsyncIo::RunStaged(Record& record, Piece& piece) {
   const LeasePart part{&buffers, &*lease, 0, piece.range.size};
   if (record.write()) {
     piece.part.CopyTo(part.bytes());
-    dat::Task<absl::StatusOr<WriteResult>> task = files_.Write(target, part);
+    dat::Task<absl::StatusOr<WriteResult>> task = files_.data().Write(target, part);
     absl::StatusOr<WriteResult> result = co_await task;
     if (!result.ok()) co_return result.status();
     piece.done = result->count;
     piece.committed = result->committed;
     co_return result->later;
   }
-  dat::Task<absl::StatusOr<ReadResult>> task = files_.Read(target, part);
+  dat::Task<absl::StatusOr<ReadResult>> task = files_.data().Read(target, part);
   absl::StatusOr<ReadResult> result = co_await task;
   if (!result.ok()) co_return result.status();
   if (record.given_up()) co_return absl::CancelledError("cancelled by the application");

@@ -45,7 +45,7 @@ struct BatchIo::Io final : internal::GroupEntry, BatchData {
   IoCompletion end;
 };
 
-BatchIo::BatchIo(Files& files, const Identity& who) : files_(files), who_(who) {}
+BatchIo::BatchIo(Files& files, const Identity& who) : files_(files), batches_(files), who_(who) {}
 
 BatchIo::~BatchIo() {
   for (auto& [number, io] : ios_) {
@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<IoId>> BatchIo::Submit(std::span<const BatchIoRequest
     item.cookie = io->number;
     ios.push_back(std::move(io));
   }
-  ASSIGN_OR_RETURN(uint64_t first, files_.batches().Submit(who_, std::move(items), options, *this));
+  ASSIGN_OR_RETURN(uint64_t first, batches_.Submit(who_, std::move(items), options, *this));
   // No result is reported before this returns.
   UserMemory& memory = files_.buffers().user_memory();
   std::vector<IoId> ids;
@@ -146,11 +146,11 @@ absl::StatusOr<std::vector<IoCompletion>> BatchIo::Run(std::span<const BatchIoRe
 }
 
 absl::Status BatchIo::HurryUp(IoId id) {
-  return RunUntilDone(files_.loop(), files_.batches().HurryUp(id.value));
+  return RunUntilDone(files_.loop(), batches_.HurryUp(id.value));
 }
 
 absl::Status BatchIo::Cancel(IoId id) {
-  if (files_.batches().Cancel(id.value)) return absl::OkStatus();
+  if (batches_.Cancel(id.value)) return absl::OkStatus();
   for (const auto& [number, io] : ios_) {
     if (io->end.id == id && !io->ended) {
       return absl::FailedPreconditionError(

@@ -69,6 +69,7 @@ class BatchIo final : private BatchSink {
   void OnBatchDone(uint64_t cookie, const BatchResult& result) override;
 
   Files& files_;
+  Batches batches_;
   const Identity& who_;
   uint64_t last_ = 0;
   size_t out_ = 0;

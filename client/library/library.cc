@@ -96,7 +96,8 @@ absl::StatusOr<wire::FileHandle> ExportSession::Walk(std::string_view path, std:
   if (names.empty()) return absl::InvalidArgumentError("an empty path");
   wire::FileHandle directory = root_.handle;
   for (size_t i = 0; i + 1 < names.size(); ++i) {
-    ASSIGN_OR_RETURN(Node node, RunUntilDone(loop_, files_->Lookup(who_, directory, names[i])));
+    ASSIGN_OR_RETURN(Node node,
+                     RunUntilDone(loop_, files_->names().Lookup(who_, directory, names[i])));
     directory = node.handle;
   }
   *name = names.back();
@@ -115,7 +116,7 @@ absl::StatusOr<std::unique_ptr<IoFile>> ExportSession::OpenFile(std::string_view
     request.attributes.mode = options.mode;
     request.attributes.set(wire::kFattrMode);
   }
-  ASSIGN_OR_RETURN(client::OpenFile open, RunUntilDone(loop_, files_->Open(who_, request)));
+  ASSIGN_OR_RETURN(client::OpenFile open, RunUntilDone(loop_, files_->opens().Open(who_, request)));
   auto file = std::make_unique<IoFile>();
   file->name = path;
   file->handle = open.handle;
@@ -128,24 +129,24 @@ absl::Status ExportSession::CloseFile(IoFile& file) {
     return absl::FailedPreconditionError(
         absl::StrCat("close ", file.name, ": ", file.out, " reads and writes are outstanding"));
   }
-  return RunUntilDone(loop_, files_->Close(who_, file.handle, file.state_id));
+  return RunUntilDone(loop_, files_->opens().Close(who_, file.handle, file.state_id));
 }
 
 absl::StatusOr<wire::FileAttributes> ExportSession::Stat(const IoFile& file) {
-  return RunUntilDone(loop_, files_->GetAttributes(who_, file.handle));
+  return RunUntilDone(loop_, files_->attributes().GetAttributes(who_, file.handle));
 }
 
 absl::Status ExportSession::Commit(const IoFile& file) {
   const absl::Status committed =
-      RunUntilDone(loop_, files_->Commit(who_, file.handle, 0, 0)).status();
-  const absl::Status lost = files_->TakeFailure(file.handle);
+      RunUntilDone(loop_, files_->commits().Commit(who_, file.handle, 0, 0)).status();
+  const absl::Status lost = files_->commits().TakeFailure(file.handle);
   return lost.ok() ? committed : lost;
 }
 
 absl::Status ExportSession::CacheHint(const IoFile& file, uint64_t offset, uint32_t count,
                                       wire::AccessPattern pattern, uint32_t cache_hint) {
-  return RunUntilDone(loop_,
-                      files_->CacheHint(who_, file.handle, offset, count, pattern, cache_hint));
+  return RunUntilDone(
+      loop_, files_->data().CacheHint(who_, file.handle, offset, count, pattern, cache_hint));
 }
 
 absl::StatusOr<uint64_t> ExportSession::Finish(absl::StatusOr<IoId> id) {

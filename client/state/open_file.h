@@ -25,7 +25,7 @@ struct OpenRequest {
   bool truncate = false;            // O_TRUNC: an existing file is truncated to 0
 };
 
-// An open file at the server. A value; the owner must close it (Files::Close), unless state_id is
+// An open file at the server. A value; the owner must close it (OpenOperations::Close), unless state_id is
 // zero.
 struct OpenFile {
   wire::FileHandle handle;

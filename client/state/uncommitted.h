@@ -3,10 +3,11 @@
 // verifier.
 // Spec: 6.5.8 (COMMIT), 6.5.38 (UNSTABLE, verifier).
 //
-// The Committer fills this store (client/recovery/committer.h) with the data of Files::Write that
-// the server answered as unstable. The data is copied, or stays in its send buffer if that can be
-// kept (BufferPool::Keep). Files::Commit returns OK only when all of it has reached the disk under
-// one verifier. If a caller closes a file without COMMIT, the Committer commits the file later.
+// The Committer fills this store (client/recovery/committer.h) with the data of
+// DataOperations::Write that the server answered as unstable. The data is copied, or stays in its
+// send buffer if that can be kept (BufferPool::Keep). CommitOperations::Commit returns OK only when
+// all of it has reached the disk under one verifier. If a caller closes a file without COMMIT, the
+// Committer commits the file later.
 // Thread-safe: shared by the workers of a client. Nothing blocks; copies are made without the
 // mutex. Memory for copies is allocated in blocks, which are reused; it is at most `most_bytes`.
 #pragma once

@@ -110,7 +110,7 @@ class LeaseKeeper::Impl {
     bool asked = false;
     client_.ForEachWorker([&asked](Files& files) {
       if (std::exchange(asked, true)) return;
-      files.loop().Post([&files] { dat::Start(files.ValidateLocks()); });
+      files.loop().Post([&files] { dat::Start(files.locks().ValidateLocks()); });
     });
   }
 

@@ -69,7 +69,7 @@ dat::Task<void> CommitQueue::AskForRemoved() {
     const Forgotten next = std::move(forgotten_.front());
     forgotten_.pop_front();
     if (!next.writes->uncommitted()) continue;
-    dat::Task<bool> asking = files_.DropIfRemoved(next.file);
+    dat::Task<bool> asking = files_.commits().DropIfRemoved(next.file);
     if (!(co_await asking)) continue;
     next.writes->Forget();
     Drop(next.writes.get());
@@ -122,9 +122,9 @@ dat::Task<absl::Status> CommitQueue::CommitFile(std::shared_ptr<OpenState> open,
   client::WriteTracker& writes = *open->writes;
   client::WriteTracker::Mark mark = writes.BeforeCommit();
   absl::StatusOr<wire::Verifier> verifier =
-      co_await files_.Commit(*open->opener, open->handle, 0, 0, can_wait);
+      co_await files_.commits().Commit(*open->opener, open->handle, 0, 0, can_wait);
   absl::Status status = writes.AfterCommit(mark, verifier);
-  const absl::Status lost = files_.TakeFailure(open->handle);
+  const absl::Status lost = files_.commits().TakeFailure(open->handle);
   if (!lost.ok()) {  // already logged where it was abandoned
     writes.NoteFailure(lost);
     // A refusal by the server is the reason why the data was abandoned.

@@ -48,7 +48,7 @@ class CommitQueue {
   dat::Task<void> CommitNow(std::shared_ptr<OpenState> open);
   // Sends COMMIT at once, whatever is waiting; for fsync(2). OK: the data is safe, or it is lost
   // and every open file reports that (WriteTracker::ErrorForFsync). After an error the data is
-  // still uncommitted, and no other open file reports the error. `can_wait`: see Files::Commit.
+  // still uncommitted, and no other open file reports the error. `can_wait`: see CommitOperations::Commit.
   dat::Task<absl::Status> CommitFile(std::shared_ptr<OpenState> open, bool can_wait);
   // The kernel has forgotten `file`, whose writes are in `writes`. If the file was removed, drops
   // its data without a COMMIT.

@@ -105,7 +105,8 @@ dat::Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
     client::Identity self;  // root; the export may squash it
     root.node = co_await files_->Mount(self);
     if (root.node.ok()) {
-      absl::StatusOr<wire::FsAttributes> statfs = co_await files_->StatFs(self, root.node->handle);
+      absl::StatusOr<wire::FsAttributes> statfs =
+          co_await files_->attributes().StatFs(self, root.node->handle);
       if (statfs.ok()) state_.statfs.Set(*statfs);
     }
   }

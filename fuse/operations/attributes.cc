@@ -34,7 +34,7 @@ dat::Task<void> AttributeOperations::Getattr(Call& call) {
   }
   if (who == nullptr) who = CallerOf(state_, call);
   absl::StatusOr<wire::FileAttributes> attributes =
-      co_await files_.GetAttributes(*who, node->handle);
+      co_await files_.attributes().GetAttributes(*who, node->handle);
   if (attributes.ok()) {
     context_.attributes.Reply(call, call.nodeid(), *attributes);
   } else if (wire::DafsFromStatus(attributes.status()) != wire::DafsStatus::kStale ||
@@ -71,9 +71,9 @@ dat::Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(
   const wire::FileAttributes nothing;
   const wire::StateId no_open;
   absl::StatusOr<wire::FileAttributes> attributes =
-      co_await files_.SetAttributes(*writer->opener, node.handle, no_open, nothing);
+      co_await files_.attributes().SetAttributes(*writer->opener, node.handle, no_open, nothing);
   if (ErrnoFromStatus(attributes.status()) == EPERM) {
-    attributes = co_await files_.GetAttributes(*who, node.handle);
+    attributes = co_await files_.attributes().GetAttributes(*who, node.handle);
   }
   co_return attributes;
 }
@@ -90,7 +90,7 @@ dat::Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerId
   });
   if (open != nullptr) {
     absl::StatusOr<wire::FileAttributes> attributes =
-        co_await files_.SetAttributes(*who, node.handle, open->state_id, set);
+        co_await files_.attributes().SetAttributes(*who, node.handle, open->state_id, set);
     // It may have been closed meanwhile.
     if (!absl::IsAborted(attributes.status())) co_return attributes;
   }
@@ -99,9 +99,9 @@ dat::Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerId
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) co_return file.status();
   absl::StatusOr<wire::FileAttributes> attributes =
-      co_await files_.SetAttributes(*who, node.handle, file->state_id, set);
+      co_await files_.attributes().SetAttributes(*who, node.handle, file->state_id, set);
   absl::Status closed =
-      co_await files_.Close(*who, file->handle, file->state_id, /*can_wait=*/true);
+      co_await files_.opens().Close(*who, file->handle, file->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // the open ends with the lease
   co_return attributes;
 }
@@ -131,14 +131,15 @@ dat::Task<void> AttributeOperations::Setattr(Call& call) {
   if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
   context_.attributes.Touch(call.nodeid());
   dat::Task<absl::StatusOr<wire::FileAttributes>> setting =
-      by_open ? files_.SetAttributes(*who, node->handle, state_id, set) : SetSize(who, *node, set);
+      by_open ? files_.attributes().SetAttributes(*who, node->handle, state_id, set)
+              : SetSize(who, *node, set);
   absl::StatusOr<wire::FileAttributes> attributes = co_await setting;
   // If another user truncates through root's descriptor, the set-id bits must be cleared.
   if (attributes.ok() && (attributes->mode & (S_ISUID | S_ISGID)) != 0 && !state_id.is_zero() &&
       who->uid == 0 && call.header().uid != 0) {
     const wire::FileAttributes nothing;
     const wire::StateId no_open;
-    attributes = co_await files_.SetAttributes(*who, node->handle, no_open, nothing);
+    attributes = co_await files_.attributes().SetAttributes(*who, node->handle, no_open, nothing);
   }
   if (set.valid == 0 && ErrnoFromStatus(attributes.status()) == EPERM) {
     dat::Task<absl::StatusOr<wire::FileAttributes>> taking =
@@ -162,7 +163,8 @@ dat::Task<void> AttributeOperations::Access(Call& call) {
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
   uint32_t wanted = AccessFromMask(access.mask, node->type == wire::ObjectType::kDir);
-  absl::StatusOr<uint32_t> granted = co_await files_.Access(*who, node->handle, wanted);
+  absl::StatusOr<uint32_t> granted =
+      co_await files_.attributes().Access(*who, node->handle, wanted);
   if (!granted.ok()) {
     call.ReplyStatus(granted.status());
   } else {

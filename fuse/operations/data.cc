@@ -22,7 +22,7 @@ dat::Task<absl::Status> DataOperations::ReadRest(const OpenState& open, uint64_t
                                                  bool quiet, std::string& data) {
   while (data.size() < size) {
     auto wanted = static_cast<uint32_t>(size - data.size());
-    absl::StatusOr<client::ReadResult> more = co_await files_.Read(
+    absl::StatusOr<client::ReadResult> more = co_await files_.data().Read(
         *open.opener, open.handle, open.state_id, offset + data.size(), lease, wanted, quiet);
     if (!more.ok()) co_return more.status();
     data.append(reinterpret_cast<const char*>(lease.payload()), more->count);
@@ -51,7 +51,7 @@ dat::Task<void> DataOperations::Read(Call& call) {
     co_return;
   }
   const bool quiet = (read.flags & O_NOATIME) != 0;  // may have been set with fcntl(2)
-  absl::StatusOr<client::ReadResult> result = co_await files_.Read(
+  absl::StatusOr<client::ReadResult> result = co_await files_.data().Read(
       *open->opener, open->handle, open->state_id, read.offset, *lease, read.size, quiet);
   if (!result.ok()) {
     call.ReplyStatus(result.status());
@@ -73,7 +73,7 @@ dat::Task<void> DataOperations::Read(Call& call) {
 
 // If uncommitted data of the file was lost, records the error for all that have the file open.
 void DataOperations::NoteGivenUp(const OpenState& open) {
-  const absl::Status why = files_.TakeFailure(open.handle);
+  const absl::Status why = files_.commits().TakeFailure(open.handle);
   if (!why.ok()) open.writes->NoteFailure(why);
 }
 

@@ -113,7 +113,8 @@ dat::Task<void> DirectoryOperations::Opendir(Call& call) {
   if (listing_habit_.Expected()) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
   } else {
-    absl::StatusOr<wire::FileAttributes> found = co_await files_.GetAttributes(*who, node->handle);
+    absl::StatusOr<wire::FileAttributes> found =
+        co_await files_.attributes().GetAttributes(*who, node->handle);
     if (found.ok()) attributes = *std::move(found);
     there = found.status();
   }
@@ -155,8 +156,8 @@ dat::Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadC
     wanted |= wire::kFattrAcl;
   }
   const auto read = [&](uint64_t with) {
-    return files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
-                                kChunkBytes, with, *lease, after);
+    return files_.directories().ReadDirectory(*directory->opener, directory->handle, cookie,
+                                              cookieverf, kChunkBytes, with, *lease, after);
   };
   absl::StatusOr<client::DirectoryPage> page = co_await read(wanted);
   if (acls && wire::DafsFromStatus(page.status()) == wire::DafsStatus::kReaddirNoSpc) {

@@ -66,7 +66,8 @@ dat::Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(
     Call& call, const Request& request, const client::LockOwner& owner) {
   const client::Identity& who = *request.open->opener;
   if (!request.waits) {
-    dat::Task<absl::StatusOr<client::LockAnswer>> task = files_.Lock(who, owner, request.range);
+    dat::Task<absl::StatusOr<client::LockAnswer>> task =
+        files_.locks().Lock(who, owner, request.range);
     absl::StatusOr<client::LockAnswer> answer = co_await task;
     co_return answer;
   }
@@ -76,7 +77,7 @@ dat::Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(
   call.on_interrupt = [&wait] { wait.Cancel(); };
   if (call.interrupted) wait.Cancel();
   dat::Task<absl::StatusOr<client::LockAnswer>> task =
-      files_.Lock(who, owner, request.range, &wait);
+      files_.locks().Lock(who, owner, request.range, &wait);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   call.on_interrupt = nullptr;
   co_return answer;
@@ -141,7 +142,7 @@ dat::Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
   if (request.unlocks) {
     absl::Status status;
     if (!owner.state_id.is_zero()) {
-      status = co_await files_.Unlock(who, owner, wire::kFlockByte, wire::kFlockByte);
+      status = co_await files_.locks().Unlock(who, owner, wire::kFlockByte, wire::kFlockByte);
     }
     call.ReplyErrno(LockErrno(status, state_.options));
     co_return;
@@ -156,7 +157,8 @@ dat::Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
   dat::Task<bool> replying = Reply(call, open, answer);
   const bool told = co_await replying;
   if (!told) {
-    absl::Status ignored = co_await files_.GiveBack(who, owner, request.range, answer->before);
+    absl::Status ignored =
+        co_await files_.locks().GiveBack(who, owner, request.range, answer->before);
     ignored.IgnoreError();
   }
 }
@@ -190,8 +192,8 @@ dat::Task<void> LockOperations::SetRecordLock(Call& call, const Request& request
       told = co_await replying;
     }
     if (!told) {
-      absl::Status ignored =
-          co_await files_.GiveBack(*request.open->opener, *open, request.range, answer->before);
+      absl::Status ignored = co_await files_.locks().GiveBack(*request.open->opener, *open,
+                                                              request.range, answer->before);
       ignored.IgnoreError();
     }
     dat::Task<void> leaving = context_.lock_owners.Leave(owner);
@@ -208,8 +210,8 @@ dat::Task<void> LockOperations::UnlockRecords(Call& call, const Request& request
   absl::Status status;
   const client::LockOwner open{owner->handle, state_.lock_owners.OpenOf(*owner).state_id};
   if (!open.state_id.is_zero()) {
-    status = co_await files_.Unlock(*request.open->opener, open, request.range.first,
-                                    request.range.last);
+    status = co_await files_.locks().Unlock(*request.open->opener, open, request.range.first,
+                                            request.range.last);
   }
   call.ReplyErrno(LockErrno(status, state_.options));
   dat::Task<void> leaving = context_.lock_owners.Leave(owner);
@@ -256,7 +258,7 @@ dat::Task<void> LockOperations::Getlk(Call& call) {
   const std::string name = owner != nullptr ? owner->name : state_.NewOwner();
   const wire::LockRange range = RangeOf(lk);
   absl::StatusOr<std::optional<client::LockConflict>> found =
-      co_await files_.TestLock(*open->opener, open->handle, name, range);
+      co_await files_.locks().TestLock(*open->opener, open->handle, name, range);
   if (!found.ok()) {
     call.ReplyErrno(LockErrno(found.status(), state_.options));
   } else {

@@ -16,7 +16,8 @@ dat::Task<void> NameRevalidation::LookAtNames(CallerIdentity who, InodeView node
     const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
     if (!parent.has_value()) continue;
     const absl::Time asked = dat::Loop::Now();
-    dat::Task<absl::StatusOr<client::Node>> look = files_.Lookup(*who, parent->handle, place.name);
+    dat::Task<absl::StatusOr<client::Node>> look =
+        files_.names().Lookup(*who, parent->handle, place.name);
     absl::StatusOr<client::Node> there = co_await look;
     const wire::DafsStatus status = wire::DafsFromStatus(there.status());
     if (there.ok() && there->handle == node.handle) {

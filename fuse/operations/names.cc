@@ -34,9 +34,9 @@ dat::Task<void> NameOperations::Lookup(Call& call) {
   }
   CallerIdentity who = CallerOf(state_, call);
   const std::optional<absl::Time> before = context_.pending.BeforeAsking();
-  absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
+  absl::StatusOr<client::Node> node = co_await files_.names().Lookup(*who, parent->handle, name);
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(state_, call, who)) {
-    node = co_await files_.Lookup(*who, parent->handle, name);
+    node = co_await files_.names().Lookup(*who, parent->handle, name);
   }
   co_await context_.pending.LookAgain(*who, before, node);
   if (state_.options.lookup_cache == LookupCache::kAll &&
@@ -56,7 +56,7 @@ dat::Task<void> NameOperations::Readlink(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
-  absl::StatusOr<std::string> target = co_await files_.ReadLink(*who, node->handle);
+  absl::StatusOr<std::string> target = co_await files_.names().ReadLink(*who, node->handle);
   if (!target.ok()) {
     NoteGone(state_, call.nodeid(), target.status());
     call.ReplyStatus(target.status());
@@ -81,7 +81,7 @@ dat::Task<void> NameOperations::Symlink(Call& call) {
   CallerIdentity who = CallerOf(state_, call);
   DirectoryChange change(context_, call.nodeid());
   absl::StatusOr<client::Node> node =
-      co_await files_.MakeSymlink(*who, parent->handle, name, target, change.after());
+      co_await files_.names().MakeSymlink(*who, parent->handle, name, target, change.after());
   change.End();
   context_.entries.Reply(call, node, {call.nodeid(), std::string(name)});
 }
@@ -103,8 +103,8 @@ dat::Task<void> NameOperations::Mknod(Call& call) {
   uint32_t mode = co_await ModeOfNew(context_, *who, *parent, mknod.mode, mknod.umask);
   mode &= wire::kModeBits;
   DirectoryChange change(context_, call.nodeid());
-  absl::StatusOr<client::Node> node =
-      co_await files_.MakeNode(*who, parent->handle, name, type, device, mode, change.after());
+  absl::StatusOr<client::Node> node = co_await files_.names().MakeNode(
+      *who, parent->handle, name, type, device, mode, change.after());
   change.End();
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
@@ -120,7 +120,7 @@ dat::Task<void> NameOperations::Mkdir(Call& call) {
   wire::FileAttributes attributes = NewFileAttributes(mode);
   DirectoryChange change(context_, call.nodeid());
   absl::StatusOr<client::Node> node =
-      co_await files_.MakeDirectory(*who, parent->handle, name, attributes, change.after());
+      co_await files_.names().MakeDirectory(*who, parent->handle, name, attributes, change.after());
   change.End();
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
@@ -141,7 +141,7 @@ dat::Task<void> NameOperations::Unlink(Call& call) {
     change.CountRemoval();
   };
   removal();
-  absl::Status removed = co_await files_.Remove(*who, parent->handle, name, change.after());
+  absl::Status removed = co_await files_.names().Remove(*who, parent->handle, name, change.after());
   removal();
   change.End();
   if (removed.ok() && !directory && !call.answered()) {
@@ -192,9 +192,10 @@ dat::Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory,
       state_.idle_opens.TakeAll());  // the new name may have been another file's
   wire::FileAttributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
   dat::Task<absl::Status> renaming =
-      flags == 0 ? files_.Rename(*who, from->handle, old_name, to->handle, new_name,
-                                 from_change.after(), to_after)
-                 : files_.Rename2(*who, from->handle, old_name, to->handle, new_name, flags);
+      flags == 0
+          ? files_.names().Rename(*who, from->handle, old_name, to->handle, new_name,
+                                  from_change.after(), to_after)
+          : files_.names().Rename2(*who, from->handle, old_name, to->handle, new_name, flags);
   auto removal = [&] {
     state_.attributes.NameRemoved();
     state_.attributes.DirectoryRemoved();
@@ -237,7 +238,7 @@ dat::Task<void> NameOperations::Link(Call& call) {
   DirectoryChange change(context_, call.nodeid());
   context_.attributes.Touch(link.oldnodeid);
   absl::StatusOr<client::Node> node =
-      co_await files_.Link(*who, file->handle, directory->handle, name, change.after());
+      co_await files_.names().Link(*who, file->handle, directory->handle, name, change.after());
   change.End();
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
     if (!comes_back) {  // its name may now lead to another file
@@ -246,7 +247,8 @@ dat::Task<void> NameOperations::Link(Call& call) {
     }
     // link(2) fails with ENOENT if the file has lost its last name. ESTALE would reach the program
     // if another client removed that name without this kernel's knowledge.
-    absl::StatusOr<wire::FileAttributes> left = co_await files_.GetAttributes(*who, file->handle);
+    absl::StatusOr<wire::FileAttributes> left =
+        co_await files_.attributes().GetAttributes(*who, file->handle);
     if (left.ok() && left->num_links == 0) {
       call.ReplyErrno(ENOENT);
       co_return;

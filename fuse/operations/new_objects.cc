@@ -28,7 +28,7 @@ dat::Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who,
     co_return masked;
   }
   absl::StatusOr<std::string> acl =
-      co_await context.files.GetXattr(who, directory.handle, kDefaultAclXattr);
+      co_await context.files.xattrs().GetXattr(who, directory.handle, kDefaultAclXattr);
   if (acl.ok()) co_return set_later ? ModeUnderAcl(mode, *acl) : mode;
   const bool none = wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNoEnt ||
                     wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNotSupp;

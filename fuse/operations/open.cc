@@ -48,7 +48,7 @@ dat::Task<void> OpenOperations::Open(Call& call) {
   if (lost_name && !comes_back) {
     LookElsewhere(state_, call, call.nodeid());
     absl::Status closed =
-        co_await files_.Close(*who, file->handle, file->state_id, /*can_wait=*/true);
+        co_await files_.opens().Close(*who, file->handle, file->state_id, /*can_wait=*/true);
     closed.IgnoreError();
     co_return;
   }
@@ -96,7 +96,8 @@ dat::Task<void> OpenOperations::Create(Call& call) {
   request.attributes = NewFileAttributes(mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
   DirectoryChange change(context_, call.nodeid());
-  absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request, change.after());
+  absl::StatusOr<client::OpenFile> file =
+      co_await files_.opens().Open(*who, request, change.after());
   change.End();
   if (!file.ok()) {
     dat::Task<void> replying =
@@ -116,7 +117,7 @@ dat::Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, 
   int error = ErrnoFromStatus(failed);
   if (error == ELOOP) error = ESTALE;
   if (error == EINVAL || (error == EPERM && OpensToAppend(flags))) {
-    absl::StatusOr<client::Node> there = co_await files_.Lookup(*who, parent.handle, name);
+    absl::StatusOr<client::Node> there = co_await files_.names().Lookup(*who, parent.handle, name);
     const bool is_file = there.ok() && there->attributes.object_type == wire::ObjectType::kReg;
     if (there.ok() && is_file == (error == EPERM)) error = ESTALE;  // OPEN handles it
   }
@@ -154,7 +155,7 @@ dat::Task<void> OpenOperations::Tmpfile(Call& call) {
   request.owner = state_.NewOwner();
   uint32_t mode = co_await ModeOfNew(context_, *who, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
-  absl::StatusOr<client::OpenFile> file = co_await files_.OpenUnlinked(*who, request);
+  absl::StatusOr<client::OpenFile> file = co_await files_.opens().OpenUnlinked(*who, request);
   if (!file.ok()) {
     call.ReplyStatus(file.status());
     co_return;

@@ -93,7 +93,7 @@ dat::Task<void> PendingWrites::LookAgain(const client::Identity& who,
   if (!state_.behind.Holds(known) && !state_.attributes.TouchedSince(known, *before)) co_return;
   co_await Settled(known);
   absl::StatusOr<wire::FileAttributes> attributes =
-      co_await files_.GetAttributes(who, node->handle);
+      co_await files_.attributes().GetAttributes(who, node->handle);
   if (attributes.ok()) {
     node->attributes = *std::move(attributes);
   } else {

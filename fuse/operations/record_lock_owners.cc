@@ -11,8 +11,8 @@ dat::Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const Ope
   if (known.state_id.is_zero() || (share & ~known.share) != 0) {
     const client::Identity& who = *open.opener;
     if (!open.state_id.is_zero()) {
-      absl::StatusOr<wire::StateId> lent =
-          co_await files_.OpenForOwner(who, owner->handle, open.state_id, share, owner->name);
+      absl::StatusOr<wire::StateId> lent = co_await files_.opens().OpenForOwner(
+          who, owner->handle, open.state_id, share, owner->name);
       if (lent.ok()) {
         state_.lock_owners.Opened(*owner, *lent, share);
         co_return client::LockOwner{owner->handle, *lent, owner->kernel_owner};
@@ -43,7 +43,7 @@ dat::Task<void> RecordLockOwners::Leave(LockOwnerRef owner) {
 
 dat::Task<void> RecordLockOwners::Close(LockOwnerRef owner) {
   const wire::StateId state_id = state_.lock_owners.OpenOf(*owner).state_id;
-  absl::Status closed = co_await files_.Close(*owner->opener, owner->handle, state_id);
+  absl::Status closed = co_await files_.opens().Close(*owner->opener, owner->handle, state_id);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
 }
 
@@ -58,7 +58,7 @@ dat::Task<void> RecordLockOwners::End(LockOwners::Ended ended) {
                                state_.lock_owners.OpenOf(*ended.owner).state_id};
   if (open.state_id.is_zero()) co_return;
   absl::Status unlocked =
-      co_await files_.Unlock(*ended.owner->opener, open, 0, wire::kFlockByte - 1);
+      co_await files_.locks().Unlock(*ended.owner->opener, open, 0, wire::kFlockByte - 1);
   unlocked.IgnoreError();
 }
 

@@ -77,7 +77,8 @@ void RootStatus::GiveUpLater(std::shared_ptr<Race> race) {
 
 dat::Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle,
                                         CallerIdentity who) {
-  absl::StatusOr<wire::FileAttributes> attributes = co_await files_.GetAttributes(*who, handle);
+  absl::StatusOr<wire::FileAttributes> attributes =
+      co_await files_.attributes().GetAttributes(*who, handle);
   race->answered = true;
   race->status = attributes.status();
   if (attributes.ok()) {
@@ -107,7 +108,7 @@ dat::Task<void> RootStatus::Getattr(Call& call, InodeView root) {
 
 dat::Task<void> RootStatus::RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle,
                                           CallerIdentity who) {
-  absl::StatusOr<wire::FsAttributes> attributes = co_await files_.StatFs(*who, handle);
+  absl::StatusOr<wire::FsAttributes> attributes = co_await files_.attributes().StatFs(*who, handle);
   if (attributes.ok()) state_.statfs.Set(*attributes);
   race->answered = true;
   race->status = attributes.status();

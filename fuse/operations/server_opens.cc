@@ -49,8 +49,8 @@ dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Iden
   request.share_access = ShareOf(flags);
   dat::Task<absl::StatusOr<client::OpenFile>> opening =
       flags & kOpenForExec
-          ? files_.OpenForExecution(who, node.handle, request.owner)
-          : files_.OpenByHandle(who, node.handle, request.share_access, request.owner);
+          ? files_.opens().OpenForExecution(who, node.handle, request.owner)
+          : files_.opens().OpenByHandle(who, node.handle, request.share_access, request.owner);
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (wire::DafsFromStatus(file.status()) == wire::DafsStatus::kPerm && OpensToAppend(flags)) {
     dat::Task<absl::StatusOr<client::OpenFile>> again =
@@ -64,13 +64,13 @@ dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Iden
   if (place.name.empty() || !parent) co_return file;
   request.directory = parent->handle;
   request.name = place.name;
-  absl::StatusOr<client::OpenFile> named = co_await files_.Open(who, request);
+  absl::StatusOr<client::OpenFile> named = co_await files_.opens().Open(who, request);
   if (!named.ok()) {
     if (IsRefusal(named.status())) co_return named;
     co_return file;
   }
   if (named->handle == node.handle) co_return named;
-  absl::Status closed = co_await files_.Close(who, named->handle, named->state_id);
+  absl::Status closed = co_await files_.opens().Close(who, named->handle, named->state_id);
   closed.IgnoreError();
   co_return file;
 }
@@ -84,10 +84,11 @@ dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const clie
                                                                       absl::Status refused) {
   uint32_t needed = wire::kAccessExtend;
   if ((ShareOf(flags) & wire::kShareRead) != 0) needed |= wire::kAccessRead;
-  dat::Task<absl::StatusOr<uint32_t>> asking = files_.Access(who, node.handle, needed);
+  dat::Task<absl::StatusOr<uint32_t>> asking = files_.attributes().Access(who, node.handle, needed);
   const absl::StatusOr<uint32_t> access = co_await asking;
   if (!access.ok() || (*access & needed) != needed) co_return refused;
-  dat::Task<absl::StatusOr<wire::FileAttributes>> looking = files_.GetAttributes(who, node.handle);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> looking =
+      files_.attributes().GetAttributes(who, node.handle);
   absl::StatusOr<wire::FileAttributes> attributes = co_await looking;
   if (!attributes.ok()) co_return attributes.status();
   client::OpenFile file;
@@ -111,12 +112,13 @@ dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenOrReuse(const clien
     bool known = false;
     if (!state_.attributes.TouchedSince(node.nodeid, kept->since)) {
       dat::Task<absl::StatusOr<wire::FileAttributes>> asking =
-          files_.GetAttributes(who, open.handle);
+          files_.attributes().GetAttributes(who, open.handle);
       absl::StatusOr<wire::FileAttributes> attributes = co_await asking;
       known = attributes.ok();
       if (known) file.attributes = *std::move(attributes);
     }
-    if (known && IsAsOpened(open, file.attributes) && files_.IsOpen(open.state_id)) co_return file;
+    if (known && IsAsOpened(open, file.attributes) && files_.opens().IsOpen(open.state_id))
+      co_return file;
     dat::Start(Close(std::move(kept->open)));
     CloseAll(state_.idle_opens.HasChanged(node.nodeid));
   }
@@ -163,7 +165,7 @@ dat::Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
     co_await committing;
   }
   absl::Status closed =
-      co_await files_.Close(*open->opener, open->handle, open->state_id, /*can_wait=*/true);
+      co_await files_.opens().Close(*open->opener, open->handle, open->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
 }
 

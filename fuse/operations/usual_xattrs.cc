@@ -69,7 +69,8 @@ dat::Task<void> UsualXattrs::LookAheadAt(CallerIdentity who, InodeView node) {
 // One list of names shows which of the usual attributes are absent; few files have any.
 dat::Task<void> UsualXattrs::LookFor(const client::Identity& who, const InodeView& node) {
   const absl::Time asked = dat::Loop::Now();
-  absl::StatusOr<std::vector<std::string>> names = co_await files_.ListXattrs(who, node.handle);
+  absl::StatusOr<std::vector<std::string>> names =
+      co_await files_.xattrs().ListXattrs(who, node.handle);
   if (wire::DafsFromStatus(names.status()) == wire::DafsStatus::kNotSupp) names.emplace();
   if (!names.ok()) co_return;  // the request for the attribute itself fails likewise
   for (const Usual& usual : kUsual) {

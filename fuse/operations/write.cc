@@ -26,7 +26,7 @@ void ReplyWritten(Call& call, uint32_t size) {
 dat::Task<void> WriteOperations::WriteData(const OpenState& open, const client::BufferLease& lease,
                                            Transfer& transfer) {
   while (transfer.done < transfer.size) {
-    absl::StatusOr<client::WriteResult> result = co_await files_.Write(
+    absl::StatusOr<client::WriteResult> result = co_await files_.data().Write(
         *open.opener, open.handle, open.state_id, transfer.offset + transfer.done, lease,
         transfer.done, transfer.size - transfer.done, transfer.stability,
         transfer.wants_after ? &transfer.after : nullptr);
@@ -49,12 +49,13 @@ dat::Task<void> WriteOperations::AppendData(const OpenState& open, const client:
                                         ? wire::StableHow::kDataSync
                                         : wire::StableHow::kFileSync;
   while (transfer.done < transfer.size) {
-    const uint32_t part = std::min(transfer.size - transfer.done, files_.append_bytes());
-    absl::StatusOr<client::AppendResult> result = co_await files_.Append(
+    const uint32_t part =
+        std::min(transfer.size - transfer.done, files_.transfers().append_bytes());
+    absl::StatusOr<client::AppendResult> result = co_await files_.data().Append(
         *open.opener, open.handle, open.state_id, lease, transfer.done, part, stability);
     // The server's limit is lower than assumed; append_bytes() has changed.
     if (wire::DafsFromStatus(result.status()) == wire::DafsStatus::kWriteTooBig &&
-        part > files_.append_bytes()) {
+        part > files_.transfers().append_bytes()) {
       continue;
     }
     if (!result.ok()) {

@@ -50,10 +50,10 @@ dat::Task<absl::StatusOr<std::string>> XattrOperations::GetValue(const client::I
                                                                  std::string_view name) {
   if (name != kNfs4AclXattr) {
     absl::StatusOr<std::string> value =
-        co_await files_.GetXattr(who, file, wire::AttributeOf(name));
+        co_await files_.xattrs().GetXattr(who, file, wire::AttributeOf(name));
     co_return value;
   }
-  absl::StatusOr<std::vector<wire::Ace>> acl = co_await files_.GetAcl(who, file);
+  absl::StatusOr<std::vector<wire::Ace>> acl = co_await files_.acls().GetAcl(who, file);
   if (!acl.ok()) co_return acl.status();
   co_return EncodeNfs4Acl(*acl);
 }
@@ -162,7 +162,8 @@ dat::Task<void> XattrOperations::Setxattr(Call& call) {
     client::XattrMode mode = client::XattrMode::kAny;
     if (flags & XATTR_CREATE) mode = client::XattrMode::kCreate;
     if (flags & XATTR_REPLACE) mode = client::XattrMode::kReplace;
-    status = co_await files_.SetXattr(*who, node->handle, wire::AttributeOf(name), value, mode);
+    status =
+        co_await files_.xattrs().SetXattr(*who, node->handle, wire::AttributeOf(name), value, mode);
   }
   context_.attributes.Touch(call.nodeid());
   state_.absent_xattrs.Forget(call.nodeid(), dat::Loop::Now());
@@ -172,7 +173,7 @@ dat::Task<void> XattrOperations::Setxattr(Call& call) {
 dat::Task<absl::Status> XattrOperations::SetNfs4Acl(const client::Identity& who,
                                                     const InodeView& node,
                                                     std::vector<wire::Ace> acl) {
-  dat::Task<absl::Status> task = files_.SetAcl(who, node.handle, std::move(acl));
+  dat::Task<absl::Status> task = files_.acls().SetAcl(who, node.handle, std::move(acl));
   absl::Status status = co_await task;
   // Mode and POSIX ACL have changed, too, which the kernel does not know.
   context_.attributes.Forget(node.nodeid);
@@ -185,7 +186,8 @@ dat::Task<void> XattrOperations::Listxattr(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
-  absl::StatusOr<std::vector<std::string>> names = co_await files_.ListXattrs(*who, node->handle);
+  absl::StatusOr<std::vector<std::string>> names =
+      co_await files_.xattrs().ListXattrs(*who, node->handle);
   std::string list;
   // If the server's file system has no attributes, the list is empty.
   if (wire::DafsFromStatus(names.status()) == wire::DafsStatus::kNotSupp) names.emplace();
@@ -217,7 +219,8 @@ dat::Task<void> XattrOperations::Removexattr(Call& call) {
     co_await preparing;
   }
   context_.attributes.Touch(call.nodeid());
-  absl::Status status = co_await files_.RemoveXattr(*who, node->handle, wire::AttributeOf(name));
+  absl::Status status =
+      co_await files_.xattrs().RemoveXattr(*who, node->handle, wire::AttributeOf(name));
   context_.attributes.Touch(call.nodeid());
   // As on local file systems, removing an ACL that does not exist succeeds.
   if (IsPosixAcl(name) && wire::DafsFromStatus(status) == wire::DafsStatus::kNoEnt) {

@@ -34,7 +34,7 @@ TEST_F(AllocationTest, ReadsAndWritesAllocateNothingOnceWarm) {
   StartClient(Options());
   MakeLocal("file", std::string(1 << 20, 'x'));
   OpenRequest request = ToOpen("file");
-  absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(root_user_, request));
   ASSERT_STATUS_OK(file);
   for (uint32_t size : {4096u, 65536u}) {
     uint64_t warm = 0;
@@ -42,18 +42,18 @@ TEST_F(AllocationTest, ReadsAndWritesAllocateNothingOnceWarm) {
       if (i == 200) warm = allocations;
       BufferLease target = files_->buffers().TryAcquire(BufferUse::kReadTarget, size);
       absl::StatusOr<ReadResult> read =
-          Await(files_->Read(root_user_, file->handle, file->state_id, 0, target, size));
+          Await(files_->data().Read(root_user_, file->handle, file->state_id, 0, target, size));
       ASSERT_STATUS_OK(read);
       BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
       absl::StatusOr<WriteResult> written =
-          Await(files_->Write(root_user_, file->handle, file->state_id, 0, source, 0, size,
-                              wire::StableHow::kUnstable));
+          Await(files_->data().Write(root_user_, file->handle, file->state_id, 0, source, 0, size,
+                                     wire::StableHow::kUnstable));
       ASSERT_STATUS_OK(written);
     }
     // A thousand operations. The session's tick sets a timer once a second.
     EXPECT_LT(allocations - warm, 50u) << size;
   }
-  absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+  absl::Status closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
   EXPECT_STATUS_OK(closed);
 }
 
@@ -61,7 +61,7 @@ TEST_F(AllocationTest, ReadsAndWritesAllocateNothingOnceWarm) {
 TEST_F(AllocationTest, AsynchronousIoAllocatesNothingOnceWarm) {
   StartClient(Options());
   MakeLocal("file", std::string(1 << 20, 'x'));
-  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(root_user_, root_.handle, "file"));
   ASSERT_STATUS_OK(node);
   {
     AsyncIo io(*files_, root_user_);

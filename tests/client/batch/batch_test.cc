@@ -3,6 +3,7 @@
 #include "client/batch/batch.h"
 
 #include <map>
+#include <optional>
 
 #include "tests/client/damaging_provider.h"
 #include "tests/client/server_fixture.h"
@@ -30,6 +31,20 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
     options.windows = GetParam().windows;
     StartClient(std::move(options));
   }
+  void TearDown() override {
+    StopClient();
+    ServerTest::TearDown();
+  }
+
+  void StartClient(ClientOptions options) {
+    ServerTest::StartClient(std::move(options));
+    if (files_ != nullptr) batches_.emplace(*files_);
+  }
+  void StopClient() {
+    if (files_ != nullptr) RunUntilDone(*loop_, files_->Disconnect());
+    batches_.reset();
+    ServerTest::StopClient();
+  }
 
   static std::string Pattern(size_t size, unsigned seed = 0) {
     std::string text(size, '\0');
@@ -46,7 +61,7 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
     request.create = create;
     request.attributes.set(wire::kFattrMode);
     request.attributes.mode = 0644;
-    absl::StatusOr<OpenFile> open = Await(files_->Open(root_user_, request));
+    absl::StatusOr<OpenFile> open = Await(files_->opens().Open(root_user_, request));
     EXPECT_STATUS_OK(open);
     return open.ok() ? *std::move(open) : OpenFile();
   }
@@ -94,6 +109,8 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
     item.cookie = cookie;
     return item;
   }
+
+  std::optional<Batches> batches_;
 };
 
 // Shows DAFS-6.5.5-01, DAFS-6.5.5-04, DAFS-6.5.5-05, DAFS-6.5.5-16, DAFS-6.1.7-02, FAST03-3.1-10,
@@ -119,7 +136,7 @@ TEST_P(BatchTest, OneRequestReadsAndWritesManyFiles) {
            {{.offset = 199990, .byte_count = 500}, {.offset = 0, .byte_count = 500}}),
       Item(wire::RwFlag::kWrite, nowhere, *write.data, {{.offset = 0, .byte_count = 50000}}),
   };
-  const auto results = Await(files_->batches().Run(root_user_, items));
+  const auto results = Await(batches_->Run(root_user_, items));
   ASSERT_STATUS_OK(results);
   ASSERT_EQ(results->size(), 4u);
   EXPECT_STATUS_OK((*results)[0].status);
@@ -132,8 +149,8 @@ TEST_P(BatchTest, OneRequestReadsAndWritesManyFiles) {
   EXPECT_EQ((*results)[2].bytes_transferred, 10u);
   EXPECT_EQ(tail.text(10), content.substr(199990));
   EXPECT_EQ(wire::DafsFromStatus((*results)[3].status), wire::DafsStatus::kBadHandle);
-  EXPECT_EQ(files_->batches().counts().submitted, 1u);
-  EXPECT_EQ(files_->batches().counts().outstanding, 0u);
+  EXPECT_EQ(batches_->counts().submitted, 1u);
+  EXPECT_EQ(batches_->counts().outstanding, 0u);
 }
 
 // Items that exceed the size of a request or response go in the next message.
@@ -145,14 +162,14 @@ TEST_P(BatchTest, ItemsBeyondOneMessageGoInTheNext) {
   for (uint32_t i = 0; i < 600; ++i) {
     items.push_back(Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = i, .byte_count = 4}}));
   }
-  const auto results = Await(files_->batches().Run(root_user_, items));
+  const auto results = Await(batches_->Run(root_user_, items));
   ASSERT_STATUS_OK(results);
   for (const BatchResult& result : *results) {
     EXPECT_STATUS_OK(result.status);
     EXPECT_EQ(result.bytes_transferred, 4u);
   }
-  EXPECT_GE(files_->batches().counts().submitted, 3u);
-  EXPECT_LE(files_->batches().counts().submitted, 8u);
+  EXPECT_GE(batches_->counts().submitted, 3u);
+  EXPECT_LE(batches_->counts().submitted, 8u);
 }
 
 // Shows DAFS-6.5.5-03: lists that do not match are never sent.
@@ -167,12 +184,11 @@ TEST_P(BatchTest, InvalidListsAreRejectedBeforeSending) {
   const BatchItem far =
       Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = UINT64_MAX - 2, .byte_count = 4}});
   for (const BatchItem& item : {wrong, none, far}) {
-    EXPECT_TRUE(
-        absl::IsInvalidArgument(StatusIn(Await(files_->batches().Run(root_user_, {&item, 1})))));
+    EXPECT_TRUE(absl::IsInvalidArgument(StatusIn(Await(batches_->Run(root_user_, {&item, 1})))));
     EXPECT_TRUE(absl::IsInvalidArgument(
-        StatusIn(files_->batches().Submit(root_user_, {item}, BatchOptions(), sink))));
+        StatusIn(batches_->Submit(root_user_, {item}, BatchOptions(), sink))));
   }
-  EXPECT_EQ(files_->batches().counts().submitted, 0u);
+  EXPECT_EQ(batches_->counts().submitted, 0u);
   EXPECT_TRUE(sink.results.empty());
 }
 
@@ -200,7 +216,7 @@ TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
   BatchOptions options;
   options.window = absl::Milliseconds(5);
   options.num_completions = 2;
-  const auto first = files_->batches().Submit(root_user_, items, options, sink);
+  const auto first = batches_->Submit(root_user_, items, options, sink);
   ASSERT_STATUS_OK(first);
   EXPECT_TRUE(sink.results.empty());
   AwaitResults(sink, 4);
@@ -212,8 +228,8 @@ TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
     }
   }
   EXPECT_TRUE(LocalContent("b") == fresh);
-  EXPECT_EQ(files_->batches().counts().reported > 0, GetParam().back_control);
-  EXPECT_TRUE(absl::IsNotFound(Await(files_->batches().HurryUp(*first))));
+  EXPECT_EQ(batches_->counts().reported > 0, GetParam().back_control);
+  EXPECT_TRUE(absl::IsNotFound(Await(batches_->HurryUp(*first))));
 }
 
 // Shows DAFS-4.2.3-06: while the server is busy, the client sends nothing. In the end all items
@@ -242,14 +258,14 @@ TEST_P(BatchTest, ThrottledItemsWaitForAReport) {
     }
     BatchOptions options;
     options.window = absl::Microseconds(i);
-    ASSERT_STATUS_OK(files_->batches().Submit(root_user_, items, options, sink));
+    ASSERT_STATUS_OK(batches_->Submit(root_user_, items, options, sink));
   }
   AwaitResults(sink, 12);
   for (const auto& [cookie, result] : sink.results) EXPECT_STATUS_OK(result.status);
   std::string all;
   for (int i = 0; i < 12; ++i) all += data;
   EXPECT_TRUE(LocalContent("b") == all);
-  EXPECT_EQ(files_->batches().counts().throttled > 0, GetParam().back_control);
+  EXPECT_EQ(batches_->counts().throttled > 0, GetParam().back_control);
 }
 
 // Shows DAFS-4.2.4-01 and that the two calls without data reach the server.
@@ -257,13 +273,13 @@ TEST_P(BatchTest, CacheHintsAndCompletionRequestsAreAccepted) {
   MakeLocal("a", Pattern(10000));
   const OpenFile a = OpenFor("a");
   EXPECT_STATUS_OK(
-      Await(files_->CacheHint(root_user_, a.handle, 0, 0, wire::AccessPattern::kSequential,
-                              wire::kCacheHintPrefetch | wire::CacheHintRead(7))));
+      Await(files_->data().CacheHint(root_user_, a.handle, 0, 0, wire::AccessPattern::kSequential,
+                                     wire::kCacheHintPrefetch | wire::CacheHintRead(7))));
   EXPECT_EQ(
-      wire::DafsFromStatus(Await(files_->CacheHint(
+      wire::DafsFromStatus(Await(files_->data().CacheHint(
           root_user_, root_.handle, 0, 0, wire::AccessPattern::kNormal, wire::kCacheHintPrefetch))),
       wire::DafsStatus::kPrefetchNotSupported);
-  EXPECT_STATUS_OK(Await(files_->batches().WantCompletions(7)));
+  EXPECT_STATUS_OK(Await(batches_->WantCompletions(7)));
 }
 
 // An item that waits for others can be cancelled.
@@ -275,14 +291,14 @@ TEST_P(BatchTest, UnsentItemCanBeCancelled) {
   std::vector<BatchItem> items(
       2, Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = 0, .byte_count = 4}}));
   items[1].cookie = 1;
-  const auto first = files_->batches().Submit(root_user_, items, BatchOptions(), sink);
+  const auto first = batches_->Submit(root_user_, items, BatchOptions(), sink);
   ASSERT_STATUS_OK(first);
-  EXPECT_TRUE(files_->batches().Cancel(*first + 1));
-  EXPECT_FALSE(files_->batches().Cancel(*first + 1));
+  EXPECT_TRUE(batches_->Cancel(*first + 1));
+  EXPECT_FALSE(batches_->Cancel(*first + 1));
   AwaitResults(sink, 2);
   EXPECT_STATUS_OK(sink.results[0].status);
   EXPECT_TRUE(absl::IsCancelled(sink.results[1].status));
-  EXPECT_FALSE(files_->batches().Cancel(*first));
+  EXPECT_FALSE(batches_->Cancel(*first));
 }
 
 // Shows DAFS-5.2.3-02: after a server restart, the client reissues the items without a report. It
@@ -299,7 +315,7 @@ TEST_P(BatchTest, OutstandingItemsOfALostSessionAreReissued) {
   }
   BatchOptions options;
   options.num_completions = 100;
-  ASSERT_STATUS_OK(files_->batches().Submit(root_user_, items, options, sink));
+  ASSERT_STATUS_OK(batches_->Submit(root_user_, items, options, sink));
   loop_->RunOnce(absl::ZeroDuration());
   server_.reset();
   StartServer();
@@ -335,7 +351,7 @@ TEST_P(BatchTest, DamagedBatchReplyEndsTheSession) {
         Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = 0, .byte_count = 100000}}, i));
   }
   damaging.message_bytes = 48;  // the reply to BATCH_SUBMIT
-  ASSERT_STATUS_OK(files_->batches().Submit(root_user_, items, batch, sink));
+  ASSERT_STATUS_OK(batches_->Submit(root_user_, items, batch, sink));
   AwaitResults(sink, 100);
   EXPECT_EQ(damaging.message_bytes, 0u);
   for (const auto& [cookie, result] : sink.results) EXPECT_STATUS_OK(result.status);
@@ -357,12 +373,11 @@ TEST_P(BatchTest, ShutdownOfTheClientEndsEveryItem) {
   Sink sink;
   const std::vector<BatchItem> one = {
       Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = 0, .byte_count = 4}})};
-  ASSERT_STATUS_OK(files_->batches().Submit(root_user_, one, BatchOptions(), sink));
+  ASSERT_STATUS_OK(batches_->Submit(root_user_, one, BatchOptions(), sink));
   loop_->RunOnce(absl::ZeroDuration());
   files_->Shutdown();
   ASSERT_EQ(sink.results.size(), 1u);
-  EXPECT_TRUE(
-      absl::IsCancelled(StatusIn(files_->batches().Submit(root_user_, one, BatchOptions(), sink))));
+  EXPECT_TRUE(absl::IsCancelled(StatusIn(batches_->Submit(root_user_, one, BatchOptions(), sink))));
   memory.lease.reset();
 }
 
@@ -386,9 +401,9 @@ TEST_P(BatchTest, ItemThatCannotBeSentInTimeEndsOnce) {
         2, Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = 0, .byte_count = 4}}, i));
     std::vector<BatchItem> own = items;
     own[1].cookie = 10 + i;
-    const auto first = files_->batches().Submit(root_user_, own, BatchOptions(), sink);
+    const auto first = batches_->Submit(root_user_, own, BatchOptions(), sink);
     ASSERT_STATUS_OK(first);
-    EXPECT_TRUE(files_->batches().Cancel(*first + 1));
+    EXPECT_TRUE(batches_->Cancel(*first + 1));
     AwaitResults(sink, 2 * (i + 1));
     EXPECT_TRUE(absl::IsDeadlineExceeded(sink.results[i].status)) << sink.results[i].status;
   }
@@ -415,7 +430,7 @@ TEST_P(BatchTest, ItemExpeditedFromACallbackIsSent) {
   MakeLocal("b", Pattern(100));
   const OpenFile closed = OpenFor("b");
   const OpenFile a = OpenFor("a");
-  ASSERT_STATUS_OK(Await(files_->Close(root_user_, closed.handle, closed.state_id)));
+  ASSERT_STATUS_OK(Await(files_->opens().Close(root_user_, closed.handle, closed.state_id)));
   Memory memory = NewMemory(BufferUse::kReadTarget, 4);
   std::vector<BatchItem> items;
   for (uint64_t i = 0; i < 3; ++i) {
@@ -423,8 +438,8 @@ TEST_P(BatchTest, ItemExpeditedFromACallbackIsSent) {
                          {{.offset = 0, .byte_count = 4}}, i));
   }
   HurryingSink sink;
-  sink.batches = &files_->batches();
-  const auto first = files_->batches().Submit(root_user_, items, BatchOptions(), sink);
+  sink.batches = &*batches_;
+  const auto first = batches_->Submit(root_user_, items, BatchOptions(), sink);
   ASSERT_STATUS_OK(first);
   sink.hurried = *first + 2;
   AwaitResults(sink.heard, 3);

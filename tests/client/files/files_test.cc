@@ -67,21 +67,22 @@ class FilesServerTest : public ServerTest, public testing::WithParamInterface<Va
     request.owner = "owner of " + name;
     request.create = create;
     if (create) request.attributes = Mode(0644);
-    return Await(files_->Open(root_user_, request));
+    return Await(files_->opens().Open(root_user_, request));
   }
 
   absl::StatusOr<WriteResult> Write(const OpenFile& file, uint64_t offset,
                                     const std::string& data) {
     BufferLease lease = Lease(BufferUse::kWriteSource, static_cast<uint32_t>(data.size()));
     std::memcpy(lease.payload(), data.data(), data.size());
-    return Await(files_->Write(root_user_, file.handle, file.state_id, offset, lease, 0,
-                               static_cast<uint32_t>(data.size()), wire::StableHow::kUnstable));
+    return Await(files_->data().Write(root_user_, file.handle, file.state_id, offset, lease, 0,
+                                      static_cast<uint32_t>(data.size()),
+                                      wire::StableHow::kUnstable));
   }
 
   absl::StatusOr<std::string> Read(const OpenFile& file, uint64_t offset, uint32_t size) {
     BufferLease lease = Lease(BufferUse::kReadTarget, size);
     absl::StatusOr<ReadResult> result =
-        Await(files_->Read(root_user_, file.handle, file.state_id, offset, lease, size));
+        Await(files_->data().Read(root_user_, file.handle, file.state_id, offset, lease, size));
     if (!result.ok()) return result.status();
     return std::string(reinterpret_cast<const char*>(lease.payload()), result->count);
   }
@@ -113,9 +114,9 @@ TEST_P(FilesServerTest, ServerInvalidatesTheWindowsOfEachRequest) {
   BufferLease source = Lease(BufferUse::kWriteSource, 1 << 20);
   for (uint32_t size : {20000u, 65536u, 1u << 20}) {
     ASSERT_STATUS_OK(
-        Await(files_->Read(root_user_, file->handle, file->state_id, 0, target, size)));
-    ASSERT_STATUS_OK(Await(files_->Write(root_user_, file->handle, file->state_id, 0, source, 0,
-                                         size, wire::StableHow::kUnstable)));
+        Await(files_->data().Read(root_user_, file->handle, file->state_id, 0, target, size)));
+    ASSERT_STATUS_OK(Await(files_->data().Write(root_user_, file->handle, file->state_id, 0, source,
+                                                0, size, wire::StableHow::kUnstable)));
   }
   EXPECT_EQ(files_->Report().session.windows_bound, 6u);
   EXPECT_EQ(files_->Report().session.windows_ended, 0u);
@@ -133,14 +134,14 @@ TEST_P(FilesServerTest, MountReturnsTheRootOfTheExport) {
 
 TEST_P(FilesServerTest, LookupReturnsHandleAndAttributesOrNoent) {
   MakeLocal("file", "hello");
-  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(root_user_, root_.handle, "file"));
   ASSERT_STATUS_OK(node);
   EXPECT_EQ(node->attributes.object_size, 5u);
   EXPECT_TRUE(node->attributes.has(kStatAttributes & ~wire::kFattrTimeCreate));
-  absl::StatusOr<Node> none = Await(files_->Lookup(root_user_, root_.handle, "none"));
+  absl::StatusOr<Node> none = Await(files_->names().Lookup(root_user_, root_.handle, "none"));
   EXPECT_EQ(wire::DafsFromStatus(none.status()), DafsStatus::kNoEnt);
   absl::StatusOr<wire::FileAttributes> again =
-      Await(files_->GetAttributes(root_user_, node->handle));
+      Await(files_->attributes().GetAttributes(root_user_, node->handle));
   ASSERT_STATUS_OK(again);
   EXPECT_EQ(again->file_id, node->attributes.file_id);
 }
@@ -166,13 +167,14 @@ TEST_P(FilesServerTest, WrittenDataIsReadBackAtEverySize) {
     all += data;
   }
   WriteTracker::Mark mark = tracker.BeforeCommit();
-  absl::StatusOr<wire::Verifier> verifier = Await(files_->Commit(root_user_, file->handle, 0, 0));
+  absl::StatusOr<wire::Verifier> verifier =
+      Await(files_->commits().Commit(root_user_, file->handle, 0, 0));
   EXPECT_STATUS_OK(tracker.AfterCommit(mark, verifier));
   EXPECT_TRUE(LocalContent("data") == all);
   absl::StatusOr<std::string> behind = Read(*file, at - 3, 100);
   ASSERT_STATUS_OK(behind);
   EXPECT_EQ(behind->size(), 3u);
-  absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+  absl::Status closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
   EXPECT_STATUS_OK(closed);
 }
 
@@ -186,13 +188,13 @@ TEST_P(FilesServerTest, AppendWritesAtTheEnd) {
     BufferLease lease = Lease(BufferUse::kWriteSource, static_cast<uint32_t>(size));
     std::memcpy(lease.payload(), data.data(), size);
     absl::StatusOr<AppendResult> result =
-        Await(files_->Append(root_user_, file->handle, file->state_id, lease, 0,
-                             static_cast<uint32_t>(size), wire::StableHow::kDataSync));
+        Await(files_->data().Append(root_user_, file->handle, file->state_id, lease, 0,
+                                    static_cast<uint32_t>(size), wire::StableHow::kDataSync));
     ASSERT_STATUS_OK(result);
     EXPECT_EQ(result->offset, before.size());
     EXPECT_TRUE(LocalContent("log") == before + data);
   }
-  absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+  absl::Status closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
   EXPECT_STATUS_OK(closed);
 }
 
@@ -202,26 +204,26 @@ TEST_P(FilesServerTest, RangesAreAllocatedSoughtAndCopied) {
   const wire::FileHandle& handle = file->handle;
   const wire::StateId& state_id = file->state_id;
   ASSERT_STATUS_OK(Write(*file, 0, Pattern(20000)));
-  ASSERT_STATUS_OK(Await(
-      files_->Allocate(root_user_, handle, state_id, wire::AllocateMode::kPunchHole, 4096, 4096)));
+  ASSERT_STATUS_OK(Await(files_->ranges().Allocate(root_user_, handle, state_id,
+                                                   wire::AllocateMode::kPunchHole, 4096, 4096)));
   absl::StatusOr<uint64_t> hole =
-      Await(files_->Seek(root_user_, handle, state_id, wire::SeekWhat::kHole, 0));
+      Await(files_->ranges().Seek(root_user_, handle, state_id, wire::SeekWhat::kHole, 0));
   ASSERT_STATUS_OK(hole);
   EXPECT_EQ(*hole, 4096u);
   absl::StatusOr<uint64_t> data =
-      Await(files_->Seek(root_user_, handle, state_id, wire::SeekWhat::kData, 20000));
+      Await(files_->ranges().Seek(root_user_, handle, state_id, wire::SeekWhat::kData, 20000));
   EXPECT_EQ(wire::DafsFromStatus(data.status()), DafsStatus::kNxio);
-  absl::StatusOr<CopyResult> copied =
-      Await(files_->CopyRange(root_user_, handle, state_id, 0, handle, state_id, 4096, 4096));
+  absl::StatusOr<CopyResult> copied = Await(
+      files_->ranges().CopyRange(root_user_, handle, state_id, 0, handle, state_id, 4096, 4096));
   ASSERT_STATUS_OK(copied);
   EXPECT_EQ(copied->count, 4096u);
   std::string expected = Pattern(20000);
   expected.replace(4096, 4096, expected.substr(0, 4096));
   EXPECT_TRUE(LocalContent("ranges") == expected);
-  absl::Status wrong = Await(
-      files_->Allocate(root_user_, handle, state_id, wire::AllocateMode::kAllocate, 0, INT64_MAX));
+  absl::Status wrong = Await(files_->ranges().Allocate(
+      root_user_, handle, state_id, wire::AllocateMode::kAllocate, 0, INT64_MAX));
   EXPECT_FALSE(wrong.ok());
-  absl::Status closed = Await(files_->Close(root_user_, handle, state_id));
+  absl::Status closed = Await(files_->opens().Close(root_user_, handle, state_id));
   EXPECT_STATUS_OK(closed);
 }
 
@@ -230,15 +232,15 @@ TEST_P(FilesServerTest, SmallWriteReturnsAttributes) {
   OpenRequest request = ToOpen("written");
   request.create = true;
   request.attributes = Mode(0640);
-  absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(root_user_, request));
   ASSERT_STATUS_OK(file);
   for (uint32_t size : {100u, 200'000u}) {
     BufferLease lease = Lease(BufferUse::kWriteSource, size);
     std::memset(lease.payload(), 'x', size);
     wire::FileAttributes after;
     absl::StatusOr<WriteResult> written =
-        Await(files_->Write(root_user_, file->handle, file->state_id, 0, lease, 0, size,
-                            wire::StableHow::kUnstable, &after));
+        Await(files_->data().Write(root_user_, file->handle, file->state_id, 0, lease, 0, size,
+                                   wire::StableHow::kUnstable, &after));
     ASSERT_STATUS_OK(written);
     EXPECT_EQ(written->count, size);
     EXPECT_EQ(after.has(kStatAttributes), size == 100);
@@ -254,12 +256,12 @@ TEST_P(FilesServerTest, UnnamedFileIsLinkedAndOpenReducesItsShares) {
   request.share_deny = wire::kShareWrite;
   request.owner = "owner";
   request.attributes = Mode(0640);
-  absl::StatusOr<OpenFile> file = Await(files_->OpenUnlinked(root_user_, request));
+  absl::StatusOr<OpenFile> file = Await(files_->opens().OpenUnlinked(root_user_, request));
   ASSERT_STATUS_OK(file);
   EXPECT_EQ(file->attributes.num_links, 0u);
   EXPECT_EQ(file->attributes.mode, 0640u);
   ASSERT_STATUS_OK(Write(*file, 0, "hello"));
-  ASSERT_STATUS_OK(Await(files_->Link(root_user_, file->handle, root_.handle, "named")));
+  ASSERT_STATUS_OK(Await(files_->names().Link(root_user_, file->handle, root_.handle, "named")));
   EXPECT_EQ(LocalContent("named"), "hello");
 
   OpenRequest second;
@@ -267,20 +269,20 @@ TEST_P(FilesServerTest, UnnamedFileIsLinkedAndOpenReducesItsShares) {
   second.name = "named";
   second.owner = "second";
   second.share_access = wire::kShareWrite;
-  absl::StatusOr<OpenFile> denied = Await(files_->Open(root_user_, second));
+  absl::StatusOr<OpenFile> denied = Await(files_->opens().Open(root_user_, second));
   EXPECT_EQ(wire::DafsFromStatus(denied.status()), DafsStatus::kDenied);
-  absl::Status more =
-      Await(files_->Downgrade(root_user_, file->handle, file->state_id, wire::kShareBoth, 3));
+  absl::Status more = Await(
+      files_->opens().Downgrade(root_user_, file->handle, file->state_id, wire::kShareBoth, 3));
   EXPECT_EQ(wire::DafsFromStatus(more), DafsStatus::kInval);
-  ASSERT_STATUS_OK(Await(files_->Downgrade(root_user_, file->handle, file->state_id,
-                                           wire::kShareRead, wire::kShareDenyNone)));
+  ASSERT_STATUS_OK(Await(files_->opens().Downgrade(root_user_, file->handle, file->state_id,
+                                                   wire::kShareRead, wire::kShareDenyNone)));
   absl::StatusOr<WriteResult> written = Write(*file, 0, "x");
   EXPECT_EQ(wire::DafsFromStatus(written.status()), DafsStatus::kAcces);
-  absl::StatusOr<OpenFile> admitted = Await(files_->Open(root_user_, second));
+  absl::StatusOr<OpenFile> admitted = Await(files_->opens().Open(root_user_, second));
   ASSERT_STATUS_OK(admitted);
   // An upgrade: the server merges a second OPEN of the same owner into the first.
   second.share_access = wire::kShareRead;
-  absl::StatusOr<OpenFile> upgraded = Await(files_->Open(root_user_, second));
+  absl::StatusOr<OpenFile> upgraded = Await(files_->opens().Open(root_user_, second));
   ASSERT_STATUS_OK(upgraded);
   EXPECT_EQ(upgraded->state_id, admitted->state_id);
   ASSERT_STATUS_OK(Write(*upgraded, 0, "both"));
@@ -288,55 +290,55 @@ TEST_P(FilesServerTest, UnnamedFileIsLinkedAndOpenReducesItsShares) {
   ASSERT_STATUS_OK(read);
   EXPECT_EQ(*read, "botho");
   for (const OpenFile& open : {*file, *upgraded}) {
-    EXPECT_STATUS_OK(Await(files_->Close(root_user_, open.handle, open.state_id)));
+    EXPECT_STATUS_OK(Await(files_->opens().Close(root_user_, open.handle, open.state_id)));
   }
 }
 
 TEST_P(FilesServerTest, NamesAreCreatedRenamedLinkedAndRemoved) {
   absl::StatusOr<Node> dir =
-      Await(files_->MakeDirectory(root_user_, root_.handle, "dir", Mode(0750)));
+      Await(files_->names().MakeDirectory(root_user_, root_.handle, "dir", Mode(0750)));
   ASSERT_STATUS_OK(dir);
   EXPECT_EQ(dir->attributes.mode, 0750u);
-  absl::StatusOr<Node> parent = Await(files_->LookupParent(root_user_, dir->handle));
+  absl::StatusOr<Node> parent = Await(files_->names().LookupParent(root_user_, dir->handle));
   ASSERT_STATUS_OK(parent);
   EXPECT_EQ(parent->attributes.file_id, root_.attributes.file_id);
 
   absl::StatusOr<Node> symlink =
-      Await(files_->MakeSymlink(root_user_, dir->handle, "link", "../somewhere"));
+      Await(files_->names().MakeSymlink(root_user_, dir->handle, "link", "../somewhere"));
   ASSERT_STATUS_OK(symlink);
-  absl::StatusOr<std::string> target = Await(files_->ReadLink(root_user_, symlink->handle));
+  absl::StatusOr<std::string> target = Await(files_->names().ReadLink(root_user_, symlink->handle));
   ASSERT_STATUS_OK(target);
   EXPECT_EQ(*target, "../somewhere");
 
   wire::SpecData device;
   device.specdata1 = 1;
   device.specdata2 = 3;
-  absl::StatusOr<Node> fifo = Await(files_->MakeNode(
+  absl::StatusOr<Node> fifo = Await(files_->names().MakeNode(
       root_user_, dir->handle, "fifo", wire::ObjectType::kFifo, wire::SpecData(), 0600));
   ASSERT_STATUS_OK(fifo);
   EXPECT_EQ(fifo->attributes.object_type, wire::ObjectType::kFifo);
   EXPECT_EQ(fifo->attributes.mode, 0600u);
-  absl::StatusOr<Node> regular = Await(files_->MakeNode(
+  absl::StatusOr<Node> regular = Await(files_->names().MakeNode(
       root_user_, dir->handle, "regular", wire::ObjectType::kReg, wire::SpecData(), 0640));
   ASSERT_STATUS_OK(regular);
   EXPECT_EQ(regular->attributes.mode, 0640u);
   EXPECT_EQ(server_->open_count(), 0u);
 
   absl::StatusOr<Node> linked =
-      Await(files_->Link(root_user_, regular->handle, root_.handle, "second"));
+      Await(files_->names().Link(root_user_, regular->handle, root_.handle, "second"));
   ASSERT_STATUS_OK(linked);
   EXPECT_EQ(linked->attributes.num_links, 2u);
   absl::Status renamed =
-      Await(files_->Rename(root_user_, root_.handle, "second", dir->handle, "third"));
+      Await(files_->names().Rename(root_user_, root_.handle, "second", dir->handle, "third"));
   EXPECT_STATUS_OK(renamed);
   EXPECT_TRUE(std::filesystem::exists(Local("dir/third")));
-  absl::Status not_empty = Await(files_->Remove(root_user_, root_.handle, "dir"));
+  absl::Status not_empty = Await(files_->names().Remove(root_user_, root_.handle, "dir"));
   EXPECT_EQ(wire::DafsFromStatus(not_empty), DafsStatus::kNotEmpty);
   for (const char* name : {"link", "fifo", "regular", "third"}) {
-    absl::Status removed = Await(files_->Remove(root_user_, dir->handle, name));
+    absl::Status removed = Await(files_->names().Remove(root_user_, dir->handle, name));
     EXPECT_STATUS_OK(removed);
   }
-  absl::Status removed = Await(files_->Remove(root_user_, root_.handle, "dir"));
+  absl::Status removed = Await(files_->names().Remove(root_user_, root_.handle, "dir"));
   EXPECT_STATUS_OK(removed);
   EXPECT_FALSE(std::filesystem::exists(Local("dir")));
 }
@@ -345,16 +347,16 @@ TEST_P(FilesServerTest, LongLinksAreReadThoughTheyExceedAResponse) {
   std::string target(900, 'x');
   target[300] = target[600] = '/';
   std::filesystem::create_symlink(target + "/" + std::string(200, 'y'), Local("long"));
-  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "long"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(root_user_, root_.handle, "long"));
   ASSERT_STATUS_OK(node);
-  absl::StatusOr<std::string> read = Await(files_->ReadLink(root_user_, node->handle));
+  absl::StatusOr<std::string> read = Await(files_->names().ReadLink(root_user_, node->handle));
   ASSERT_STATUS_OK(read);
   EXPECT_EQ(*read, target + "/" + std::string(200, 'y'));
 }
 
 TEST_P(FilesServerTest, AttributesAreSetAndReturned) {
   MakeLocal("file", "0123456789");
-  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(root_user_, root_.handle, "file"));
   ASSERT_STATUS_OK(node);
   wire::FileAttributes set = Mode(0604);
   set.object_size = 4;
@@ -363,7 +365,7 @@ TEST_P(FilesServerTest, AttributesAreSetAndReturned) {
   set.time_modify_set.client_time = {1234567890, 123456789};
   set.set(wire::kFattrObjectSize | wire::kFattrOwner | wire::kFattrTimeModifySet);
   absl::StatusOr<wire::FileAttributes> now =
-      Await(files_->SetAttributes(root_user_, node->handle, wire::StateId(), set));
+      Await(files_->attributes().SetAttributes(root_user_, node->handle, wire::StateId(), set));
   ASSERT_STATUS_OK(now);
   EXPECT_EQ(now->mode, 0604u);
   EXPECT_EQ(now->object_size, 4u);
@@ -375,19 +377,20 @@ TEST_P(FilesServerTest, AttributesAreSetAndReturned) {
 TEST_P(FilesServerTest, EachCallerHasItsOwnRights) {
   MakeLocal("secret", "root's");
   chmod(Local("secret").c_str(), 0600);
-  absl::StatusOr<Node> node = Await(files_->Lookup(user_, root_.handle, "secret"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, root_.handle, "secret"));
   ASSERT_STATUS_OK(node);
-  absl::StatusOr<uint32_t> access = Await(files_->Access(user_, node->handle, wire::kAccessAll));
+  absl::StatusOr<uint32_t> access =
+      Await(files_->attributes().Access(user_, node->handle, wire::kAccessAll));
   ASSERT_STATUS_OK(access);
   EXPECT_EQ(*access & wire::kAccessRead, 0u);
-  access = Await(files_->Access(root_user_, node->handle, wire::kAccessAll));
+  access = Await(files_->attributes().Access(root_user_, node->handle, wire::kAccessAll));
   ASSERT_STATUS_OK(access);
   EXPECT_NE(*access & wire::kAccessRead, 0u);
   OpenRequest request;
   request.directory = root_.handle;
   request.name = "secret";
   request.owner = "user's";
-  absl::StatusOr<OpenFile> open = Await(files_->Open(user_, request));
+  absl::StatusOr<OpenFile> open = Await(files_->opens().Open(user_, request));
   EXPECT_EQ(wire::DafsFromStatus(open.status()), DafsStatus::kAcces);
   // Shows DAFS-3.1.1-01: two identities, each registered once.
   EXPECT_EQ(client_->credentials().size(), 2u);
@@ -399,14 +402,14 @@ TEST_P(FilesServerTest, OpenCreatesTruncatesAndExcludes) {
   request.create_mode = wire::CreateMode::kExclusive;
   request.verifier = wire::OpaqueFromUint64<wire::Verifier>(77);
   request.attributes = Mode(0640);
-  absl::StatusOr<OpenFile> first = Await(files_->Open(root_user_, request));
+  absl::StatusOr<OpenFile> first = Await(files_->opens().Open(root_user_, request));
   ASSERT_STATUS_OK(first);
   EXPECT_TRUE(first->created);
   EXPECT_EQ(first->attributes.mode, 0640u);
   request.verifier = wire::OpaqueFromUint64<wire::Verifier>(78);
-  absl::StatusOr<OpenFile> second = Await(files_->Open(root_user_, request));
+  absl::StatusOr<OpenFile> second = Await(files_->opens().Open(root_user_, request));
   EXPECT_EQ(wire::DafsFromStatus(second.status()), DafsStatus::kExist);
-  absl::Status closed = Await(files_->Close(root_user_, first->handle, first->state_id));
+  absl::Status closed = Await(files_->opens().Close(root_user_, first->handle, first->state_id));
   EXPECT_STATUS_OK(closed);
 
   for (bool create : {false, true}) {
@@ -418,12 +421,12 @@ TEST_P(FilesServerTest, OpenCreatesTruncatesAndExcludes) {
     truncating.owner = "b";
     truncating.create = create;
     truncating.truncate = true;
-    absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, truncating));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(root_user_, truncating));
     ASSERT_STATUS_OK(file);
     EXPECT_TRUE(create || !file->created);
     EXPECT_EQ(file->attributes.object_size, 0u);
     EXPECT_EQ(LocalContent("full"), "");
-    closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+    closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
     EXPECT_STATUS_OK(closed);
   }
   EXPECT_EQ(server_->open_count(), 0u);
@@ -431,16 +434,16 @@ TEST_P(FilesServerTest, OpenCreatesTruncatesAndExcludes) {
 
 TEST_P(FilesServerTest, FilesAreOpenedByHandle) {
   MakeLocal("named", "once");
-  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "named"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(root_user_, root_.handle, "named"));
   ASSERT_STATUS_OK(node);
   std::filesystem::rename(Local("named"), Local("renamed"));
   absl::StatusOr<OpenFile> file =
-      Await(files_->OpenByHandle(root_user_, node->handle, wire::kShareRead, "owner"));
+      Await(files_->opens().OpenByHandle(root_user_, node->handle, wire::kShareRead, "owner"));
   ASSERT_STATUS_OK(file);
   absl::StatusOr<std::string> read = Read(*file, 0, 100);
   ASSERT_STATUS_OK(read);
   EXPECT_EQ(*read, "once");
-  absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+  absl::Status closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
   EXPECT_STATUS_OK(closed);
 }
 
@@ -456,9 +459,9 @@ TEST_P(FilesServerTest, DirectoriesAreListedCompletelyPageByPage) {
   int pages = 0;
   for (bool eof = false; !eof; ++pages) {
     ASSERT_LT(pages, 1000);
-    absl::StatusOr<DirectoryPage> page =
-        Await(files_->ReadDirectory(root_user_, root_.handle, cookie, cookieverf, 16 << 10,
-                                    kStatAttributes | wire::kFattrFilehandle, lease));
+    absl::StatusOr<DirectoryPage> page = Await(
+        files_->directories().ReadDirectory(root_user_, root_.handle, cookie, cookieverf, 16 << 10,
+                                            kStatAttributes | wire::kFattrFilehandle, lease));
     ASSERT_STATUS_OK(page);
     wire::DirentView entry;
     while (page->entries.Next(entry)) {
@@ -478,7 +481,8 @@ TEST_P(FilesServerTest, DirectoriesAreListedCompletelyPageByPage) {
 }
 
 TEST_P(FilesServerTest, StatFsReportsSpace) {
-  absl::StatusOr<wire::FsAttributes> fs = Await(files_->StatFs(root_user_, root_.handle));
+  absl::StatusOr<wire::FsAttributes> fs =
+      Await(files_->attributes().StatFs(root_user_, root_.handle));
   ASSERT_STATUS_OK(fs);
   EXPECT_TRUE(fs->has(wire::kFsattrSpaceTotal | wire::kFsattrFilesTotal));
   EXPECT_GT(fs->space_total, 0u);
@@ -486,7 +490,8 @@ TEST_P(FilesServerTest, StatFsReportsSpace) {
 
 dat::Task<void> Stat(Files& files, const Identity& who, const wire::FileHandle& file, int* left,
                      int* failed) {
-  dat::Task<absl::StatusOr<wire::FileAttributes>> task = files.GetAttributes(who, file);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> task =
+      files.attributes().GetAttributes(who, file);
   absl::StatusOr<wire::FileAttributes> result = co_await task;
   if (!result.ok()) ++*failed;
   --*left;
@@ -514,12 +519,12 @@ class RestartTest : public ServerTest {};
 TEST_F(RestartTest, OperationsContinueAfterServerRestart) {
   StartClient(Options());
   MakeLocal("file", "content");
-  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(root_user_, root_.handle, "file"));
   ASSERT_STATUS_OK(node);
   server_.reset();
   StartServer();
   absl::StatusOr<wire::FileAttributes> attributes =
-      Await(files_->GetAttributes(root_user_, node->handle));
+      Await(files_->attributes().GetAttributes(root_user_, node->handle));
   ASSERT_STATUS_OK(attributes);
   EXPECT_EQ(attributes->object_size, 7u);
   EXPECT_EQ(files_->Report().connects, 2u);
@@ -532,7 +537,7 @@ TEST_F(RestartTest, SoftMountReportsWhyItWaited) {
   StartClient(std::move(options));
   server_.reset();
   absl::StatusOr<wire::FileAttributes> attributes =
-      Await(files_->GetAttributes(root_user_, root_.handle));
+      Await(files_->attributes().GetAttributes(root_user_, root_.handle));
   EXPECT_TRUE(absl::IsDeadlineExceeded(attributes.status())) << attributes.status();
   EXPECT_THAT(std::string(attributes.status().message()), HasSubstr("no session for"));
 }
@@ -560,12 +565,12 @@ TEST_F(RestartTest, RequiredReadChannelIsOpenedWithEverySession) {
   for (const char* name : {"one", "two"}) {
     OpenRequest request = ToOpen(name, name);
     request.create = true;
-    absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(root_user_, request));
     ASSERT_STATUS_OK(file);
     const std::string data = Pattern(300000);
     BufferLease lease = Lease(BufferUse::kWriteSource, 300000);
     std::memcpy(lease.payload(), data.data(), data.size());
-    absl::StatusOr<WriteResult> written = Await(files_->Write(
+    absl::StatusOr<WriteResult> written = Await(files_->data().Write(
         root_user_, file->handle, file->state_id, 0, lease, 0, 300000, wire::StableHow::kUnstable));
     ASSERT_STATUS_OK(written);
     EXPECT_EQ(written->count, data.size());

@@ -22,12 +22,12 @@ class FilesLocksTest : public ServerTest {
     request.name = "f";
     request.owner = owner;
     request.share_access = access;
-    absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(root_user_, request));
     EXPECT_STATUS_OK(file);
     return {file->handle, file->state_id, process};
   }
   LockOutcome Lock(const LockOwner& owner, const wire::LockRange& range) {
-    absl::StatusOr<LockAnswer> answer = Await(files_->Lock(root_user_, owner, range));
+    absl::StatusOr<LockAnswer> answer = Await(files_->locks().Lock(root_user_, owner, range));
     EXPECT_STATUS_OK(answer);
     if (answer.ok() && answer->outcome == LockOutcome::kGranted) {
       EXPECT_TRUE(answer->attributes.has(wire::kFattrChange));
@@ -35,7 +35,7 @@ class FilesLocksTest : public ServerTest {
     return answer.ok() ? answer->outcome : LockOutcome::kDenied;
   }
   void Unlock(const LockOwner& owner) {
-    EXPECT_STATUS_OK(Await(files_->Unlock(root_user_, owner, 0, wire::kFlockByte - 1)));
+    EXPECT_STATUS_OK(Await(files_->locks().Unlock(root_user_, owner, 0, wire::kFlockByte - 1)));
   }
   uint32_t SlotsTaken() {
     const WorkerReport report = files_->Report();
@@ -51,7 +51,7 @@ class FilesLocksTest : public ServerTest {
     static dat::Task<void> Run(FilesLocksTest& test, Waiting* self, LockOwner owner,
                                wire::LockRange range) {
       dat::Task<absl::StatusOr<LockAnswer>> task =
-          test.files_->Lock(test.root_user_, owner, range, &self->wait);
+          test.files_->locks().Lock(test.root_user_, owner, range, &self->wait);
       self->answer = co_await task;
       self->done = true;
     }
@@ -62,7 +62,8 @@ class FilesLocksTest : public ServerTest {
   // Waits for a lock in the background; the wait is destroyed as soon as the call fails.
   dat::Task<void> WaitAndGo(LockOwner owner, wire::LockRange range, int* gone) {
     auto wait = std::make_unique<LockWait>(*loop_, [] { return 0; });
-    dat::Task<absl::StatusOr<LockAnswer>> task = files_->Lock(root_user_, owner, range, wait.get());
+    dat::Task<absl::StatusOr<LockAnswer>> task =
+        files_->locks().Lock(root_user_, owner, range, wait.get());
     absl::StatusOr<LockAnswer> answer = co_await task;
     EXPECT_FALSE(answer.ok());
     wait.reset();
@@ -82,24 +83,24 @@ TEST_F(FilesLocksTest, LocksAreGrantedReportedAndReleased) {
   const LockOwner a = Open("a"), b = Open("b");
   EXPECT_EQ(Lock(a, {10, 19, true}), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, {0, 10, false}), LockOutcome::kDenied);
-  auto found = Await(files_->TestLock(root_user_, a.file, "b", all_));
+  auto found = Await(files_->locks().TestLock(root_user_, a.file, "b", all_));
   ASSERT_STATUS_OK(found);
   ASSERT_TRUE(found->has_value());
   EXPECT_TRUE((*found)->ours);
   EXPECT_EQ((*found)->owner, "a");
   EXPECT_EQ((*found)->range, (wire::LockRange{10, 19, true}));
-  found = Await(files_->TestLock(root_user_, a.file, "a", all_));
+  found = Await(files_->locks().TestLock(root_user_, a.file, "a", all_));
   ASSERT_STATUS_OK(found);
   EXPECT_FALSE(found->has_value());
   EXPECT_EQ(Lock(a, wire::FlockRange(true)), LockOutcome::kGranted);
   EXPECT_EQ(client_->locks().count(), 2u);
-  EXPECT_STATUS_OK(Await(files_->Close(root_user_, a.file, a.state_id)));
+  EXPECT_STATUS_OK(Await(files_->opens().Close(root_user_, a.file, a.state_id)));
   EXPECT_EQ(client_->locks().count(), 0u);
   EXPECT_EQ(Lock(b, all_), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, wire::FlockRange(true)), LockOutcome::kGranted);
   const LockOwner reader = Open("reader", 0, wire::kShareRead);
   Unlock(b);
-  absl::StatusOr<LockAnswer> refused = Await(files_->Lock(root_user_, reader, all_));
+  absl::StatusOr<LockAnswer> refused = Await(files_->locks().Lock(root_user_, reader, all_));
   EXPECT_EQ(wire::DafsFromStatus(refused.status()), wire::DafsStatus::kAcces);
 }
 
@@ -174,17 +175,17 @@ TEST_F(FilesLocksTest, GiveBackRestoresTheLocksHeldBefore) {
   const LockOwner a = Open("a"), b = Open("b");
   EXPECT_EQ(Lock(a, {10, 19, false}), LockOutcome::kGranted);
   EXPECT_EQ(Lock(a, {30, 39, true}), LockOutcome::kGranted);
-  absl::StatusOr<LockAnswer> answer = Await(files_->Lock(root_user_, a, {5, 50, true}));
+  absl::StatusOr<LockAnswer> answer = Await(files_->locks().Lock(root_user_, a, {5, 50, true}));
   ASSERT_STATUS_OK(answer);
-  EXPECT_STATUS_OK(Await(files_->GiveBack(root_user_, a, {5, 50, true}, answer->before)));
+  EXPECT_STATUS_OK(Await(files_->locks().GiveBack(root_user_, a, {5, 50, true}, answer->before)));
   EXPECT_EQ(client_->locks().HeldBy(a.file, a.state_id),
             (std::vector<wire::LockRange>{{10, 19, false}, {30, 39, true}}));
   EXPECT_EQ(Lock(b, {0, 29, false}), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, {40, 60, true}), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, {39, 39, false}), LockOutcome::kDenied);
   // The same if the owner already held the whole range.
-  answer = Await(files_->Lock(root_user_, a, {35, 39, false}));
-  EXPECT_STATUS_OK(Await(files_->GiveBack(root_user_, a, {35, 39, false}, answer->before)));
+  answer = Await(files_->locks().Lock(root_user_, a, {35, 39, false}));
+  EXPECT_STATUS_OK(Await(files_->locks().GiveBack(root_user_, a, {35, 39, false}, answer->before)));
   EXPECT_EQ(Lock(b, {35, 35, false}), LockOutcome::kDenied);
 }
 

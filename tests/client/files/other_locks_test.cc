@@ -18,19 +18,19 @@ class OtherLocksTest : public ScriptedTest {
     request.name = file;
     request.owner = owner;
     request.share_access = wire::kShareBoth;
-    absl::StatusOr<OpenFile> opened = Await(files_->Open(who_, request));
+    absl::StatusOr<OpenFile> opened = Await(files_->opens().Open(who_, request));
     EXPECT_OK(opened);
     return opened.ok() ? LockOwner{opened->handle, opened->state_id, 1} : LockOwner();
   }
   absl::Status Lock(const LockOwner& owner, const LockRange& range) {
-    return Await(files_->Lock(who_, owner, range)).status();
+    return Await(files_->locks().Lock(who_, owner, range)).status();
   }
   absl::Status Unlock(const LockOwner& owner, uint64_t first, uint64_t last) {
-    return Await(files_->Unlock(who_, owner, first, last));
+    return Await(files_->locks().Unlock(who_, owner, first, last));
   }
   absl::Status Read(const LockOwner& owner) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 4096);
-    return Await(files_->Read(who_, owner.file, owner.state_id, 0, lease, 100)).status();
+    return Await(files_->data().Read(who_, owner.file, owner.state_id, 0, lease, 100)).status();
   }
   std::vector<LockRange> HeldBy(const LockOwner& owner) const {
     return client_->locks().HeldBy(owner.file, owner.state_id);
@@ -98,7 +98,7 @@ TEST_F(OtherLocksTest, LocksThatUnlockOnlyAsGrantedAreReleasedBeforeClose) {
   ASSERT_OK(Lock(owner, {0, 9, true}));
   ASSERT_OK(Lock(owner, {20, 29, false}));
   ASSERT_OK(Lock(owner, wire::FlockRange(true)));
-  ASSERT_OK(Await(files_->Close(who_, owner.file, owner.state_id)));
+  ASSERT_OK(Await(files_->opens().Close(who_, owner.file, owner.state_id)));
   EXPECT_TRUE(locked_.empty());
   EXPECT_EQ(server_.Count(Proc::kClose), 1);
 }
@@ -160,7 +160,7 @@ TEST_F(OtherLocksTest, LeaseStartsWhenTheRenewingRequestIsSent) {
     status = answer;
     asked = dat::Loop::Now();
     const absl::Status refused =
-        Await(files_->Access(who_, wire::FileHandle(), wire::kAccessRead)).status();
+        Await(files_->attributes().Access(who_, wire::FileHandle(), wire::kAccessRead)).status();
     EXPECT_EQ(wire::DafsFromStatus(refused), answer) << refused;
   };
   ask(DafsStatus::kAcces);  // connects and registers its credentials

@@ -29,7 +29,7 @@ class OtherServersTest : public ScriptedTest {
     request.name = "f";
     request.owner = owner;
     request.share_access = wire::kShareBoth;
-    absl::StatusOr<OpenFile> file = Await(files_->Open(who_, request));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(who_, request));
     EXPECT_OK(file);
     return file.ok() ? *file : OpenFile();
   }
@@ -48,9 +48,9 @@ TEST_F(OtherServersTest, WithoutRegisterCredTheServerChoosesTheIdentity) {
     server_.log.clear();
     Refuse({Proc::kRegisterCred}, status);
     ASSERT_OK(Await(files_->Mount(who_)));
-    ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+    ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
     const Identity other{1001, 1001, {}};
-    ASSERT_OK(Await(files_->Lookup(other, dir_, "name")));
+    ASSERT_OK(Await(files_->names().Lookup(other, dir_, "name")));
     // once for each user
     EXPECT_EQ(server_.Count(Proc::kRegisterCred), 2);
     for (const auto& seen : server_.log) EXPECT_TRUE(seen.cred.is_zero());
@@ -83,7 +83,7 @@ TEST_F(OtherServersTest, EachSessionQueriesExtensionsFirst) {
   granted = wire::kExtensionByteNames;
   server_.log.clear();
   server_.connections.back()->Close(absl::UnavailableError("the server was replaced"));
-  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
   EXPECT_EQ(files_->name_rule(), wire::NameRule::kBytes);
   ASSERT_GE(server_.log.size(), 2u);
   EXPECT_EQ(server_.log[1].proc, Proc::kExtensions);
@@ -96,7 +96,7 @@ TEST_F(OtherServersTest, RefusedCredentialIsNotReleased) {
   Refuse({Proc::kRegisterCred});
   for (uint32_t uid = 1000; uid < 1003; ++uid) {
     const Identity who{uid, uid, {}};
-    ASSERT_OK(Await(files_->Lookup(who, dir_, "name")));
+    ASSERT_OK(Await(files_->names().Lookup(who, dir_, "name")));
   }
   EXPECT_EQ(server_.Count(Proc::kReleaseCred), 0);
 }
@@ -146,14 +146,14 @@ TEST_F(OtherServersTest, TooLargeWriteIsSplit) {
   BufferLease lease = Lease(BufferUse::kWriteSource, kBytes);
   for (uint32_t i = 0; i < kBytes; ++i) lease.payload()[i] = ScriptedByte(i);
   absl::StatusOr<WriteResult> written =
-      Await(files_->Write(who_, dir_, {}, 0, lease, 0, kBytes, wire::StableHow::kFileSync));
+      Await(files_->data().Write(who_, dir_, {}, 0, lease, 0, kBytes, wire::StableHow::kFileSync));
   ASSERT_OK(written);
   EXPECT_EQ(written->count, kBytes);
   const std::vector<std::byte>& at_server = server_.written[""];
   ASSERT_EQ(at_server.size(), kBytes);
   for (uint32_t i = 0; i < kBytes; ++i) ASSERT_EQ(at_server[i], ScriptedByte(i));
   EXPECT_EQ(*sizes.rbegin(), 12500u);
-  EXPECT_EQ(files_->write_bytes(), 12500u);  // the next write starts with this size
+  EXPECT_EQ(files_->transfers().write_bytes(), 12500u);  // the next write starts with this size
 }
 
 // Appends to a server that reports how much it takes at once. The client never splits an append.
@@ -169,16 +169,16 @@ class Appending : public OtherServersTest {
     for (uint32_t i = 0; i < kBytes; ++i) source_.payload()[i] = ScriptedByte(i);
   }
   absl::StatusOr<AppendResult> Append(uint32_t position, uint32_t size) {
-    return Await(files_->Append(who_, dir_, wire::StateId(), source_, position, size,
-                                wire::StableHow::kDataSync));
+    return Await(files_->data().Append(who_, dir_, wire::StateId(), source_, position, size,
+                                       wire::StableHow::kDataSync));
   }
   // Appends all of the data in parts of append_bytes(), like mount.dafs.
   absl::Status AppendAll() {
     for (uint32_t done = 0; done < kBytes;) {
-      const uint32_t part = std::min(kBytes - done, files_->append_bytes());
+      const uint32_t part = std::min(kBytes - done, files_->transfers().append_bytes());
       const absl::Status status = Append(done, part).status();
       if (wire::DafsFromStatus(status) == DafsStatus::kWriteTooBig &&
-          files_->append_bytes() < part) {
+          files_->transfers().append_bytes() < part) {
         continue;
       }
       if (!status.ok()) return status;
@@ -222,7 +222,7 @@ TEST_F(Appending, RefusedDirectAppendTooLargeForInlineIsNotSplit) {
   const absl::Status status = Append(0, kBytes).status();
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kWriteTooBig) << status;
   EXPECT_EQ(server_.Count(Proc::kAppendInline), 0);
-  EXPECT_LT(files_->append_bytes(), kBytes);
+  EXPECT_LT(files_->transfers().append_bytes(), kBytes);
   ASSERT_OK(AppendAll());
   ExpectOnce(server_.appended[""]);
 }
@@ -235,7 +235,7 @@ TEST_F(Appending, UnusableChannelIsRememberedForItsSessionOnly) {
   ASSERT_OK(Append(0, 12000));
   server_.script = nullptr;
   server_.Restart();
-  ASSERT_TRUE(Until([&] { return files_->append_bytes() >= kBytes; }));
+  ASSERT_TRUE(Until([&] { return files_->transfers().append_bytes() >= kBytes; }));
   ASSERT_OK(Append(0, kBytes));
   EXPECT_EQ(server_.Count(Proc::kAppendDirect), 2);
   EXPECT_EQ(server_.Count(Proc::kAppendInline), 1);
@@ -283,8 +283,8 @@ TEST_F(OtherServersTest, RightsThatAccessDoesNotReportAreLeftToTheServer) {
     c.Answer(request, res);
     return true;
   };
-  absl::StatusOr<uint32_t> access = Await(
-      files_->Access(who_, dir_, wire::kAccessRead | wire::kAccessModify | wire::kAccessExecute));
+  absl::StatusOr<uint32_t> access = Await(files_->attributes().Access(
+      who_, dir_, wire::kAccessRead | wire::kAccessModify | wire::kAccessExecute));
   ASSERT_OK(access);
   EXPECT_EQ(*access, wire::kAccessRead | wire::kAccessExecute);
 }
@@ -294,7 +294,7 @@ TEST_F(OtherServersTest, WithoutReaddirDirectItIsTriedOnce) {
   Refuse({Proc::kReaddirDirect});
   BufferLease lease = Lease(BufferUse::kReadTarget, 128 << 10);
   for (int i = 0; i < 3; ++i) {
-    ASSERT_OK(Await(files_->ReadDirectory(who_, dir_, 0, {}, 65536, 0, lease)));
+    ASSERT_OK(Await(files_->directories().ReadDirectory(who_, dir_, 0, {}, 65536, 0, lease)));
   }
   EXPECT_EQ(server_.Count(Proc::kReaddirDirect), 1);
   EXPECT_EQ(server_.Count(Proc::kReaddirInline), 3);
@@ -325,7 +325,7 @@ TEST_F(OtherServersTest, SmallestMessagesAndOneCreditSuffice) {
   BufferLease lease = Lease(BufferUse::kWriteSource, 5000);
   for (uint32_t i = 0; i < 5000; ++i) lease.payload()[i] = ScriptedByte(i);
   absl::StatusOr<WriteResult> written =
-      Await(files_->Write(who_, dir_, {}, 0, lease, 0, 5000, wire::StableHow::kFileSync));
+      Await(files_->data().Write(who_, dir_, {}, 0, lease, 0, 5000, wire::StableHow::kFileSync));
   ASSERT_OK(written);
   EXPECT_EQ(written->count, 5000u);
   EXPECT_EQ(server_.Count(Proc::kWriteInline), 6);
@@ -353,7 +353,8 @@ TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
     c.Send(std::move(bytes));
     return true;
   };
-  absl::StatusOr<wire::FileAttributes> attributes = Await(files_->GetAttributes(who_, dir_));
+  absl::StatusOr<wire::FileAttributes> attributes =
+      Await(files_->attributes().GetAttributes(who_, dir_));
   ASSERT_OK(attributes);
   EXPECT_EQ(attributes->owner, "1000");
   EXPECT_EQ(attributes->owner_group, "100");
@@ -365,13 +366,13 @@ TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
 // Shows DAFS-3.1.2.3.1-01.
 TEST_F(OtherServersTest, UnsolicitedMessageEndsTheSession) {
   MakeFiles();
-  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
   wire::RequestHeader nothing;
   std::vector<std::byte> bytes(40);
   wire::EncodeResponseHeaderOnly(wire::ResponseTo(nothing, DafsStatus::kOk, 1),
                                  wire::ByteOrder::kLittle, bytes, false);
   server_.only().Send(std::move(bytes));
-  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
   EXPECT_EQ(server_.connections_made, 2);
 }
 
@@ -382,7 +383,7 @@ TEST_F(OtherServersTest, IoUnderMandatoryLockCarriesItsStateId) {
   const OpenFile io = Open("io");
   const OpenFile lock = Open("lock");
   const LockOwner owner{lock.handle, lock.state_id, 1};
-  ASSERT_OK(Await(files_->Lock(who_, owner, {0, 99, true})));
+  ASSERT_OK(Await(files_->locks().Lock(who_, owner, {0, 99, true})));
   server_.script = [this](ScriptedConnection& c, const Request& request) {
     wire::StateId state_id;
     uint64_t offset = 0;
@@ -404,11 +405,12 @@ TEST_F(OtherServersTest, IoUnderMandatoryLockCarriesItsStateId) {
   };
   BufferLease target = Lease(BufferUse::kReadTarget, 4096);
   BufferLease source = Lease(BufferUse::kWriteSource, 4096);
-  ASSERT_OK(Await(files_->Read(who_, io.handle, io.state_id, 90, target, 20)));
-  ASSERT_OK(Await(
-      files_->Write(who_, io.handle, io.state_id, 10, source, 0, 20, wire::StableHow::kFileSync)));
+  ASSERT_OK(Await(files_->data().Read(who_, io.handle, io.state_id, 90, target, 20)));
+  ASSERT_OK(Await(files_->data().Write(who_, io.handle, io.state_id, 10, source, 0, 20,
+                                       wire::StableHow::kFileSync)));
   // A range locked by another owner stays locked.
-  absl::Status others = Await(files_->Read(who_, io.handle, io.state_id, 200, target, 20)).status();
+  absl::Status others =
+      Await(files_->data().Read(who_, io.handle, io.state_id, 200, target, 20)).status();
   EXPECT_EQ(wire::DafsFromStatus(others), DafsStatus::kLocked) << others;
 }
 
@@ -418,8 +420,8 @@ TEST_F(OtherServersTest, LocksAreValidatedByAnEmptyRead) {
   const OpenFile io = Open("io");
   const OpenFile lock = Open("lock");
   const LockOwner owner{lock.handle, lock.state_id, 1};
-  ASSERT_OK(Await(files_->Lock(who_, owner, {0, 99, true})));
-  Await(files_->ValidateLocks());
+  ASSERT_OK(Await(files_->locks().Lock(who_, owner, {0, 99, true})));
+  Await(files_->locks().ValidateLocks());
   EXPECT_EQ(server_.Count(Proc::kReadInline), 1);
   EXPECT_OK(client_->opens().Find(lock.state_id)->lost);
 
@@ -429,11 +431,11 @@ TEST_F(OtherServersTest, LocksAreValidatedByAnEmptyRead) {
     c.Refuse(request, DafsStatus::kExpired);
     return true;
   };
-  Await(files_->ValidateLocks());
+  Await(files_->locks().ValidateLocks());
   // The owner may do its I/O through the other open, so that I/O fails too.
   EXPECT_FALSE(client_->opens().Find(lock.state_id)->lost.ok());
   BufferLease target = Lease(BufferUse::kReadTarget, 4096);
-  EXPECT_FALSE(Await(files_->Read(who_, io.handle, io.state_id, 0, target, 20)).ok());
+  EXPECT_FALSE(Await(files_->data().Read(who_, io.handle, io.state_id, 0, target, 20)).ok());
 }
 
 }  // namespace

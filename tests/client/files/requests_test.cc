@@ -18,7 +18,7 @@ class RequestsTest : public ScriptedTest {
     request.name = "f";
     request.owner = "owner";
     request.share_access = wire::kShareBoth;
-    absl::StatusOr<OpenFile> file = Await(files_->Open(who_, request));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(who_, request));
     EXPECT_OK(file);
     return file.ok() ? *file : OpenFile();
   }
@@ -26,7 +26,7 @@ class RequestsTest : public ScriptedTest {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
     for (uint32_t i = 0; i < size; ++i) lease.payload()[i] = ScriptedByte(offset + i);
     absl::StatusOr<WriteResult> written =
-        Await(files_->Write(who_, file.handle, file.state_id, offset, lease, 0, size, how));
+        Await(files_->data().Write(who_, file.handle, file.state_id, offset, lease, 0, size, how));
     ASSERT_OK(written);
     EXPECT_EQ(written->count, size);
   }
@@ -58,14 +58,14 @@ TEST_F(RequestsTest, AccessResultsAreNotCached) {
   };
   const wire::FileHandle file;
   says = {wire::kAccessRead, wire::kAccessRead};
-  EXPECT_EQ(*Await(files_->Access(who_, file, wire::kAccessRead)), wire::kAccessRead);
+  EXPECT_EQ(*Await(files_->attributes().Access(who_, file, wire::kAccessRead)), wire::kAccessRead);
   OpenRequest request;
   request.name = "f";
   request.owner = "owner";
-  const absl::Status refused = Await(files_->Open(who_, request)).status();
+  const absl::Status refused = Await(files_->opens().Open(who_, request)).status();
   EXPECT_EQ(wire::DafsFromStatus(refused), DafsStatus::kAcces);
   says.access = 0;
-  EXPECT_EQ(*Await(files_->Access(who_, file, wire::kAccessRead)), 0u);
+  EXPECT_EQ(*Await(files_->attributes().Access(who_, file, wire::kAccessRead)), 0u);
   EXPECT_EQ(server_.Count(Proc::kAccess), 2);
 }
 
@@ -94,7 +94,7 @@ TEST_F(RequestsTest, AccessUsesTheCredentialsOfTheCheckedUser) {
   };
   const Identity other{1001, 101, {7, 8}};
   for (const Identity& who : {who_, other, who_}) {
-    ASSERT_OK(Await(files_->Access(who, wire::FileHandle(), wire::kAccessRead)));
+    ASSERT_OK(Await(files_->attributes().Access(who, wire::FileHandle(), wire::kAccessRead)));
   }
   EXPECT_EQ(registered, (std::vector<Identity>{who_, other}));
   std::vector<wire::CredHandle> used;
@@ -175,7 +175,7 @@ TEST_F(RequestsTest, OneCommitCoversTheWholeFile) {
   Write(file, 0, 1000, wire::StableHow::kUnstable);
   Write(file, 5000, 1000, wire::StableHow::kUnstable);
   EXPECT_GT(client_->uncommitted().bytes(), 0u);
-  ASSERT_OK(Await(files_->Commit(who_, file.handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 0, 0)));
   ASSERT_EQ(commits_.size(), 1u);
   EXPECT_EQ(commits_[0].offset, 0u);
   EXPECT_EQ(commits_[0].count, 0u);
@@ -186,7 +186,7 @@ TEST_F(RequestsTest, OneCommitCoversTheWholeFile) {
   server_.unstable.clear();
   server_.written.clear();
   ++server_.write_verifier;
-  ASSERT_OK(Await(files_->Commit(who_, file.handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 0, 0)));
   ASSERT_EQ(commits_.size(), 3u);
   for (const wire::CommitArgs& commit : commits_) {
     EXPECT_EQ(commit.offset, 0u);

@@ -41,18 +41,18 @@ class FilesXattrsTest : public ServerTest, public testing::WithParamInterface<Wa
     options.checksums = GetParam().checksums;
     options.max_request_size = options.max_response_size = GetParam().message_bytes;
     StartClient(std::move(options));
-    absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
+    absl::StatusOr<Node> node = Await(files_->names().Lookup(root_user_, root_.handle, "file"));
     ASSERT_STATUS_OK(node);
     file_ = node->handle;
   }
 
   DafsStatus Set(const std::string& name, const std::string& value,
                  XattrMode mode = XattrMode::kAny) {
-    absl::Status status = Await(files_->SetXattr(root_user_, file_, name, value, mode));
+    absl::Status status = Await(files_->xattrs().SetXattr(root_user_, file_, name, value, mode));
     return wire::DafsFromStatus(status);
   }
   std::string Get(const std::string& name) {
-    absl::StatusOr<std::string> value = Await(files_->GetXattr(root_user_, file_, name));
+    absl::StatusOr<std::string> value = Await(files_->xattrs().GetXattr(root_user_, file_, name));
     return value.ok() ? *value : std::string(wire::Name(wire::DafsFromStatus(value.status())));
   }
   std::string Behind(const std::string& name) {
@@ -115,13 +115,14 @@ TEST_P(FilesXattrsTest, ListAndRemove) {
     expected.push_back("user.some-longer-name-" + std::to_string(i));
     ASSERT_EQ(setxattr(Local("file").c_str(), expected.back().c_str(), "v", 1, 0), 0);
   }
-  absl::StatusOr<std::vector<std::string>> names = Await(files_->ListXattrs(root_user_, file_));
+  absl::StatusOr<std::vector<std::string>> names =
+      Await(files_->xattrs().ListXattrs(root_user_, file_));
   ASSERT_STATUS_OK(names);
   EXPECT_THAT(*names, testing::UnorderedElementsAreArray(expected));
-  EXPECT_STATUS_OK(Await(files_->RemoveXattr(root_user_, file_, expected[7])));
-  absl::Status again = Await(files_->RemoveXattr(root_user_, file_, expected[7]));
+  EXPECT_STATUS_OK(Await(files_->xattrs().RemoveXattr(root_user_, file_, expected[7])));
+  absl::Status again = Await(files_->xattrs().RemoveXattr(root_user_, file_, expected[7]));
   EXPECT_EQ(wire::DafsFromStatus(again), DafsStatus::kNoEnt);
-  names = Await(files_->ListXattrs(root_user_, file_));
+  names = Await(files_->xattrs().ListXattrs(root_user_, file_));
   ASSERT_STATUS_OK(names);
   EXPECT_EQ(names->size(), 39u);
 }
@@ -129,16 +130,18 @@ TEST_P(FilesXattrsTest, ListAndRemove) {
 TEST_P(FilesXattrsTest, UsersSeeOnlyPermittedAttributes) {
   ASSERT_EQ(Set("trusted.secret", "x"), DafsStatus::kOk);
   ASSERT_EQ(Set("user.open", "x"), DafsStatus::kOk);
-  absl::StatusOr<std::vector<std::string>> names = Await(files_->ListXattrs(user_, file_));
+  absl::StatusOr<std::vector<std::string>> names = Await(files_->xattrs().ListXattrs(user_, file_));
   ASSERT_STATUS_OK(names);
   EXPECT_THAT(*names, UnorderedElementsAre("user.open"));
-  absl::Status status = Await(files_->SetXattr(user_, file_, "user.open", "y", XattrMode::kAny));
+  absl::Status status =
+      Await(files_->xattrs().SetXattr(user_, file_, "user.open", "y", XattrMode::kAny));
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kAcces);
 }
 
 dat::Task<void> SetFrom(Files& files, const Identity& who, const wire::FileHandle& file,
                         const std::string& value, bool* done) {
-  dat::Task<absl::Status> task = files.SetXattr(who, file, "user.value", value, XattrMode::kAny);
+  dat::Task<absl::Status> task =
+      files.xattrs().SetXattr(who, file, "user.value", value, XattrMode::kAny);
   absl::Status status = co_await task;
   EXPECT_STATUS_OK(status);
   *done = true;
@@ -160,7 +163,7 @@ TEST_P(FilesXattrsTest, ReaderNeverSeesMixedValues) {
 }
 
 TEST_P(FilesXattrsTest, AclsAreSetAndReadBack) {
-  absl::StatusOr<std::vector<wire::Ace>> acl = Await(files_->GetAcl(root_user_, file_));
+  absl::StatusOr<std::vector<wire::Ace>> acl = Await(files_->acls().GetAcl(root_user_, file_));
   ASSERT_STATUS_OK(acl);
   ASSERT_EQ(acl->size(), 3u);
   // So many users that the ACL does not fit into a small message.
@@ -169,17 +172,17 @@ TEST_P(FilesXattrsTest, AclsAreSetAndReadBack) {
     ace.who = std::to_string(1000 + i);
     acl->insert(acl->begin() + 1 + i, ace);
   }
-  EXPECT_STATUS_OK(Await(files_->SetAcl(root_user_, file_, *acl)));
-  absl::StatusOr<std::vector<wire::Ace>> found = Await(files_->GetAcl(root_user_, file_));
+  EXPECT_STATUS_OK(Await(files_->acls().SetAcl(root_user_, file_, *acl)));
+  absl::StatusOr<std::vector<wire::Ace>> found = Await(files_->acls().GetAcl(root_user_, file_));
   ASSERT_STATUS_OK(found);
   EXPECT_TRUE(*found == *acl);
   EXPECT_EQ(Behind("system.posix_acl_access").size(), 4 + 8 * 64u);
   acl->back().who = "nobody in particular";
-  absl::Status refused = Await(files_->SetAcl(root_user_, file_, *acl));
+  absl::Status refused = Await(files_->acls().SetAcl(root_user_, file_, *acl));
   EXPECT_EQ(wire::DafsFromStatus(refused), DafsStatus::kInval);
   acl->back().who = "EVERYONE@";
   acl->back().access_mask |= wire::kAceDelete;
-  refused = Await(files_->SetAcl(root_user_, file_, *acl));
+  refused = Await(files_->acls().SetAcl(root_user_, file_, *acl));
   EXPECT_EQ(wire::DafsFromStatus(refused), DafsStatus::kInval);  // DAFS-6.5.35-07
 }
 

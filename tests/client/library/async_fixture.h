@@ -67,7 +67,7 @@ class AsyncTest : public ServerTest {
   std::unique_ptr<IoFile> OpenIo(const std::string& name, const std::string& content) {
     MakeLocal(name, content);
     OpenRequest request = ToOpen(name, "owner of " + name);
-    absl::StatusOr<OpenFile> open = Await(files_->Open(root_user_, request));
+    absl::StatusOr<OpenFile> open = Await(files_->opens().Open(root_user_, request));
     EXPECT_STATUS_OK(open);
     auto file = std::make_unique<IoFile>();
     file->name = name;
@@ -78,7 +78,7 @@ class AsyncTest : public ServerTest {
     return file;
   }
   void CloseIo(const IoFile& file) {
-    absl::Status closed = Await(files_->Close(root_user_, file.handle, file.state_id));
+    absl::Status closed = Await(files_->opens().Close(root_user_, file.handle, file.state_id));
     EXPECT_STATUS_OK(closed);
   }
   MemoryHandle Register(Pages& pages, MemoryAccess access = MemoryAccess::kBoth) {

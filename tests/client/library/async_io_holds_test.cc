@@ -26,7 +26,7 @@ class AsyncHoldsTest : public ScriptedTest {
     request.name = "file";
     request.owner = "owner";
     request.share_access = wire::kShareBoth;
-    absl::StatusOr<OpenFile> open = Await(files_->Open(who_, request));
+    absl::StatusOr<OpenFile> open = Await(files_->opens().Open(who_, request));
     ASSERT_OK(open);
     file_.name = "file";
     file_.handle = open->handle;

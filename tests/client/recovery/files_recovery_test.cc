@@ -29,7 +29,8 @@ class FilesRecoveryTest : public ScriptedTest {
     };
   }
   absl::StatusOr<Node> MakeDirectory() {
-    return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after_));
+    return Await(
+        files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after_));
   }
   absl::StatusOr<OpenFile> Open(const std::string& name, bool create = false,
                                 uint32_t deny = wire::kShareDenyNone) {
@@ -40,18 +41,19 @@ class FilesRecoveryTest : public ScriptedTest {
     request.share_deny = deny;
     request.create = create;
     request.create_mode = wire::CreateMode::kGuarded;
-    return Await(files_->Open(who_, request));
+    return Await(files_->opens().Open(who_, request));
   }
   absl::Status Write(const OpenFile& file, uint64_t offset, std::string_view data) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, 65536);
     std::memcpy(lease.payload(), data.data(), data.size());
-    return Await(files_->Write(who_, file.handle, file.state_id, offset, lease, 0,
-                               static_cast<uint32_t>(data.size()), wire::StableHow::kUnstable))
+    return Await(files_->data().Write(who_, file.handle, file.state_id, offset, lease, 0,
+                                      static_cast<uint32_t>(data.size()),
+                                      wire::StableHow::kUnstable))
         .status();
   }
   absl::Status Read(const OpenFile& file) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 4096);
-    return Await(files_->Read(who_, file.handle, file.state_id, 0, lease, 4096)).status();
+    return Await(files_->data().Read(who_, file.handle, file.state_id, 0, lease, 4096)).status();
   }
   wire::FileHandle dir_;
   wire::FileAttributes after_;
@@ -73,7 +75,7 @@ TEST_F(FilesRecoveryTest, ReplyToAnExecutedChangeIsFetchedNotRepeated) {
 TEST_F(FilesRecoveryTest, ChangeThatWasNotExecutedIsReissued) {
   MakeFiles();
   LoseOnce(Proc::kRemove, false);
-  ASSERT_OK(Await(files_->Remove(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Remove(who_, dir_, "name")));
   EXPECT_EQ(server_.executed[Proc::kRemove], 1);
   EXPECT_EQ(server_.Count(Proc::kRemove), 2);
   EXPECT_EQ(server_.executed[Proc::kFetchResponse], 0);
@@ -90,7 +92,7 @@ TEST_F(FilesRecoveryTest, StoredErrorIsReturned) {
     c.Close(absl::OkStatus());
     return true;
   };
-  absl::Status status = Await(files_->Rename(who_, dir_, "a", dir_, "b"));
+  absl::Status status = Await(files_->names().Rename(who_, dir_, "a", dir_, "b"));
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNotEmpty) << status;
   EXPECT_EQ(server_.executed[Proc::kRename], 0);
 }
@@ -123,8 +125,8 @@ TEST_F(FilesRecoveryTest, ChainResumesAfterItsLastExecutedMember) {
     c.Close(absl::OkStatus());
     return true;
   };
-  absl::StatusOr<Node> node =
-      Await(files_->MakeNode(who_, dir_, "made", wire::ObjectType::kFifo, wire::SpecData(), 0600));
+  absl::StatusOr<Node> node = Await(files_->names().MakeNode(
+      who_, dir_, "made", wire::ObjectType::kFifo, wire::SpecData(), 0600));
   ASSERT_OK(node);
   EXPECT_EQ(server_.executed[Proc::kCreate], 2);  // once for MakeDirectory, once here
   EXPECT_EQ(server_.executed[Proc::kSetattrInline], 1);
@@ -302,8 +304,8 @@ TEST_F(FilesRecoveryTest, OpensAreReclaimedBeforeAnyOtherRequestAfterRestart) {
   }
   EXPECT_THAT(seen, ::testing::ElementsAre(Proc::kClientConnectAuth, Proc::kExtensions, Proc::kOpen,
                                            Proc::kOpen, Proc::kReadInline, Proc::kWriteInline));
-  ASSERT_OK(Await(files_->Close(who_, one->handle, one->state_id)));
-  ASSERT_OK(Await(files_->Close(who_, two->handle, two->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(who_, one->handle, one->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(who_, two->handle, two->state_id)));
   EXPECT_EQ(server_.opens.size(), 0u);
   EXPECT_EQ(client_->opens().size(), 0u);
 }
@@ -418,7 +420,7 @@ TEST_F(FilesRecoveryTest, OpenForgottenByTheServerIsOpenedAgain) {
     EXPECT_EQ(server_.opens.size(), 1u);
   }
   server_.script = nullptr;
-  ASSERT_OK(Await(files_->Close(who_, file->handle, file->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
   EXPECT_EQ(server_.opens.size(), 0u);
 }
 
@@ -444,7 +446,7 @@ TEST_F(FilesRecoveryTest, LossOfAnOpenThatIsBeingClosedIsNotReported) {
     return true;
   };
   ::testing::internal::CaptureStderr();
-  const absl::Status closed = Await(files_->Close(who_, file->handle, file->state_id));
+  const absl::Status closed = Await(files_->opens().Close(who_, file->handle, file->state_id));
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_TRUE(closed.ok()) << closed;
   EXPECT_EQ(claims, 1);
@@ -482,7 +484,7 @@ TEST_F(FilesRecoveryTest, LostReservationIsReported) {
     EXPECT_TRUE(absl::IsUnknown(status)) << status;
   }
   EXPECT_EQ(server_.executed[Proc::kOpenHandle], 0);
-  ASSERT_OK(Await(files_->Close(who_, file->handle, file->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
 }
 
 // Shows DAFS-4.4.1.1-03.
@@ -496,7 +498,7 @@ TEST_F(FilesRecoveryTest, StaleClientIdLeadsToANewSession) {
     c.Refuse(request, DafsStatus::kStaleClientId);
     return true;
   };
-  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
   EXPECT_EQ(server_.connections_made, 2);
 }
 
@@ -512,7 +514,7 @@ TEST_F(FilesRecoveryTest, DataLostInARestartIsRewrittenBeforeFsyncSucceeds) {
   ASSERT_OK(Write(*file, 10, "overwritten"));
   server_.Restart();  // the unstable data is lost
   ASSERT_OK(Write(*file, 30, "after the restart"));
-  ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(who_, file->handle, 0, 0)));
   std::string expected = data;
   expected.replace(10, 11, "overwritten").replace(30, 17, "after the restart");
   const std::vector<std::byte>& written = server_.written["file"];
@@ -536,7 +538,7 @@ TEST_F(FilesRecoveryTest, DataLostAgainDuringTheRewriteIsRewritten) {
     }
     return false;
   };
-  ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(who_, file->handle, 0, 0)));
   EXPECT_EQ(server_.written["file"].size(), data.size());
   EXPECT_LT(writes, 12);
 }
@@ -556,9 +558,9 @@ TEST_F(FilesRecoveryTest, FailedCommitIsReportedAndTheNextOneSucceeds) {
     c.Refuse(request, DafsStatus::kIo);
     return true;
   };
-  absl::Status status = Await(files_->Commit(who_, file->handle, 0, 0)).status();
+  absl::Status status = Await(files_->commits().Commit(who_, file->handle, 0, 0)).status();
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kIo);
-  ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(who_, file->handle, 0, 0)));
   EXPECT_EQ(server_.written["file"].size(), 4u);
 }
 
@@ -567,7 +569,7 @@ TEST_F(FilesRecoveryTest, DataIsRewrittenAfterARestartWithoutFsync) {
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
   ASSERT_OK(Write(*file, 0, "data"));
-  ASSERT_OK(Await(files_->Close(who_, file->handle, file->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
   server_.Restart();
   ASSERT_TRUE(Until([&] { return server_.written["file"].size() == 4; }));
 }
@@ -589,8 +591,8 @@ TEST_F(FilesRecoveryTest, CopyWaitsUntilItsSourceIsRewritten) {
     c.Answer(request, res, DafsStatus::kOk, {});
     return true;
   };
-  ASSERT_OK(Await(files_->CopyRange(who_, source->handle, source->state_id, 0, target->handle,
-                                    target->state_id, 0, 4)));
+  ASSERT_OK(Await(files_->ranges().CopyRange(who_, source->handle, source->state_id, 0,
+                                             target->handle, target->state_id, 0, 4)));
   std::vector<Proc> seen;
   for (const auto& entry : server_.log) {
     if (entry.proc == Proc::kWriteInline || entry.proc == Proc::kCopyRange) {
@@ -611,10 +613,10 @@ TEST_F(FilesRecoveryTest, NextFsyncReportsDataThatCannotBeRewritten) {
     c.Refuse(request, DafsStatus::kNoSpc);
     return true;
   };
-  Await(files_->Commit(who_, file->handle, 0, 0)).IgnoreError();
-  absl::Status status = files_->TakeFailure(file->handle);
+  Await(files_->commits().Commit(who_, file->handle, 0, 0)).IgnoreError();
+  absl::Status status = files_->commits().TakeFailure(file->handle);
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNoSpc) << status;
-  EXPECT_OK(files_->TakeFailure(file->handle));
+  EXPECT_OK(files_->commits().TakeFailure(file->handle));
 }
 
 // An allocation in the meantime neither hides the failure nor fails because of it.
@@ -629,9 +631,9 @@ TEST_F(FilesRecoveryTest, AllocationDoesNotConsumeTheErrorForLostData) {
     c.Answer(request, wire::AllocateRes());
     return true;
   };
-  EXPECT_OK(Await(
-      files_->Allocate(who_, file->handle, file->state_id, wire::AllocateMode::kPunchHole, 0, 4)));
-  absl::Status status = files_->TakeFailure(file->handle);
+  EXPECT_OK(Await(files_->ranges().Allocate(who_, file->handle, file->state_id,
+                                            wire::AllocateMode::kPunchHole, 0, 4)));
+  absl::Status status = files_->commits().TakeFailure(file->handle);
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kRofs) << status;
 }
 
@@ -663,12 +665,13 @@ TEST_F(FilesRecoveryTest, NothingIsRewrittenDuringATruncation) {
   cut.set(wire::kFattrObjectSize);
   std::optional<absl::Status> set;
   std::optional<absl::Status> committed;
-  dat::Start(KeepStatus(files_->SetAttributes(who_, file->handle, file->state_id, cut), &set));
+  dat::Start(KeepStatus(files_->attributes().SetAttributes(who_, file->handle, file->state_id, cut),
+                        &set));
   ASSERT_TRUE(Until([&] { return cutting != nullptr; }));
   cutting = nullptr;
   server_.Restart();
   ASSERT_TRUE(Until([&] { return cutting != nullptr; }));  // sent again
-  dat::Start(KeepStatus(files_->Commit(who_, file->handle, 0, 0), &committed));
+  dat::Start(KeepStatus(files_->commits().Commit(who_, file->handle, 0, 0), &committed));
   ASSERT_TRUE(Until([&] { return server_.executed[Proc::kCommit] > 0; }));
   const absl::Time end = dat::Loop::Now() + absl::Milliseconds(50);
   while (dat::Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
@@ -691,7 +694,7 @@ TEST_F(FilesRecoveryTest, FullStoreOfUncommittedDataCommits) {
   EXPECT_GT(server_.executed[Proc::kCommit], 1);
   EXPECT_LE(client_->uncommitted().bytes(), options_.uncommitted_bytes);
   server_.Restart();
-  ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(who_, file->handle, 0, 0)));
   EXPECT_EQ(server_.written["file"].size(), 40 * data.size());
 }
 
@@ -732,7 +735,7 @@ dat::Task<void> ChangeThings(Files& files, const Identity& who, int number, Swee
   request.create = true;
   request.create_mode = wire::CreateMode::kGuarded;
   std::vector<absl::Status> all;
-  dat::Task<absl::StatusOr<OpenFile>> opening = files.Open(who, request);
+  dat::Task<absl::StatusOr<OpenFile>> opening = files.opens().Open(who, request);
   absl::StatusOr<OpenFile> file = co_await opening;
   all.push_back(file.status());
   if (file.ok()) {
@@ -740,26 +743,27 @@ dat::Task<void> ChangeThings(Files& files, const Identity& who, int number, Swee
         co_await files.buffers().Acquire(BufferUse::kWriteSource, 20000);
     std::memset(lease->payload(), number + 1, 20000);
     const uint32_t size = number % 2 == 0 ? 500 : 20000;
-    dat::Task<absl::StatusOr<WriteResult>> writing = files.Write(
+    dat::Task<absl::StatusOr<WriteResult>> writing = files.data().Write(
         who, file->handle, file->state_id, 0, *lease, 0, size, wire::StableHow::kUnstable);
     absl::StatusOr<WriteResult> written = co_await writing;
     all.push_back(written.status());
-    dat::Task<absl::StatusOr<AppendResult>> appending =
-        files.Append(who, file->handle, file->state_id, *lease, 0, 300, wire::StableHow::kDataSync);
+    dat::Task<absl::StatusOr<AppendResult>> appending = files.data().Append(
+        who, file->handle, file->state_id, *lease, 0, 300, wire::StableHow::kDataSync);
     absl::StatusOr<AppendResult> appended = co_await appending;
     all.push_back(appended.status());
-    dat::Task<absl::StatusOr<wire::Verifier>> committing = files.Commit(who, file->handle, 0, 0);
+    dat::Task<absl::StatusOr<wire::Verifier>> committing =
+        files.commits().Commit(who, file->handle, 0, 0);
     absl::StatusOr<wire::Verifier> committed = co_await committing;
     all.push_back(committed.status());
-    dat::Task<absl::Status> closing = files.Close(who, file->handle, file->state_id);
+    dat::Task<absl::Status> closing = files.opens().Close(who, file->handle, file->state_id);
     all.push_back(co_await closing);
   }
-  dat::Task<absl::StatusOr<Node>> linking = files.Link(who, dir, dir, "link");
+  dat::Task<absl::StatusOr<Node>> linking = files.names().Link(who, dir, dir, "link");
   absl::StatusOr<Node> linked = co_await linking;
   all.push_back(linked.status());
-  dat::Task<absl::Status> renaming = files.Rename(who, dir, name, dir, "other");
+  dat::Task<absl::Status> renaming = files.names().Rename(who, dir, name, dir, "other");
   all.push_back(co_await renaming);
-  dat::Task<absl::Status> removing = files.Remove(who, dir, "other");
+  dat::Task<absl::Status> removing = files.names().Remove(who, dir, "other");
   all.push_back(co_await removing);
   for (const absl::Status& status : all) {
     if (!status.ok()) sweep->failures.push_back(status);
@@ -836,7 +840,8 @@ TEST_F(FilesRecoveryTest, DelayableCommitIsSentBeforeTheNextRequest) {
   ASSERT_OK(Write(*file, 0, "data"));
   server_.log.clear();
   std::optional<absl::Status> committed;
-  dat::Start(KeepStatus(files_->Commit(who_, file->handle, 0, 0, /*can_wait=*/true), &committed));
+  dat::Start(KeepStatus(files_->commits().Commit(who_, file->handle, 0, 0, /*can_wait=*/true),
+                        &committed));
   EXPECT_TRUE(server_.log.empty());
   ASSERT_OK(Await(files_->Null()));
   ASSERT_TRUE(Until([&] { return committed.has_value(); }));

@@ -32,24 +32,25 @@ class FilesRestartTest : public ServerTest {
     request.create = true;
     request.attributes.mode = mode;
     request.attributes.set(wire::kFattrMode);
-    return Await(files_->Open(user_, request));
+    return Await(files_->opens().Open(user_, request));
   }
   absl::Status Write(const OpenFile& file, std::string_view data) {
     BufferLease lease = Lease(BufferUse::kWriteSource, 4096);
     std::memcpy(lease.payload(), data.data(), data.size());
-    return Await(files_->Write(user_, file.handle, file.state_id, 0, lease, 0,
-                               static_cast<uint32_t>(data.size()), wire::StableHow::kUnstable))
+    return Await(files_->data().Write(user_, file.handle, file.state_id, 0, lease, 0,
+                                      static_cast<uint32_t>(data.size()),
+                                      wire::StableHow::kUnstable))
         .status();
   }
   absl::StatusOr<std::string> Read(const OpenFile& file) {
     BufferLease lease = Lease(BufferUse::kReadTarget, 4096);
     absl::StatusOr<ReadResult> read =
-        Await(files_->Read(user_, file.handle, file.state_id, 0, lease, 4096));
+        Await(files_->data().Read(user_, file.handle, file.state_id, 0, lease, 4096));
     if (!read.ok()) return read.status();
     return std::string(reinterpret_cast<const char*>(lease.payload()), read->count);
   }
   absl::Status Commit(const OpenFile& file) {
-    return Await(files_->Commit(user_, file.handle, 0, 0)).status();
+    return Await(files_->commits().Commit(user_, file.handle, 0, 0)).status();
   }
 };
 
@@ -68,7 +69,8 @@ TEST_F(FilesRestartTest, RecoveryDoesNotOverwriteBatchWritesWithOlderData) {
   item.state_id = file->state_id;
   item.chunks.push_back({.offset = 4, .byte_count = 3});
   item.data = &data;
-  auto results = Await(files_->batches().Run(user_, {&item, 1}));
+  Batches batches(*files_);
+  auto results = Await(batches.Run(user_, {&item, 1}));
   ASSERT_STATUS_OK(results);
   ASSERT_STATUS_OK((*results)[0].status);
   LoseMachine();
@@ -81,9 +83,10 @@ TEST_F(FilesRestartTest, RecoveryDoesNotOverwriteBatchWritesWithOlderData) {
 TEST_F(FilesRestartTest, OpenForExecutionIsReclaimed) {
   MakeLocal("program", "text");
   ASSERT_EQ(chmod(Local("program").c_str(), 0711), 0);
-  absl::StatusOr<Node> node = Await(files_->Lookup(user_, root_.handle, "program"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, root_.handle, "program"));
   ASSERT_STATUS_OK(node);
-  absl::StatusOr<OpenFile> file = Await(files_->OpenForExecution(user_, node->handle, "owner"));
+  absl::StatusOr<OpenFile> file =
+      Await(files_->opens().OpenForExecution(user_, node->handle, "owner"));
   ASSERT_STATUS_OK(file);
   StopServer();
   StartServer();
@@ -101,7 +104,7 @@ TEST_F(FilesRestartTest, ClosedReadOnlyFileIsRewritten) {
   absl::StatusOr<OpenFile> file = Create("f", 0444);
   ASSERT_STATUS_OK(file);
   ASSERT_STATUS_OK(Write(*file, "data"));
-  ASSERT_STATUS_OK(Await(files_->Close(user_, file->handle, file->state_id)));
+  ASSERT_STATUS_OK(Await(files_->opens().Close(user_, file->handle, file->state_id)));
   LoseMachine();
   ASSERT_EQ(truncate(Local("f").c_str(), 0), 0);
   StartServer();
@@ -127,8 +130,8 @@ TEST_F(FilesRestartTest, DataKeptInBuffersIsRewritten) {
     std::memset(lease.payload(), 'a' + static_cast<int>(i), size);
     lease.Seal();
     const absl::StatusOr<WriteResult> written =
-        Await(files_->Write(user_, file->handle, file->state_id, content.size(), lease, 0, size,
-                            wire::StableHow::kUnstable));
+        Await(files_->data().Write(user_, file->handle, file->state_id, content.size(), lease, 0,
+                                   size, wire::StableHow::kUnstable));
     ASSERT_STATUS_OK(written);
     ASSERT_EQ(written->count, size);
     content.append(size, static_cast<char>('a' + i));
@@ -175,10 +178,10 @@ TEST_F(FilesRestartTest, DataWrittenUnderALockIsStableBeforeTheNextOwner) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
   const LockOwner owner{file->handle, file->state_id};
-  absl::StatusOr<LockAnswer> lock = Await(files_->Lock(user_, owner, {0, 9, true}));
+  absl::StatusOr<LockAnswer> lock = Await(files_->locks().Lock(user_, owner, {0, 9, true}));
   ASSERT_STATUS_OK(lock);
   ASSERT_STATUS_OK(Write(*file, "mine"));
-  ASSERT_STATUS_OK(Await(files_->Unlock(user_, owner, 0, 9)));
+  ASSERT_STATUS_OK(Await(files_->locks().Unlock(user_, owner, 0, 9)));
   EXPECT_FALSE(client_->uncommitted().Holds(file->handle));
 }
 
@@ -187,7 +190,7 @@ TEST_F(FilesRestartTest, DataWrittenUnderALostLockIsNotRewritten) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
   const LockOwner owner{file->handle, file->state_id};
-  ASSERT_STATUS_OK(Await(files_->Lock(user_, owner, {0, 9, true})));
+  ASSERT_STATUS_OK(Await(files_->locks().Lock(user_, owner, {0, 9, true})));
   ASSERT_STATUS_OK(Write(*file, "mine"));
   StopServer();
   std::filesystem::remove(base_ + "/state/write-verifier");  // the machine lost its page cache
@@ -200,7 +203,7 @@ TEST_F(FilesRestartTest, DataWrittenUnderALostLockIsNotRewritten) {
   StartServer();
   EXPECT_FALSE(Write(*file, "more").ok());
   EXPECT_FALSE(client_->uncommitted().Holds(file->handle));
-  EXPECT_FALSE(files_->TakeFailure(file->handle).ok());
+  EXPECT_FALSE(files_->commits().TakeFailure(file->handle).ok());
   ASSERT_STATUS_OK(Commit(*file));
   EXPECT_EQ(LocalContent("f"), "theirs");
   close(other);
@@ -213,14 +216,14 @@ TEST_F(FilesRestartTest, LockIsHeldOnCloseUntilItsDataIsStable) {
   ASSERT_STATUS_OK(file);
   const LockOwner owner{file->handle, file->state_id};
   const wire::LockRange flock{wire::kFlockByte, wire::kFlockByte, true};
-  ASSERT_STATUS_OK(Await(files_->Lock(user_, owner, flock)));
+  ASSERT_STATUS_OK(Await(files_->locks().Lock(user_, owner, flock)));
   ASSERT_STATUS_OK(Write(*file, "mine"));
   StopServer();
   std::filesystem::remove(base_ + "/state/write-verifier");  // the machine lost its page cache
   ASSERT_EQ(truncate(Local("f").c_str(), 0), 0);
   bool closed = false;
   dat::Start([](Files& files, const Identity& who, OpenFile opened, bool& done) -> dat::Task<void> {
-    dat::Task<absl::Status> closing = files.Close(who, opened.handle, opened.state_id);
+    dat::Task<absl::Status> closing = files.opens().Close(who, opened.handle, opened.state_id);
     absl::Status status = co_await closing;
     EXPECT_STATUS_OK(status);
     done = true;

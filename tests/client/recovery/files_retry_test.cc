@@ -27,9 +27,10 @@ class FilesRetryTest : public ScriptedTest {
       return true;
     };
   }
-  absl::StatusOr<Node> Lookup() { return Await(files_->Lookup(who_, dir_, "name")); }
+  absl::StatusOr<Node> Lookup() { return Await(files_->names().Lookup(who_, dir_, "name")); }
   absl::StatusOr<Node> MakeDirectory() {
-    return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after_));
+    return Await(
+        files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after_));
   }
   wire::FileHandle dir_;
   wire::FileAttributes after_;
@@ -87,7 +88,7 @@ TEST_F(FilesRetryTest, DelayAndGraceAreRetried) {
     c.Refuse(request, --refusals == 1 ? DafsStatus::kGrace : DafsStatus::kDelay);
     return true;
   };
-  ASSERT_OK(Await(files_->Rename(who_, dir_, "a", dir_, "b")));
+  ASSERT_OK(Await(files_->names().Rename(who_, dir_, "a", dir_, "b")));
   EXPECT_EQ(server_.executed[Proc::kRename], 1);
   EXPECT_EQ(server_.Count(Proc::kRename), 4);
 }
@@ -99,7 +100,7 @@ TEST_F(FilesRetryTest, OtherErrorsAreReturned) {
     c.Refuse(request, DafsStatus::kFhExpired);
     return true;
   };
-  absl::Status status = Await(files_->Remove(who_, dir_, "a"));
+  absl::Status status = Await(files_->names().Remove(who_, dir_, "a"));
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kFhExpired);
   EXPECT_EQ(server_.Count(Proc::kRemove), 1);
 }
@@ -111,7 +112,7 @@ TEST_F(FilesRetryTest, MissingProcedureReturnsUnimplemented) {
     c.Refuse(request, DafsStatus::kNotSupp);
     return true;
   };
-  absl::Status status = Await(files_->Link(who_, dir_, dir_, "a")).status();
+  absl::Status status = Await(files_->names().Link(who_, dir_, dir_, "a")).status();
   EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNotSupp);
 }
@@ -124,11 +125,13 @@ TEST_F(FilesRetryTest, MissingPrivateProceduresAreReported) {
     return true;
   };
   absl::Status allocated =
-      Await(files_->Allocate(who_, dir_, {}, wire::AllocateMode::kAllocate, 0, 1));
+      Await(files_->ranges().Allocate(who_, dir_, {}, wire::AllocateMode::kAllocate, 0, 1));
   EXPECT_TRUE(absl::IsUnimplemented(allocated)) << allocated;
-  absl::Status sought = Await(files_->Seek(who_, dir_, {}, wire::SeekWhat::kData, 0)).status();
+  absl::Status sought =
+      Await(files_->ranges().Seek(who_, dir_, {}, wire::SeekWhat::kData, 0)).status();
   EXPECT_TRUE(absl::IsUnimplemented(sought)) << sought;
-  absl::Status copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 1)).status();
+  absl::Status copied =
+      Await(files_->ranges().CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 1)).status();
   EXPECT_TRUE(absl::IsUnimplemented(copied)) << copied;
 }
 
@@ -141,7 +144,8 @@ TEST_F(FilesRetryTest, CopyResultBeyondTheRequestIsAnError) {
     c.Answer(request, res, DafsStatus::kOk, {});
     return true;
   };
-  absl::StatusOr<CopyResult> copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+  absl::StatusOr<CopyResult> copied =
+      Await(files_->ranges().CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
   EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
 }
 
@@ -164,12 +168,13 @@ TEST_F(FilesRetryTest, CopyLostByTheServerIsRepeated) {
     c.Answer(request, res, DafsStatus::kOk, {});
     return true;
   };
-  absl::StatusOr<CopyResult> copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+  absl::StatusOr<CopyResult> copied =
+      Await(files_->ranges().CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
   ASSERT_OK(copied);
   EXPECT_EQ(copied->count, 100u);
   EXPECT_EQ(copies, 3);
   losses = 1'000'000;
-  copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+  copied = Await(files_->ranges().CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
   EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
   EXPECT_LE(copies, 1000) << "the client retries without limit while the server loses the copy";
 }
@@ -183,10 +188,10 @@ TEST_F(FilesRetryTest, WithoutOpenHandleItIsTriedOnceAndNoStateIsReturned) {
   };
   for (int i = 0; i < 2; ++i) {
     absl::StatusOr<OpenFile> file =
-        Await(files_->OpenByHandle(who_, dir_, wire::kShareRead, "owner"));
+        Await(files_->opens().OpenByHandle(who_, dir_, wire::kShareRead, "owner"));
     ASSERT_OK(file);
     EXPECT_TRUE(file->state_id.is_zero());
-    ASSERT_OK(Await(files_->Close(who_, file->handle, file->state_id)));
+    ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
   }
   EXPECT_EQ(server_.Count(Proc::kOpenHandle), 1);
   EXPECT_EQ(server_.Count(Proc::kClose), 0);
@@ -207,16 +212,16 @@ TEST_F(FilesRetryTest, WithoutPosixProceduresTheStandardOnesAreUsed) {
     }
   };
   for (int i = 1; i <= 2; ++i) {
-    absl::StatusOr<Node> fifo = Await(
-        files_->MakeNode(who_, dir_, "fifo", wire::ObjectType::kFifo, wire::SpecData(), 0666));
+    absl::StatusOr<Node> fifo = Await(files_->names().MakeNode(
+        who_, dir_, "fifo", wire::ObjectType::kFifo, wire::SpecData(), 0666));
     ASSERT_OK(fifo);
     EXPECT_EQ(server_.Count(Proc::kCreate), i);
     EXPECT_EQ(server_.Count(Proc::kSetattrInline), i);
-    absl::StatusOr<OpenFile> file = Await(files_->OpenForExecution(who_, dir_, "owner"));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().OpenForExecution(who_, dir_, "owner"));
     ASSERT_OK(file);
     EXPECT_TRUE(file->state_id.is_zero());
     absl::Status renamed =
-        Await(files_->Rename2(who_, dir_, "a", dir_, "b", wire::kRenameNoReplace));
+        Await(files_->names().Rename2(who_, dir_, "a", dir_, "b", wire::kRenameNoReplace));
     EXPECT_TRUE(absl::IsUnimplemented(renamed)) << renamed;
   }
   EXPECT_EQ(server_.Count(Proc::kMakeNode), 1);
@@ -233,7 +238,7 @@ TEST_F(FilesRetryTest, OpenWhoseGetattrFailsIsClosed) {
   };
   OpenRequest request;
   request.name = "file";
-  absl::StatusOr<OpenFile> file = Await(files_->Open(who_, request));
+  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(who_, request));
   EXPECT_EQ(wire::DafsFromStatus(file.status()), DafsStatus::kIo);
   EXPECT_EQ(server_.executed[Proc::kClose], 1);
 }
@@ -262,7 +267,7 @@ TEST_F(FilesRetryTest, ForgottenCredentialIsReregistered) {
 }
 
 dat::Task<void> LookupAs(Files& files, Identity who, const wire::FileHandle& dir, int* good) {
-  dat::Task<absl::StatusOr<Node>> task = files.Lookup(who, dir, "name");
+  dat::Task<absl::StatusOr<Node>> task = files.names().Lookup(who, dir, "name");
   absl::StatusOr<Node> node = co_await task;
   *good += node.ok() ? 1 : 0;
 }
@@ -280,7 +285,7 @@ TEST_F(FilesRetryTest, NoMoreCredentialsThanNegotiatedAreRegistered) {
   MakeFiles();
   for (uint32_t uid = 0; uid < 10; ++uid) {
     Identity who{uid, uid, {}};
-    ASSERT_OK(Await(files_->Lookup(who, dir_, "name")));
+    ASSERT_OK(Await(files_->names().Lookup(who, dir_, "name")));
   }
   EXPECT_EQ(server_.credentials, 10u);
   EXPECT_EQ(server_.released, 7u);
@@ -317,7 +322,7 @@ TEST_F(FilesRetryTest, DamagedDataIsReadAgainAndThenReported) {
     };
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 8192);
     absl::StatusOr<ReadResult> read =
-        Await(files_->Read(who_, dir_, wire::StateId(), 5, lease, 8192));
+        Await(files_->data().Read(who_, dir_, wire::StateId(), 5, lease, 8192));
     if (damaged == 2) {
       ASSERT_OK(read);
       EXPECT_EQ(lease.payload()[100], ScriptedByte(105));
@@ -348,7 +353,7 @@ dat::Task<void> ReadAt(Files& files, const Identity& who, const wire::FileHandle
                        BufferLease* target, uint32_t size, absl::StatusOr<ReadResult>* read,
                        bool* done) {
   dat::Task<absl::StatusOr<ReadResult>> task =
-      files.Read(who, file, wire::StateId(), 12345, *target, size);
+      files.data().Read(who, file, wire::StateId(), 12345, *target, size);
   *read = co_await task;
   *done = true;
 }
@@ -375,8 +380,8 @@ TEST_F(FilesRetryTest, TransfersBeyondTheServerMaximumAreSplitInParallel) {
   }
   EXPECT_EQ(server_.Count(Proc::kReadDirect), 10);
   BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
-  absl::StatusOr<WriteResult> written = Await(
-      files_->Write(who_, dir_, wire::StateId(), 0, source, 0, size, wire::StableHow::kUnstable));
+  absl::StatusOr<WriteResult> written = Await(files_->data().Write(
+      who_, dir_, wire::StateId(), 0, source, 0, size, wire::StableHow::kUnstable));
   ASSERT_OK(written);
   EXPECT_EQ(written->count, size);
   EXPECT_EQ(server_.Count(Proc::kWriteDirect), 10);
@@ -399,7 +404,7 @@ TEST_F(FilesRetryTest, ShortReadsAreContinuedUntilTheEndOfTheFile) {
   };
   BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 65536);
   absl::StatusOr<ReadResult> read =
-      Await(files_->Read(who_, dir_, wire::StateId(), 0, lease, 65536));
+      Await(files_->data().Read(who_, dir_, wire::StateId(), 0, lease, 65536));
   ASSERT_OK(read);
   EXPECT_EQ(read->count, 20000u);
   EXPECT_TRUE(read->eof);
@@ -423,7 +428,7 @@ TEST_F(FilesRetryTest, ShortWritesAreContinuedAndALaterErrorIsReported) {
       return true;
     };
     BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, 40000);
-    absl::StatusOr<WriteResult> written = Await(files_->Write(
+    absl::StatusOr<WriteResult> written = Await(files_->data().Write(
         who_, dir_, wire::StateId(), 0, source, 0, 40000, wire::StableHow::kUnstable));
     ASSERT_OK(written);
     EXPECT_EQ(written->count, fails ? 14000u : 40000u);
@@ -442,8 +447,8 @@ TEST_F(FilesRetryTest, WriteAcrossARestartReportsTheChangedVerifier) {
     return false;
   };
   BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, 150000);
-  absl::StatusOr<WriteResult> written = Await(
-      files_->Write(who_, dir_, wire::StateId(), 0, source, 0, 150000, wire::StableHow::kUnstable));
+  absl::StatusOr<WriteResult> written = Await(files_->data().Write(
+      who_, dir_, wire::StateId(), 0, source, 0, 150000, wire::StableHow::kUnstable));
   ASSERT_OK(written);
   EXPECT_TRUE(written->verifier_changed);
 }
@@ -456,8 +461,8 @@ TEST_F(FilesRetryTest, WritesAreInlineIfTheRdmaReadChannelIsUnusable) {
     return true;
   };
   BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, 50000);
-  absl::StatusOr<WriteResult> written = Await(
-      files_->Write(who_, dir_, wire::StateId(), 0, source, 0, 50000, wire::StableHow::kUnstable));
+  absl::StatusOr<WriteResult> written = Await(files_->data().Write(
+      who_, dir_, wire::StateId(), 0, source, 0, 50000, wire::StableHow::kUnstable));
   ASSERT_OK(written);
   EXPECT_EQ(written->count, 50000u);
   EXPECT_EQ(server_.Count(Proc::kWriteInline), 4);
@@ -473,7 +478,7 @@ TEST_F(FilesRetryTest, SoftCallEndsInTimeAndItsBufferIsQuarantined) {
   server_.hold = true;
   BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 65536);
   absl::StatusOr<ReadResult> read =
-      Await(files_->Read(who_, dir_, wire::StateId(), 0, lease, 65536));
+      Await(files_->data().Read(who_, dir_, wire::StateId(), 0, lease, 65536));
   EXPECT_TRUE(absl::IsDeadlineExceeded(read.status())) << read.status();
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("READ_DIRECT"));
   lease.Release();
@@ -491,7 +496,7 @@ dat::Task<void> ReadWithLease(Files& files, const Identity& who, const wire::Fil
     co_return;
   }
   dat::Task<absl::StatusOr<ReadResult>> task =
-      files.Read(who, file, wire::StateId(), 0, *lease, 1u << 20);
+      files.data().Read(who, file, wire::StateId(), 0, *lease, 1u << 20);
   absl::StatusOr<ReadResult> read = co_await task;
   results->push_back(read.status());
 }
@@ -542,13 +547,15 @@ dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outco
   const wire::StateId none;
   if (kind == 0) {
     wire::FileAttributes attributes;
-    dat::Task<absl::StatusOr<Node>> task = files.MakeDirectory(who, dir, "made", attributes);
+    dat::Task<absl::StatusOr<Node>> task =
+        files.names().MakeDirectory(who, dir, "made", attributes);
     absl::StatusOr<Node> node = co_await task;
     Count(node.status(), outcome);
   } else if (kind == 1) {
     absl::StatusOr<BufferLease> lease =
         co_await files.buffers().Acquire(BufferUse::kReadTarget, 1u << 20);
-    dat::Task<absl::StatusOr<ReadResult>> task = files.Read(who, dir, none, 0, *lease, 1u << 20);
+    dat::Task<absl::StatusOr<ReadResult>> task =
+        files.data().Read(who, dir, none, 0, *lease, 1u << 20);
     absl::StatusOr<ReadResult> read = co_await task;
     Count(read.status(), outcome);
     if (read.ok()) {
@@ -558,11 +565,11 @@ dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outco
     absl::StatusOr<BufferLease> lease =
         co_await files.buffers().Acquire(BufferUse::kWriteSource, 1u << 20);
     dat::Task<absl::StatusOr<WriteResult>> task =
-        files.Write(who, dir, none, 0, *lease, 0, 300000, wire::StableHow::kUnstable);
+        files.data().Write(who, dir, none, 0, *lease, 0, 300000, wire::StableHow::kUnstable);
     absl::StatusOr<WriteResult> written = co_await task;
     Count(written.status(), outcome);
   } else {
-    dat::Task<absl::StatusOr<Node>> task = files.Lookup(who, dir, "name");
+    dat::Task<absl::StatusOr<Node>> task = files.names().Lookup(who, dir, "name");
     absl::StatusOr<Node> node = co_await task;
     Count(node.status(), outcome);
   }

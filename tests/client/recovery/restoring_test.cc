@@ -34,13 +34,13 @@ class RestoringTest : public ScriptedTest {
     request.owner = "owner of " + name;
     request.share_access = wire::kShareBoth;
     request.create = true;
-    return Await(files_->Open(who_, request));
+    return Await(files_->opens().Open(who_, request));
   }
   absl::Status Write(const OpenFile& file, uint32_t bytes) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, bytes);
     std::memset(lease.payload(), 'x', bytes);
-    return Await(files_->Write(who_, file.handle, file.state_id, 0, lease, 0, bytes,
-                               wire::StableHow::kUnstable))
+    return Await(files_->data().Write(who_, file.handle, file.state_id, 0, lease, 0, bytes,
+                                      wire::StableHow::kUnstable))
         .status();
   }
   void MakeOther() { other_ = *Files::Create(*client_, *loop_); }
@@ -48,7 +48,7 @@ class RestoringTest : public ScriptedTest {
     const OpenFile file = opens_[name];
     BufferLease lease = files.buffers().TryAcquire(BufferUse::kReadTarget, 4096);
     dat::Task<absl::StatusOr<ReadResult>> reading =
-        files.Read(who_, file.handle, file.state_id, 0, lease, 4096);
+        files.data().Read(who_, file.handle, file.state_id, 0, lease, 4096);
     absl::StatusOr<ReadResult> read = co_await reading;
     *done = read.status();
   }

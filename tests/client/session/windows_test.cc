@@ -22,7 +22,7 @@ class WindowsTest : public ScriptedTest {
     options_.windows = Windows::kAuto;
   }
   absl::StatusOr<ReadResult> Read(BufferLease& into) {
-    return Await(files_->Read(who_, file_, wire::StateId(), 77, into, kSize));
+    return Await(files_->data().Read(who_, file_, wire::StateId(), 77, into, kSize));
   }
   SessionReport Report() { return files_->Report().session; }
   wire::FileHandle file_;
@@ -36,8 +36,8 @@ TEST_F(WindowsTest, AreBoundAndInvalidatedOncePerTransfer) {
     ASSERT_OK(Read(target));
     EXPECT_EQ(target.payload()[kSize - 1], ScriptedByte(77 + kSize - 1));
     std::fill_n(source.payload(), kSize, std::byte(i));
-    ASSERT_OK(Await(files_->Write(who_, file_, wire::StateId(), 0, source, 0, kSize,
-                                  wire::StableHow::kUnstable)));
+    ASSERT_OK(Await(files_->data().Write(who_, file_, wire::StateId(), 0, source, 0, kSize,
+                                         wire::StableHow::kUnstable)));
     EXPECT_EQ(server_.windows_bound, 2 * i);
     EXPECT_EQ(server_.windows_ended, 2 * i);
   }
@@ -87,14 +87,14 @@ TEST_F(WindowsTest, ExposeNoMoreThanTheRequestNeeds) {
 dat::Task<void> ReadOne(Files& files, const Identity& who, const wire::FileHandle& file,
                         BufferLease* target, int number, std::vector<int>* told) {
   dat::Task<absl::StatusOr<ReadResult>> task =
-      files.Read(who, file, wire::StateId(), 5, *target, kSize);
+      files.data().Read(who, file, wire::StateId(), 5, *target, kSize);
   absl::StatusOr<ReadResult> read = co_await task;
   told->push_back(read.ok() ? number : -1);
 }
 
 TEST_F(WindowsTest, RepliesAreReportedInOrder) {
   MakeFiles();
-  ASSERT_OK(Await(files_->Lookup(who_, file_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(who_, file_, "name")));
   server_.hold = true;
   std::vector<BufferLease> targets;
   std::vector<int> told;
@@ -124,7 +124,7 @@ class WindowsOfTheApplicationTest : public WindowsTest {
   }
   void StartIo() {
     MakeFiles();
-    ASSERT_OK(Await(files_->Lookup(who_, file_, "name")));
+    ASSERT_OK(Await(files_->names().Lookup(who_, file_, "name")));
     auto handle = files_->buffers().user_memory().Register(memory_, MemoryAccess::kBoth);
     ASSERT_OK(handle);
     handle_ = *handle;

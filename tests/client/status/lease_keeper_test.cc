@@ -94,10 +94,10 @@ TEST_F(LeaseKeeperTest, LocksAreCheckedAfterALeaseWithoutReplies) {
   request.directory = root_.handle;
   request.name = "f";
   request.owner = "owner";
-  absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(root_user_, request));
   ASSERT_STATUS_OK(file);
   const LockOwner owner{file->handle, file->state_id, 1};
-  ASSERT_STATUS_OK(Await(files_->Lock(root_user_, owner, {0, 9, false})));
+  ASSERT_STATUS_OK(Await(files_->locks().Lock(root_user_, owner, {0, 9, false})));
   server_.reset();
   const absl::Time silent_until = dat::Loop::Now() + absl::Milliseconds(1600);
   while (dat::Loop::Now() < silent_until) loop_->RunOnce(absl::Milliseconds(20));
@@ -113,10 +113,10 @@ TEST_F(LeaseKeeperTest, LocksAreCheckedAfterALeaseWithoutReplies) {
 TEST_F(LeaseKeeperTest, LocksAreCheckedAfterAnUnnoticedGapInReplies) {
   MakeLocal("f", "content");
   StartAll(1);
-  absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, ToOpen("f")));
+  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(root_user_, ToOpen("f")));
   ASSERT_STATUS_OK(file);
   const LockOwner owner{file->handle, file->state_id, 1};
-  ASSERT_STATUS_OK(Await(files_->Lock(root_user_, owner, {0, 9, false})));
+  ASSERT_STATUS_OK(Await(files_->locks().Lock(root_user_, owner, {0, 9, false})));
   // Simulates a reply that arrives two seconds after its request.
   const absl::Time sent = dat::Loop::Now();
   client_->NoteActivity(sent, sent + absl::Seconds(2));

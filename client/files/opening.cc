@@ -1,10 +1,11 @@
-// Opening and closing files. Spec: 6.5.7, 6.5.24, 6.5.26; the private procedures 1000 and 1002.
+#include "client/files/opening.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/files/files.h"
-#include "client/recovery/data_calls.h"
+#include "client/files/attributes.h"
+#include "client/files/locking.h"
 #include "client/recovery/operation.h"
 #include "client/session/connection.h"
 #include "runtime/log.h"
@@ -82,6 +83,25 @@ class OpenCall : public Call<Args> {
   const Identity& who_;
 };
 
+// OPEN_OWNER. Its reply gets the open's permanent name.
+class OpenOwnerCall : public Call<wire::OpenOwnerArgs> {
+ public:
+  OpenOwnerCall(Opens& opens, const OpenInfo& info) : opens_(opens), info_(info) {}
+
+  absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
+                      wire::DafsStatus answer) override {
+    absl::Status status = Call<wire::OpenOwnerArgs>::Decode(message, order, answer);
+    if (status.ok() && answer == wire::DafsStatus::kOk) {
+      res.state_id = opens_.Add(info_, res.state_id, xid.client_id);
+    }
+    return status;
+  }
+
+ private:
+  Opens& opens_;
+  const OpenInfo& info_;
+};
+
 bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
   if (!request.create) return false;
   if (request.create_mode != wire::CreateMode::kUnchecked) return true;
@@ -90,8 +110,9 @@ bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
 
 }  // namespace
 
-dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenRequest& request,
-                                                wire::FileAttributes* after) {
+dat::Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who,
+                                                         const OpenRequest& request,
+                                                         wire::FileAttributes* after) {
   OpenCall<wire::OpenArgs> open(client_.opens(), who);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
@@ -136,7 +157,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
     empty.object_size = 0;
     empty.set(wire::kFattrObjectSize);
     dat::Task<absl::StatusOr<wire::FileAttributes>> cutting =
-        SetAttributes(who, file.handle, state_id, empty);
+        attributes_.SetAttributes(who, file.handle, state_id, empty);
     absl::StatusOr<wire::FileAttributes> cut = co_await cutting;
     if (!cut.ok()) {
       dat::Task<absl::Status> closing = Close(who, file.handle, file.state_id);
@@ -152,8 +173,9 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
 // Opens by one of the procedures that take a file handle. NOTSUPP sets `unknown`. If it is set, the
 // OpenFile returned has no state.
 template <class Args>
-dat::Task<absl::StatusOr<OpenFile>> Files::OpenByCall(const Identity& who, Call<Args>& open,
-                                                      std::atomic<bool>& unknown) {
+dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& who,
+                                                               Call<Args>& open,
+                                                               std::atomic<bool>& unknown) {
   OpenFile file;
   file.handle = open.args.filehandle;
   if (unknown.load(std::memory_order_relaxed)) co_return file;
@@ -177,10 +199,10 @@ dat::Task<absl::StatusOr<OpenFile>> Files::OpenByCall(const Identity& who, Call<
   co_return file;
 }
 
-dat::Task<absl::StatusOr<OpenFile>> Files::OpenByHandle(const Identity& who,
-                                                        const wire::FileHandle& handle,
-                                                        uint32_t share_access,
-                                                        std::string_view owner) {
+dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByHandle(const Identity& who,
+                                                                 const wire::FileHandle& handle,
+                                                                 uint32_t share_access,
+                                                                 std::string_view owner) {
   OpenCall<wire::OpenHandleArgs> open(client_.opens(), who);
   open.args.filehandle = handle;
   open.args.share_access = share_access;
@@ -190,16 +212,16 @@ dat::Task<absl::StatusOr<OpenFile>> Files::OpenByHandle(const Identity& who,
   absl::StatusOr<OpenFile> file = co_await opening;
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
   // WIRE R64: the zero state id is "no state", accepted by READ and WRITE.
-  dat::Task<absl::StatusOr<wire::FileAttributes>> getting = GetAttributes(who, handle);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> getting = attributes_.GetAttributes(who, handle);
   absl::StatusOr<wire::FileAttributes> attributes = co_await getting;
   if (!attributes.ok()) co_return attributes.status();
   file->attributes = *std::move(attributes);
   co_return file;
 }
 
-dat::Task<absl::StatusOr<OpenFile>> Files::OpenForExecution(const Identity& who,
-                                                            const wire::FileHandle& handle,
-                                                            std::string_view owner) {
+dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenForExecution(const Identity& who,
+                                                                     const wire::FileHandle& handle,
+                                                                     std::string_view owner) {
   OpenCall<wire::OpenExecuteArgs> open(client_.opens(), who);
   open.args.filehandle = handle;
   open.args.owner = owner;
@@ -212,8 +234,8 @@ dat::Task<absl::StatusOr<OpenFile>> Files::OpenForExecution(const Identity& who,
   co_return file;
 }
 
-dat::Task<absl::StatusOr<OpenFile>> Files::OpenUnlinked(const Identity& who,
-                                                        const OpenRequest& request) {
+dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
+                                                                 const OpenRequest& request) {
   OpenCall<wire::OpenArgs> open(client_.opens(), who);
   StatCall stat;
   open.args.claim_type = wire::OpenClaimType::kCreateUnlinked;
@@ -242,9 +264,35 @@ dat::Task<absl::StatusOr<OpenFile>> Files::OpenUnlinked(const Identity& who,
   co_return file;
 }
 
-dat::Task<absl::Status> Files::Downgrade(const Identity& who, const wire::FileHandle& file,
-                                         const wire::StateId& state_id, uint32_t share_access,
-                                         uint32_t share_deny) {
+dat::Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const Identity& who,
+                                                                      const wire::FileHandle& file,
+                                                                      const wire::StateId& state_id,
+                                                                      uint32_t share_access,
+                                                                      std::string_view owner) {
+  std::atomic<bool>& unknown = client_.limits().no_open_owner;
+  if (unknown.load(std::memory_order_relaxed)) {
+    co_return absl::UnimplementedError("open for a lock owner: the server lacks the procedure");
+  }
+  OpenInfo info;
+  info.handle = file;
+  info.owner = owner;
+  info.share_access = share_access;
+  info.who = who;
+  OpenOwnerCall call(client_.opens(), info);
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.owner = owner;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "open for a lock owner");
+  absl::Status status = co_await task;
+  if (absl::IsUnimplemented(status)) unknown.store(true, std::memory_order_relaxed);
+  if (!status.ok()) co_return status;
+  co_return call.res.state_id;
+}
+
+dat::Task<absl::Status> OpenOperations::Downgrade(const Identity& who, const wire::FileHandle& file,
+                                                  const wire::StateId& state_id,
+                                                  uint32_t share_access, uint32_t share_deny) {
   Call<wire::OpenDowngradeArgs> call;
   call.args.filehandle = file;
   call.args.state_id = state_id;
@@ -257,25 +305,17 @@ dat::Task<absl::Status> Files::Downgrade(const Identity& who, const wire::FileHa
   co_return status;
 }
 
-bool Files::IsOpen(const wire::StateId& state_id) const {
+bool OpenOperations::IsOpen(const wire::StateId& state_id) const {
   std::optional<Opens::Entry> entry = client_.opens().Find(state_id);
   return entry.has_value() && entry->lost.ok() && !entry->closing;
 }
 
-dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle& file,
-                                     const wire::StateId& state_id, bool can_wait) {
+dat::Task<absl::Status> OpenOperations::Close(const Identity& who, const wire::FileHandle& file,
+                                              const wire::StateId& state_id, bool can_wait) {
   if (state_id.is_zero()) co_return absl::OkStatus();
   if (!client_.locks().HeldBy(file, state_id).empty()) {
-    // Commit while the client still holds the locks. If the server crashes now, they are reclaimed,
-    // so that no other client gets them before the data is written again.
-    dat::Task<void> committing = CommitBeforeUnlock(who, file);
-    co_await committing;
-    const std::vector<wire::LockRange> held = client_.locks().Forget(file, state_id);
-    if (!held.empty()) {
-      dat::Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
-      co_await unlock;
-      client_.locks().Wake(file, held);
-    }
+    dat::Task<void> releasing = locks_.ReleaseBeforeClose(who, file, state_id);
+    co_await releasing;
   }
   client_.opens().Closing(state_id);
   Call<wire::CloseArgs> call;

@@ -1,8 +1,8 @@
-// Locks. Spec: 4.4.1.2, 6.5.18, 6.5.19, 6.5.20.
+#include "client/files/locking.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "client/files/files.h"
 #include "client/files/lock_wait.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
@@ -42,56 +42,13 @@ class KnownWait {
   bool begun_ = false;
 };
 
-// OPEN_OWNER. Its reply gets the open's permanent name.
-class OpenOwnerCall : public Call<wire::OpenOwnerArgs> {
- public:
-  OpenOwnerCall(Opens& opens, const OpenInfo& info) : opens_(opens), info_(info) {}
-
-  absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
-                      DafsStatus answer) override {
-    absl::Status status = Call<wire::OpenOwnerArgs>::Decode(message, order, answer);
-    if (status.ok() && answer == DafsStatus::kOk) {
-      res.state_id = opens_.Add(info_, res.state_id, xid.client_id);
-    }
-    return status;
-  }
-
- private:
-  Opens& opens_;
-  const OpenInfo& info_;
-};
-
 }  // namespace
 
-dat::Task<absl::StatusOr<wire::StateId>> Files::OpenForOwner(const Identity& who,
-                                                             const wire::FileHandle& file,
-                                                             const wire::StateId& state_id,
-                                                             uint32_t share_access,
-                                                             std::string_view owner) {
-  std::atomic<bool>& unknown = client_.limits().no_open_owner;
-  if (unknown.load(std::memory_order_relaxed)) {
-    co_return absl::UnimplementedError("open for a lock owner: the server lacks the procedure");
-  }
-  OpenInfo info;
-  info.handle = file;
-  info.owner = owner;
-  info.share_access = share_access;
-  info.who = who;
-  OpenOwnerCall call(client_.opens(), info);
-  call.args.filehandle = file;
-  call.args.state_id = state_id;
-  call.args.owner = owner;
-  CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "open for a lock owner");
-  absl::Status status = co_await task;
-  if (absl::IsUnimplemented(status)) unknown.store(true, std::memory_order_relaxed);
-  if (!status.ok()) co_return status;
-  co_return call.res.state_id;
-}
-
 // LOCK, and the attributes of the file under the lock.
-dat::Task<absl::StatusOr<LockAnswer>> Files::LockOnce(const Identity& who, const LockOwner& owner,
-                                                      const LockRange& range, wire::LockType type) {
+dat::Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
+                                                               const LockOwner& owner,
+                                                               const LockRange& range,
+                                                               wire::LockType type) {
   Call<wire::LockArgs> lock;
   StatCall stat;
   lock.args.filehandle = owner.file;
@@ -115,8 +72,9 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::LockOnce(const Identity& who, const
   co_return answer;
 }
 
-dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const LockOwner& owner,
-                                                  const LockRange& range, LockWait* wait) {
+dat::Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who,
+                                                           const LockOwner& owner,
+                                                           const LockRange& range, LockWait* wait) {
   KnownWait known(client_.locks());
   for (;;) {
     dat::Task<absl::StatusOr<LockAnswer>> task =
@@ -149,32 +107,31 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const Loc
       dat::Start(Abandon(who, owner, range));
       co_return answer;
     }
-    lock_waits_.insert(wait);
+    waits_.insert(wait);
     dat::Task<absl::Status> pause = wait->Pause();
     absl::Status paused = co_await pause;
-    lock_waits_.erase(wait);
+    waits_.erase(wait);
     if (!paused.ok()) co_return paused;
   }
 }
 
 // 6.5.18 ABORT: releases the place in the queue. A server that does not know the wait ignores it.
-dat::Task<void> Files::Abandon(Identity who, LockOwner owner, LockRange range) {
+dat::Task<void> LockOperations::Abandon(Identity who, LockOwner owner, LockRange range) {
   dat::Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
   absl::StatusOr<LockAnswer> ignored = co_await task;
 }
 
-void Files::EndLockWaits(const absl::Status& why) {
-  while (!lock_waits_.empty()) {
-    LockWait* wait = *lock_waits_.begin();
-    lock_waits_.erase(lock_waits_.begin());
+void LockOperations::EndWaits(const absl::Status& why) {
+  while (!waits_.empty()) {
+    LockWait* wait = *waits_.begin();
+    waits_.erase(waits_.begin());
     wait->End(why);
   }
 }
 
-dat::Task<absl::StatusOr<std::optional<LockConflict>>> Files::TestLock(const Identity& who,
-                                                                       const wire::FileHandle& file,
-                                                                       std::string_view owner,
-                                                                       const LockRange& range) {
+dat::Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
+    const Identity& who, const wire::FileHandle& file, std::string_view owner,
+    const LockRange& range) {
   Call<wire::LocktArgs> call;
   call.args.filehandle = file;
   call.args.lock_type = wire::TypeOf(range);
@@ -187,7 +144,7 @@ dat::Task<absl::StatusOr<std::optional<LockConflict>>> Files::TestLock(const Ide
   if (call.ok()) co_return std::optional<LockConflict>();
   if (call.status != DafsStatus::kDenied) co_return StatusOf(call, "test lock");
   LockConflict conflict;
-  const Session* session = connection_->session();
+  const Session* session = connection_.session();
   conflict.ours = session != nullptr && session->negotiated().client_id == call.res.owner_clientid;
   conflict.owner = call.res.owner;
   // From the network: a length of 0 would be an empty range.
@@ -198,14 +155,15 @@ dat::Task<absl::StatusOr<std::optional<LockConflict>>> Files::TestLock(const Ide
 
 // Data written under a lock must be stable before the next holder writes. Otherwise a rewrite after
 // a crash of the server's machine could overwrite the next holder's data. fsync reports an error.
-dat::Task<void> Files::CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file) {
+dat::Task<void> LockOperations::CommitBeforeUnlock(const Identity& who,
+                                                   const wire::FileHandle& file) {
   if (!client_.uncommitted().Holds(file)) co_return;
-  dat::Task<absl::StatusOr<wire::Verifier>> task = committer_->CommitAll(who, file, 0, 0);
+  dat::Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(who, file, 0, 0);
   absl::StatusOr<wire::Verifier> ignored = co_await task;
 }
 
-dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owner, uint64_t first,
-                                      uint64_t last) {
+dat::Task<absl::Status> LockOperations::Unlock(const Identity& who, const LockOwner& owner,
+                                               uint64_t first, uint64_t last) {
   dat::Task<void> committing = CommitBeforeUnlock(who, owner.file);
   co_await committing;
   Call<wire::LockuArgs> call;
@@ -226,7 +184,7 @@ dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owne
 
 // A read of no bytes with the lock's open. If the server has dropped the open, its refusal leads to
 // ReclaimOpen.
-dat::Task<void> Files::ValidateLock(LockOwner owner) {
+dat::Task<void> LockOperations::ValidateLock(LockOwner owner) {
   std::optional<Opens::Entry> entry = client_.opens().Find(owner.state_id);
   if (!entry.has_value() || !entry->lost.ok()) co_return;
   Call<wire::ReadInlineArgs> read;
@@ -237,7 +195,7 @@ dat::Task<void> Files::ValidateLock(LockOwner owner) {
   absl::Status ignored = co_await task;
 }
 
-dat::Task<void> Files::ValidateLocks() {
+dat::Task<void> LockOperations::ValidateLocks() {
   for (const LockOwner& owner : client_.locks().Owners()) {
     dat::Task<void> task = ValidateLock(owner);
     co_await task;
@@ -245,9 +203,9 @@ dat::Task<void> Files::ValidateLocks() {
 }
 
 // Turns the write lock into a read lock where `before` has one, and unlocks the gaps.
-dat::Task<absl::Status> Files::GiveBack(const Identity& who, const LockOwner& owner,
-                                        const LockRange& range,
-                                        const std::vector<LockRange>& before) {
+dat::Task<absl::Status> LockOperations::GiveBack(const Identity& who, const LockOwner& owner,
+                                                 const LockRange& range,
+                                                 const std::vector<LockRange>& before) {
   uint64_t next = range.first;
   bool done = false;
   for (const LockRange& had : before) {
@@ -271,9 +229,9 @@ dat::Task<absl::Status> Files::GiveBack(const Identity& who, const LockOwner& ow
 
 // 4.4.1.2: a client releases its locks before it closes. Uses one chain; a later CLOSE releases the
 // rest.
-dat::Task<void> Files::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
-                                         const wire::StateId& state_id,
-                                         const std::vector<LockRange>& held) {
+dat::Task<void> LockOperations::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
+                                                  const wire::StateId& state_id,
+                                                  const std::vector<LockRange>& held) {
   Call<wire::LockuArgs> records;
   Call<wire::LockuArgs> flock;
   std::vector<CallBase*> chain;
@@ -296,6 +254,20 @@ dat::Task<void> Files::UnlockBeforeClose(const Identity& who, const wire::FileHa
     dat::Task<absl::Status> unlocking = Run(&who, alone);
     ignored = co_await unlocking;
   }
+}
+
+dat::Task<void> LockOperations::ReleaseBeforeClose(const Identity& who,
+                                                   const wire::FileHandle& file,
+                                                   const wire::StateId& state_id) {
+  // Commit while the client still holds the locks. If the server crashes now, they are reclaimed,
+  // so that no other client gets them before the data is written again.
+  dat::Task<void> committing = CommitBeforeUnlock(who, file);
+  co_await committing;
+  const std::vector<LockRange> held = client_.locks().Forget(file, state_id);
+  if (held.empty()) co_return;
+  dat::Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
+  co_await unlock;
+  client_.locks().Wake(file, held);
 }
 
 }  // namespace dafs::client

@@ -1,0 +1,32 @@
+// ACLs. Spec: 4.4.3, 6.1.5 (ACL), 6.5.13, 6.5.14, 6.5.35, 6.5.36.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/files/operations.h"
+#include "client/state/identity.h"
+#include "runtime/task.h"
+#include "wire/messages/messages.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::client {
+
+class AclOperations : public OperationGroup {
+ public:
+  explicit AclOperations(const OperationContext& context) : OperationGroup(context) {}
+
+  // The ACL attribute. NOTSUPP (kUnimplemented): there is none, or not of this kind.
+  dat::Task<absl::StatusOr<std::vector<wire::Ace>>> GetAcl(const Identity& who,
+                                                           const wire::FileHandle& file);
+  dat::Task<absl::Status> SetAcl(const Identity& who, const wire::FileHandle& file,
+                                 std::vector<wire::Ace> acl);
+
+ private:
+  dat::Task<absl::StatusOr<wire::FileAttributes>> GetAclDirect(const Identity& who,
+                                                               const wire::FileHandle& file);
+};
+
+}  // namespace dafs::client

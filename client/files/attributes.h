@@ -1,0 +1,36 @@
+// Attributes of a file and of its file system, and the access that a user has.
+// Spec: 6.5.2, 6.5.12, 6.5.13, 6.5.35.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/files/operations.h"
+#include "client/state/identity.h"
+#include "runtime/task.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::client {
+
+class AttributeOperations : public OperationGroup {
+ public:
+  explicit AttributeOperations(const OperationContext& context) : OperationGroup(context) {}
+
+  dat::Task<absl::StatusOr<wire::FileAttributes>> GetAttributes(const Identity& who,
+                                                                const wire::FileHandle& file);
+  // Sets what is valid in `attributes`, and returns the attributes after that. With nothing valid
+  // it acts as a chown(2) that changes neither owner nor group. `state_id` zero: no open; the
+  // server then checks a new size against other clients' shares.
+  dat::Task<absl::StatusOr<wire::FileAttributes>> SetAttributes(
+      const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
+      const wire::FileAttributes& attributes);
+  // `access`: wire::kAccess... bits. Returns those that the caller has.
+  dat::Task<absl::StatusOr<uint32_t>> Access(const Identity& who, const wire::FileHandle& file,
+                                             uint32_t access);
+  dat::Task<absl::StatusOr<wire::FsAttributes>> StatFs(const Identity& who,
+                                                       const wire::FileHandle& file);
+};
+
+}  // namespace dafs::client

@@ -1,0 +1,70 @@
+// What the groups of operations of one worker share. Files owns it; it outlives the groups.
+// Belongs to the thread of its loop.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "client/memory/buffer_pool.h"
+#include "client/recovery/runner.h"
+#include "client/state/client.h"
+#include "client/state/identity.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
+
+namespace dafs::client {
+
+class CallBase;
+class Committer;
+class Connection;
+class TransferPolicy;
+
+struct OperationContext {
+  Client& client;
+  dat::Loop& loop;
+  BufferPool& buffers;
+  Connection& connection;
+  Runner& runner;
+  Committer& committer;
+  TransferPolicy& transfers;
+};
+
+// The base of a group: the context under the names that the operations use. Every operation is a
+// coroutine; client/files/files.h lists the rules and the errors of all of them.
+class OperationGroup {
+ public:
+  OperationGroup(const OperationGroup&) = delete;
+  OperationGroup& operator=(const OperationGroup&) = delete;
+
+ protected:
+  explicit OperationGroup(const OperationContext& context)
+      : client_(context.client),
+        loop_(context.loop),
+        buffers_(context.buffers),
+        connection_(context.connection),
+        runner_(context.runner),
+        committer_(context.committer),
+        transfers_(context.transfers) {}
+  ~OperationGroup() = default;
+
+  // As in Runner.
+  dat::Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain) {
+    return runner_.Run(who, chain);
+  }
+  dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
+                                 std::string_view what, size_t extra = 0) {
+    return runner_.RunAll(who, chain, what, extra);
+  }
+
+  Client& client_;
+  dat::Loop& loop_;
+  BufferPool& buffers_;
+  Connection& connection_;
+  Runner& runner_;
+  Committer& committer_;
+  TransferPolicy& transfers_;
+};
+
+}  // namespace dafs::client
