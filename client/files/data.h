@@ -22,6 +22,9 @@
 
 namespace dafs::client {
 
+template <class Part>
+class ReadDirectCallOf;
+
 class DataOperations : public OperationGroup {
  public:
   explicit DataOperations(const OperationContext& context) : OperationGroup(context) {}
@@ -66,6 +69,8 @@ class DataOperations : public OperationGroup {
  private:
   bool UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) const;
   // A Part is a LeasePart or a UserPart.
+  template <class Part>
+  bool IsDamaged(const ReadDirectCallOf<Part>& read, const Part& part) const;
   template <class Part>
   dat::Task<absl::StatusOr<ReadResult>> ReadWhole(DataTarget target, Part whole);
   dat::Task<absl::StatusOr<ReadResult>> ReadInPieces(DataTarget target, LeasePart whole);

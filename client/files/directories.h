@@ -10,10 +10,16 @@
 #include "client/state/identity.h"
 #include "client/state/node.h"
 #include "runtime/task.h"
+#include "wire/codec/direct.h"
+#include "wire/messages/messages.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
+
+template <class ArgsType>
+class Call;
+struct LeasePart;
 
 class DirectoryOperations : public OperationGroup {
  public:
@@ -30,9 +36,8 @@ class DirectoryOperations : public OperationGroup {
       wire::FileAttributes* after = nullptr);
 
  private:
-  dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectoryInline(
-      const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
-      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
+  absl::Status OpenEntries(const Call<wire::ReaddirDirectArgs>& call, const LeasePart& part,
+                           wire::DirentReader& entries) const;
 };
 
 }  // namespace dafs::client

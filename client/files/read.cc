@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/files/data.h"
 #include "client/files/data_pieces.h"
+#include "client/files/either_call.h"
 #include "client/files/transfer_policy.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
@@ -59,65 +60,50 @@ dat::Task<absl::StatusOr<ReadResult>> DataOperations::Read(const DataTarget& fro
   return ReadWhole(from, into);
 }
 
+// Spec 3.2.5: data with a wrong checksum is discarded, and the request has failed.
+template <class Part>
+bool DataOperations::IsDamaged(const ReadDirectCallOf<Part>& read, const Part& part) const {
+  const ClientOptions& options = client_.options();
+  return options.checksums && !part.given_up() &&
+         part.Checksum(read.res.bytes_read, options.byte_order) != read.res.direct_checksum;
+}
+
 template <class Part>
 dat::Task<absl::StatusOr<ReadResult>> DataOperations::ReadWhole(DataTarget target, Part whole) {
-  const ClientOptions& options = client_.options();
   ReadResult total;
   int damaged = 0;
   while (total.count < whole.size && !total.eof) {
-    Part part = whole.Sub(total.count, whole.size - total.count);
-    uint32_t count = 0;
-    const uint32_t room = options.max_response_size - kReadInlineData;
-    const bool must_inline =
-        client_.limits().no_direct_reads.load(std::memory_order_relaxed) || !part.registered();
-    if (must_inline || part.size <= std::min(options.inline_read_bytes, room)) {
-      part.size = std::min(part.size, room);
-      ReadInlineCallOf<Part> call(part);
+    const Part rest = whole.Sub(total.count, whole.size - total.count);
+    const Transfer transfer = transfers_.ForRead(rest.size, rest.registered());
+    const Part part = rest.Sub(0, transfer.bytes);
+    const uint64_t offset = target.offset + total.count;
+    EitherCall<ReadInlineCallOf<Part>, ReadDirectCallOf<Part>> read(transfer.way, part);
+    read.Visit([&](auto& call) {
       call.args.filehandle = *target.file;
       call.args.state_id = target.state_id;
-      call.args.offset = target.offset + total.count;
+      call.args.offset = offset;
       call.args.byte_count = part.size;
       call.args.cache_hint = target.cache_hint;
-      CallBase* const chain[] = {&call};
-      dat::Task<absl::Status> task = Run(target.who, chain);
-      CO_RETURN_IF_ERROR(co_await task);
-      if (UseLock(call.status, target, whole.size)) continue;
-      if (!call.ok()) co_return StatusOf(call, "read");
-      count = call.res.bytes_read;
-      total.eof = call.res.eof;
-    } else {
-      ReadDirectCallOf<Part> call(part);
-      call.args.filehandle = *target.file;
-      call.args.state_id = target.state_id;
-      call.args.offset = target.offset + total.count;
-      call.args.byte_count = part.size;
-      call.args.cache_hint = target.cache_hint;
-      CallBase* const chain[] = {&call};
-      dat::Task<absl::Status> task = Run(target.who, chain);
-      CO_RETURN_IF_ERROR(co_await task);
-      if (call.status == wire::DafsStatus::kNotSupp) {
-        client_.limits().no_direct_reads.store(true, std::memory_order_relaxed);
-        continue;
-      }
-      if (UseLock(call.status, target, whole.size)) continue;
-      if (!call.ok()) co_return StatusOf(call, "read");
-      count = call.res.bytes_read;
-      // Spec 3.2.5: data with a wrong checksum is discarded, and the request has failed.
-      if (options.checksums && !part.given_up() &&
-          part.Checksum(count, options.byte_order) != call.res.direct_checksum) {
-        if (++damaged > kMostDamaged) {
-          co_return absl::DataLossError(absl::StrCat("read ", part.size, " at ", call.args.offset,
-                                                     ": data with a wrong checksum, ", damaged,
-                                                     " times"));
-        }
-        continue;
-      }
-      total.eof = call.res.eof;
+    });
+    const CallBase& call = read.base();
+    CallBase* const chain[] = {&read.base()};
+    dat::Task<absl::Status> task = Run(target.who, chain);
+    CO_RETURN_IF_ERROR(co_await task);
+    if (transfers_.LearnFromRead(transfer.way, call)) continue;
+    if (UseLock(call.status, target, whole.size)) continue;
+    if (!call.ok()) co_return StatusOf(call, "read");
+    const ReadResult got = read.Visit([](auto& done) {
+      return ReadResult{done.res.bytes_read, done.res.eof};
+    });
+    if (read.direct() != nullptr && IsDamaged(*read.direct(), part)) {
+      if (++damaged <= kMostDamaged) continue;
+      co_return absl::DataLossError(absl::StrCat(
+          "read ", part.size, " at ", offset, ": data with a wrong checksum, ", damaged, " times"));
     }
-    total.count += count;
-    if (count == 0 && !total.eof) {
-      co_return absl::UnknownError(absl::StrCat("read ", part.size, " at ",
-                                                target.offset + total.count,
+    total.count += got.count;
+    total.eof = got.eof;
+    if (got.count == 0 && !got.eof) {
+      co_return absl::UnknownError(absl::StrCat("read ", part.size, " at ", offset,
                                                 ": no bytes, and not the end of the file"));
     }
   }

@@ -1,26 +1,22 @@
 // Writing and appending. Spec: 4.2, 6.5.3, 6.5.4, 6.5.38, 6.5.39; WIRE 10.
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/files/data.h"
 #include "client/files/data_pieces.h"
+#include "client/files/either_call.h"
 #include "client/files/transfer_policy.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
-#include "client/session/connection.h"
-#include "client/session/session.h"
 #include "runtime/check.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
-namespace {
-
-constexpr uint32_t kLeastWrite = 1024;  // writes are made no smaller than this, WIRE 11.3
-
-}  // namespace
 
 dat::Task<absl::StatusOr<WriteResult>> DataOperations::Write(
     const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
@@ -81,16 +77,25 @@ void Join(WriteResult& total, uint32_t count, wire::StableHow committed,
   total.verifier = verifier;
 }
 
-// For the results of WRITE_INLINE and WRITE_DIRECT, of `size` bytes.
-template <class Res>
-absl::Status Join(WriteResult& total, const Res& res, uint32_t size, wire::StableHow* committed) {
-  if (res.count == 0 || res.count > size) {
-    return absl::UnknownError(
-        absl::StrCat("write ", size, ": the server reports a count of ", res.count));
-  }
-  Join(total, res.count, res.committed, res.verifier);
-  *committed = res.committed;
-  return absl::OkStatus();
+template <class Part>
+using WriteCall =
+    EitherCall<InlineWriteCallOf<Part, wire::WriteInlineArgs>, WriteDirectCallOf<Part>>;
+
+// The same for the answer to a write of `size` bytes. *committed: how stable they are.
+template <class Part>
+absl::Status Join(WriteResult& total, WriteCall<Part>& write, uint32_t size,
+                  wire::StableHow* committed) {
+  if (!write.base().ok()) return StatusOf(write.base(), "write");
+  return write.Visit([&](const auto& call) {
+    const uint32_t count = call.res.count;
+    if (count == 0 || count > size) {
+      return absl::UnknownError(
+          absl::StrCat("write ", size, ": the server reports a count of ", count));
+    }
+    Join(total, count, call.res.committed, call.res.verifier);
+    *committed = call.res.committed;
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace
@@ -98,69 +103,45 @@ absl::Status Join(WriteResult& total, const Res& res, uint32_t size, wire::Stabl
 template <class Part>
 dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, Part whole) {
   WriteResult total;
-  bool must_inline = transfers_.NeedsInlineWrites() || !whole.registered();
+  bool may_be_direct = whole.registered();
   while (total.count < whole.size) {
-    Part part =
-        whole.Sub(total.count, std::min(whole.size - total.count, transfers_.write_bytes()));
-    const uint32_t room = transfers_.InlineWriteRoom();
     const uint32_t before = total.count;
-    wire::StableHow committed = target.stability;
-    absl::Status status;
-    if (must_inline || part.size <= std::min(client_.options().inline_write_bytes, room)) {
-      part.size = std::min(part.size, room);
-      InlineWriteCallOf<Part, wire::WriteInlineArgs> call(part);
+    const uint64_t offset = target.offset + before;
+    const Transfer transfer = transfers_.ForWrite(whole.size - before, may_be_direct);
+    const Part part = whole.Sub(before, transfer.bytes);
+    WriteCall<Part> write(transfer.way, part);
+    write.Visit([&](auto& call) {
       call.args.filehandle = *target.file;
       call.args.state_id = target.state_id;
-      call.args.offset = target.offset + total.count;
+      call.args.offset = offset;
       call.args.byte_count = part.size;
       call.args.stable_how = target.stability;
       call.args.cache_hint = target.cache_hint;
-      AfterCall stat(*target.file, part.size == whole.size ? target.after : nullptr);
-      CallBase* const chain[] = {&call, &stat};
-      dat::Task<absl::Status> task = Run(target.who, stat.In(chain));
-      status = co_await task;
-      if (status.ok() && call.ok() && call.res.count == part.size) stat.Put();
-      // A new session has smaller messages: split again.
-      if (wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall &&
-          transfers_.InlineWriteRoom() < part.size) {
-        continue;
-      }
-      if (status.ok()) {
-        status = call.ok() ? Join(total, call.res, part.size, &committed) : StatusOf(call, "write");
-      }
-    } else {
-      WriteDirectCallOf<Part> call(part);
-      call.args.filehandle = *target.file;
-      call.args.state_id = target.state_id;
-      call.args.offset = target.offset + total.count;
-      call.args.byte_count = part.size;
-      call.args.stable_how = target.stability;
-      call.args.cache_hint = target.cache_hint;
-      CallBase* const chain[] = {&call};
-      dat::Task<absl::Status> task = Run(target.who, chain);
-      status = co_await task;
-      if (status.ok() && transfers_.RefusedAsDirect(call)) {
-        must_inline = true;
-        continue;
-      }
-      if (status.ok()) {
-        status = call.ok() ? Join(total, call.res, part.size, &committed) : StatusOf(call, "write");
-      }
+    });
+    std::optional<AfterCall> stat;
+    if (target.after != nullptr && transfer.way == Way::kInline && part.size == whole.size) {
+      stat.emplace(*target.file, target.after);
     }
+    CallBase* const chain[] = {&write.base(), stat.has_value() ? &*stat : nullptr};
+    dat::Task<absl::Status> task =
+        Run(target.who, std::span<CallBase* const>(chain, stat.has_value() ? 2 : 1));
+    absl::Status status = co_await task;
+    if (status.ok() && transfers_.LearnFromWrite(transfer.way, write.base())) {
+      may_be_direct = false;
+      continue;
+    }
+    wire::StableHow committed = target.stability;
+    if (status.ok()) status = Join(total, write, part.size, &committed);
     if (!status.ok()) {
       const wire::DafsStatus refused = wire::DafsFromStatus(status);
-      // A server need not report MAX_WRITE (WIRE 5.3).
-      if (refused == wire::DafsStatus::kWriteTooBig && part.size > kLeastWrite) {
-        client_.limits().max_write.store(part.size / 2, std::memory_order_relaxed);
-        continue;
-      }
+      if (transfers_.LearnFromSize(transfer, refused)) continue;
       if (UseLock(refused, target, whole.size)) continue;
       if (total.count == 0) co_return status;
       total.later = std::move(status);
       break;
     }
-    const uint64_t offset = target.offset + before;
     const uint32_t count = total.count - before;
+    if (stat.has_value() && count == part.size) stat->Put();
     if (committed != wire::StableHow::kUnstable) {
       client_.uncommitted().Forget(*target.file, offset, offset + count);
       continue;
@@ -239,35 +220,29 @@ dat::Task<absl::StatusOr<AppendResult>> DataOperations::Append(
   // Retries only what was not executed, and never splits. The limit of the server may turn out to
   // be lower than it seemed.
   while (size <= transfers_.append_bytes()) {
-    if (transfers_.NeedsInlineWrites() ||
-        size <= std::min(client_.options().inline_write_bytes, transfers_.InlineWriteRoom())) {
-      InlineWriteCall<wire::AppendInlineArgs> call(part);
+    const Way way = transfers_.WayToWrite(size);
+    EitherCall<InlineWriteCall<wire::AppendInlineArgs>, AppendDirectCall> append(way, part);
+    append.Visit([&](auto& call) {
       call.args.filehandle = file;
       call.args.state_id = state_id;
       call.args.byte_count = size;
       call.args.stable_how = stable;
-      CallBase* const chain[] = {&call};
-      dat::Task<absl::Status> task = RunAll(&who, chain, "append");
-      absl::Status status = co_await task;
-      // A new session with smaller messages: the request was not sent.
-      if (!status.ok() && !call.sent && transfers_.InlineWriteRoom() < size &&
-          wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall) {
-        continue;
-      }
-      CO_RETURN_IF_ERROR(status);
-      co_return AppendResult{call.res.offset, call.res.committed, call.res.verifier};
-    }
-    AppendDirectCall call(part);
-    call.args.filehandle = file;
-    call.args.state_id = state_id;
-    call.args.byte_count = size;
-    call.args.stable_how = stable;
-    CallBase* const chain[] = {&call};
+    });
+    const CallBase& call = append.base();
+    CallBase* const chain[] = {&append.base()};
     dat::Task<absl::Status> task = Run(&who, chain);
-    CO_RETURN_IF_ERROR(co_await task);
-    if (transfers_.RefusedAsDirect(call)) continue;
+    absl::Status status = co_await task;
+    if (status.ok() && transfers_.LearnFromWrite(way, call)) continue;
+    // A new session with smaller messages: the request was not sent.
+    if (!status.ok() && !call.sent &&
+        transfers_.LearnFromSize({way, size}, wire::DafsFromStatus(status))) {
+      continue;
+    }
+    CO_RETURN_IF_ERROR(status);
     if (!call.ok()) co_return StatusOf(call, "append");
-    co_return AppendResult{call.res.offset, call.res.committed, call.res.verifier};
+    co_return append.Visit([](const auto& done) {
+      return AppendResult{done.res.offset, done.res.committed, done.res.verifier};
+    });
   }
   co_return wire::StatusFromDafs(
       wire::DafsStatus::kWriteTooBig,
