@@ -1,18 +1,23 @@
 #include "client/files/commits.h"
 
 #include <optional>
+#include <utility>
 
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
 #include "client/state/uncommitted.h"
 
 namespace dafs::client {
+namespace {
+
+constexpr size_t kMostAsking = 8;  // requests of DropIfRemoved, leaving slots to others
+
+}  // namespace
 
 dat::Task<absl::StatusOr<wire::Verifier>> CommitOperations::Commit(const Identity& who,
                                                                    const wire::FileHandle& file,
-                                                                   uint64_t offset, uint32_t size,
-                                                                   bool can_wait) {
-  return committer_.CommitAll(who, file, offset, size, can_wait);
+                                                                   uint64_t offset, uint32_t size) {
+  return committer_.CommitAll(who, file, offset, size);
 }
 
 absl::Status CommitOperations::TakeFailure(const wire::FileHandle& file) {
@@ -21,13 +26,49 @@ absl::Status CommitOperations::TakeFailure(const wire::FileHandle& file) {
 
 dat::Task<void> CommitOperations::CommitOfOthers(const Identity& who,
                                                  const wire::FileHandle& file) {
+  if (!client_.uncommitted().Holds(file)) co_return;
   std::optional<Uncommitted::Writer> writer = client_.uncommitted().WriterOf(file);
   if (!writer.has_value() || writer->who.uid == who.uid) co_return;
   dat::Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(writer->who, file, 0, 0);
   absl::StatusOr<wire::Verifier> ignored = co_await task;
 }
 
-dat::Task<bool> CommitOperations::DropIfRemoved(wire::FileHandle file) {
+bool CommitOperations::NeedsCommit(const wire::FileHandle& file) const {
+  return client_.uncommitted().NeedsCommit(file);
+}
+
+dat::Task<void> CommitOperations::CommitNow(const wire::FileHandle& file) {
+  return schedule_.CommitNow(file);
+}
+
+void CommitOperations::CommitAll(std::function<void()> done) {
+  ending_ = true;
+  schedule_.CommitAll(std::move(done));
+}
+
+void CommitOperations::DropIfRemoved(const wire::FileHandle& file) {
+  if (ending_ || !NeedsCommit(file)) return;
+  removed_.push_back(file);
+  if (asking_ == kMostAsking) return;
+  ++asking_;
+  dat::Start(AskForRemoved());
+}
+
+dat::Task<void> CommitOperations::AskForRemoved() {
+  while (!removed_.empty() && !ending_) {
+    const wire::FileHandle file = std::move(removed_.front());
+    removed_.pop_front();
+    if (!NeedsCommit(file)) continue;
+    dat::Task<bool> asking = IsRemoved(file);
+    if (!(co_await asking)) continue;
+    client_.uncommitted().Drop(file);
+    schedule_.Drop(file);
+  }
+  --asking_;
+}
+
+// Returns false also if that is unknown.
+dat::Task<bool> CommitOperations::IsRemoved(const wire::FileHandle& file) {
   StatCall stat(false);
   stat.args.filehandle = file;
   stat.can_wait = true;
@@ -35,13 +76,9 @@ dat::Task<bool> CommitOperations::DropIfRemoved(wire::FileHandle file) {
   const Identity self{};
   dat::Task<absl::Status> task = RunAll(&self, chain, "get attributes");
   const absl::Status status = co_await task;
+  if (!status.ok()) co_return IsGone(status);
   const wire::FileAttributes attributes = stat.Take();
-  const bool removed = status.ok()
-                           ? attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0
-                           : IsGone(status);
-  if (!removed) co_return false;
-  client_.uncommitted().Forget(file, 0, UINT64_MAX);
-  co_return true;
+  co_return attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0;
 }
 
 }  // namespace dafs::client

@@ -6,6 +6,7 @@
 
 #include "absl/memory/memory.h"
 #include "client/files/session_observer.h"
+#include "client/recovery/commit_schedule.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/reclaim.h"
@@ -32,6 +33,7 @@ Files::Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffer
           std::make_unique<Connection>(client, loop, buffers_.get(), client.options().server_name)),
       runner_(std::make_unique<Runner>(client, loop, *connection_)),
       committer_(std::make_unique<Committer>(*runner_)),
+      schedule_(std::make_unique<CommitSchedule>(*committer_, client.uncommitted(), loop)),
       reclaim_(std::make_unique<Reclaim>(*runner_, *committer_)),
       transfers_(client, *buffers_, *connection_),
       context_{client, loop, *buffers_, *connection_, *runner_, *committer_, transfers_},
@@ -41,7 +43,7 @@ Files::Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffer
       names_(context_, opens_),
       directories_(context_),
       data_(context_),
-      commits_(context_),
+      commits_(context_, *schedule_),
       ranges_(context_),
       xattrs_(context_, opens_),
       acls_(context_) {
@@ -78,8 +80,8 @@ Files::Gathering::Gathering(Files& files, bool wanted)
 Files::Gathering::~Gathering() { runner_.Gather(before_); }
 
 void Files::Shutdown() {
-  committer_->Shutdown();
   connection_->Shutdown();
+  schedule_->Shutdown();
   for (SessionObserver* observer : observers_) observer->Shutdown();
   runner_->Shutdown();
   reclaim_->Shutdown();
@@ -91,14 +93,13 @@ dat::Task<absl::Status> Files::Connect() { return connection_->ConnectOnce(); }
 
 dat::Task<void> Files::Disconnect() {
   // Commits the remaining data, if the server is reachable.
-  if (!client_.uncommitted().Files(absl::InfiniteFuture()).empty()) {
-    dat::Start(committer_->CommitOld(absl::InfiniteFuture()));
-    const absl::Time end = dat::Loop::Now() + absl::Seconds(2);
-    while (connection_->session() != nullptr && dat::Loop::Now() < end &&
-           !client_.uncommitted().Files(absl::InfiniteFuture()).empty()) {
-      dat::Task<absl::Status> pause = connection_->Pause(absl::Milliseconds(5));
-      if (!(co_await pause).ok()) break;
-    }
+  schedule_->CommitSoon();
+  schedule_->CommitAll(nullptr);
+  const absl::Time end = dat::Loop::Now() + absl::Seconds(2);
+  while (connection_->session() != nullptr && dat::Loop::Now() < end &&
+         (!schedule_->empty() || !client_.uncommitted().Files().empty())) {
+    dat::Task<absl::Status> pause = connection_->Pause(absl::Milliseconds(5));
+    if (!(co_await pause).ok()) break;
   }
   dat::Task<void> task = connection_->Disconnect(absl::Seconds(2));
   co_await task;

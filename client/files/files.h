@@ -58,6 +58,7 @@
 
 namespace dafs::client {
 
+class CommitSchedule;
 class Committer;
 class Connection;
 class Reclaim;
@@ -154,6 +155,7 @@ class Files {
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Committer> committer_;
+  std::unique_ptr<CommitSchedule> schedule_;
   std::unique_ptr<Reclaim> reclaim_;
   TransferPolicy transfers_;
   const OperationContext context_;

@@ -144,6 +144,9 @@ dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget tar
     if (stat.has_value() && count == part.size) stat->Put();
     if (committed != wire::StableHow::kUnstable) {
       client_.uncommitted().Forget(*target.file, offset, offset + count);
+      if (committed == wire::StableHow::kDataSync) {
+        committer_.NeedCommit(*target.file, *target.who, count);
+      }
       continue;
     }
     dat::Task<bool> keeping = KeepPart(target, offset, part.Sub(0, count), total.verifier);
@@ -240,9 +243,11 @@ dat::Task<absl::StatusOr<AppendResult>> DataOperations::Append(
     }
     CO_RETURN_IF_ERROR(status);
     if (!call.ok()) co_return StatusOf(call, "append");
-    co_return append.Visit([](const auto& done) {
+    const AppendResult result = append.Visit([](const auto& done) {
       return AppendResult{done.res.offset, done.res.committed, done.res.verifier};
     });
+    if (result.committed != wire::StableHow::kFileSync) committer_.NeedCommit(file, who, size);
+    co_return result;
   }
   co_return wire::StatusFromDafs(
       wire::DafsStatus::kWriteTooBig,

@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "client/recovery/commit_schedule.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/waits.h"
@@ -17,15 +18,31 @@ namespace dafs::client {
 namespace {
 
 constexpr absl::Duration kLookAgain = absl::Milliseconds(1);  // for conditions that end soon
-// Data is committed at the latest after this time. If the server loses it before, the loss is found
-// late.
-constexpr absl::Duration kCommitAfter = absl::Seconds(10);
 // How often the server may lose data during one CommitAll or Restore.
 constexpr int kMostRounds = 8;
 constexpr uint32_t kLookAtStoreEvery = 16;  // writes
 
 // Whether `status` is the server's answer, rather than a failure to reach the server.
 bool IsRefusal(const absl::Status& status) { return wire::HasDafsStatus(status); }
+
+// Whether a COMMIT failed because the data did not reach the disk. After any other error nothing is
+// lost: the server could not commit just now, and the data is still uncommitted.
+bool IsLoss(const absl::Status& status) {
+  if (!wire::HasDafsStatus(status)) return false;
+  switch (wire::DafsFromStatus(status)) {
+    case wire::DafsStatus::kIo:
+    case wire::DafsStatus::kNoSpc:
+    case wire::DafsStatus::kDquot:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void LogLoss(const std::string& name, const absl::Status& why) {
+  LogError(absl::StrCat(name, ": data that was written to a file may be lost: ", why.message(),
+                        "; the next fsync or close of the file fails"));
+}
 
 }  // namespace
 
@@ -65,14 +82,39 @@ dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& 
 
 dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& who,
                                                                const wire::FileHandle& file,
-                                                               uint64_t offset, uint32_t size,
-                                                               bool can_wait) {
+                                                               uint64_t offset, uint32_t size) {
+  dat::Task<absl::StatusOr<wire::Verifier>> task =
+      CommitRounds(who, file, offset, size, /*can_wait=*/false);
+  absl::StatusOr<wire::Verifier> verifier = co_await task;
+  NoteLoss(file, verifier.status(), /*once=*/false);
+  co_return verifier;
+}
+
+dat::Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_wait) {
+  std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
+  if (!writer.has_value()) co_return absl::OkStatus();
+  dat::Task<absl::StatusOr<wire::Verifier>> task = CommitRounds(writer->who, file, 0, 0, can_wait);
+  const absl::Status status = (co_await task).status();
+  NoteLoss(file, status, /*once=*/true);
+  // After a failed COMMIT the next one retries, but data of a deleted file is dropped.
+  if (absl::IsAborted(status)) GiveUpData(file, status);
+  co_return status;
+}
+
+void Committer::NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once) {
+  if (IsLoss(why) && store_.NoteLoss(file, why, once)) LogLoss(connection_.name(), why);
+}
+
+dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity& who,
+                                                                  const wire::FileHandle& file,
+                                                                  uint64_t offset, uint32_t size,
+                                                                  bool can_wait) {
   for (int round = 0; round < kMostRounds; ++round) {
     bool safe = false;
     dat::Task<absl::StatusOr<wire::Verifier>> committing =
         CommitOnce(who, file, offset, size, &safe, can_wait);
     absl::StatusOr<wire::Verifier> verifier = co_await committing;
-    if (IsGone(verifier.status())) store_.Forget(file, 0, UINT64_MAX);
+    if (IsGone(verifier.status())) store_.Drop(file);
     if (!verifier.ok() || safe) co_return verifier;
     dat::Task<absl::Status> writing = WriteAgain(file, *verifier);
     absl::Status status = co_await writing;
@@ -162,62 +204,48 @@ dat::Task<absl::Status> Committer::BeginWrite(const wire::FileHandle& file) {
 dat::Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
                                 std::span<const std::byte> data, std::shared_ptr<const void> memory,
                                 wire::Verifier verifier) {
-  if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier,
-                 dat::Loop::Now())) {
-    if (timer_ == 0) CommitLater(kCommitAfter, kCommitAfter);
+  if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier)) {
+    schedule_->Add(*target.file, data.size());
     // Half full: start a COMMIT now, so that later writes need not wait for one.
     if (++kept_ % kLookAtStoreEvery == 0 && store_.bytes() > store_.most_bytes() / 2) CommitSoon();
     co_return true;
   }
   // This function writes nothing again: that would wait for the write that called it.
-  for (const wire::FileHandle& file : store_.Files(absl::InfiniteFuture())) {
+  for (const wire::FileHandle& file : store_.Files()) {
     std::optional<Uncommitted::Writer> last = store_.WriterOf(file);
     if (!last.has_value()) continue;
     bool safe = false;
     dat::Task<absl::StatusOr<wire::Verifier>> task = CommitOnce(last->who, file, 0, 0, &safe);
     absl::StatusOr<wire::Verifier> committed = co_await task;
     if (!committed.ok()) GiveUpData(file, committed.status());
-    if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier,
-                   dat::Loop::Now())) {
+    if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier)) {
+      schedule_->Add(*target.file, data.size());
       co_return true;
     }
   }
   co_return false;
 }
 
-void Committer::CommitSoon() {
-  if (!committing_early_) dat::Start(CommitEarly());
+void Committer::NeedCommit(const wire::FileHandle& file, const Identity& who, uint64_t bytes) {
+  store_.NeedCommit(file, who);
+  schedule_->Add(file, bytes);
 }
 
-dat::Task<void> Committer::CommitEarly() {
-  committing_early_ = true;
-  dat::Task<void> task = CommitOld(absl::InfiniteFuture());
-  co_await task;
-  committing_early_ = false;
-}
+void Committer::CommitSoon() { schedule_->CommitSoon(); }
 
 // The server refuses to commit the data of `file`: drops the data; the next fsync reports it.
 void Committer::GiveUpData(const wire::FileHandle& file, const absl::Status& why) {
   if (IsGone(why)) {
-    store_.Forget(file, 0, UINT64_MAX);
+    store_.Drop(file);
   } else if (IsRefusal(why)) {
-    LogError(absl::StrCat(connection_.name(), ": data that was written to a file may be lost: ",
-                          why.message(), "; the next fsync or close of the file fails"));
+    LogLoss(connection_.name(), why);
     store_.Fail(file, why);
   }
 }
 
-void Committer::CommitLater(absl::Duration delay, absl::Duration age) {
-  runner_.loop().Cancel(timer_);
-  timer_ = runner_.loop().RunAfter(delay, [this, age] {
-    timer_ = 0;
-    dat::Start(CommitOld(dat::Loop::Now() - age));
-  });
-}
-
 void Committer::StartRestoring() {
   ++restarts_;
-  if (store_.Files(absl::InfiniteFuture()).empty()) return;
+  if (store_.Files().empty()) return;
   if (std::exchange(restoring_, true)) return;  // Restore starts over
   dat::Start(Restore());
 }
@@ -235,8 +263,8 @@ dat::Task<void> Committer::Restore() {
   restoring_ = false;
   dat::Task<absl::Status> turn = connection_.Pause(absl::ZeroDuration());
   if (!(co_await turn).ok()) co_return;  // the mount ends
-  CommitLater(absl::ZeroDuration(), absl::ZeroDuration());
   restored_();
+  schedule_->CommitSoon();
 }
 
 // One COMMIT per file system suffices to learn its verifier. All files are checked: a file without
@@ -246,7 +274,7 @@ dat::Task<bool> Committer::RestoreFiles() {
   const uint64_t seen = restarts_;
   bool lost = false;
   absl::flat_hash_map<wire::FsHandle, wire::Verifier> verifiers;
-  for (const wire::FileHandle& file : store_.Files(absl::InfiniteFuture())) {
+  for (const wire::FileHandle& file : store_.Files()) {
     auto now = verifiers.find(file.fshandle);
     if (now == verifiers.end()) {
       std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
@@ -270,22 +298,6 @@ dat::Task<bool> Committer::RestoreFiles() {
     lost |= status.ok();  // no further round if the server cannot be reached
   }
   co_return lost;
-}
-
-dat::Task<void> Committer::CommitOld(absl::Time before) {
-  for (const wire::FileHandle& file : store_.Files(before)) {
-    std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
-    if (!writer.has_value()) continue;
-    dat::Task<absl::StatusOr<wire::Verifier>> task =
-        CommitAll(writer->who, file, 0, 0, /*can_wait=*/true);
-    absl::StatusOr<wire::Verifier> committed = co_await task;
-    if (absl::IsCancelled(committed.status())) co_return;
-    // After a failed COMMIT the next one retries, but data of a deleted file is dropped.
-    if (absl::IsAborted(committed.status())) GiveUpData(file, committed.status());
-  }
-  if (timer_ == 0 && !store_.Files(absl::InfiniteFuture()).empty()) {
-    CommitLater(kCommitAfter / 2, kCommitAfter);
-  }
 }
 
 }  // namespace dafs::client

@@ -25,13 +25,16 @@ namespace dafs::client {
 // Whether `status` is the server's answer that the file, and so its data, no longer exists.
 bool IsGone(const absl::Status& status);
 
+class CommitSchedule;
+
 class Committer {
  public:
   // `runner` must outlive the committer.
   explicit Committer(Runner& runner);
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
-  void Shutdown() { runner_.loop().Cancel(std::exchange(timer_, 0)); }
+  // Call before the first write. `schedule` must outlive this.
+  void ScheduleBy(CommitSchedule& schedule) { schedule_ = &schedule; }
 
   // Waits until `file` may be written. It may not while its data is being written again.
   dat::Task<absl::Status> BeginWrite(const wire::FileHandle& file);
@@ -39,17 +42,21 @@ class Committer {
   // data is copied. Returns false if there is no room even after a COMMIT.
   dat::Task<bool> Keep(const DataTarget& target, uint64_t offset, std::span<const std::byte> data,
                        std::shared_ptr<const void> memory, wire::Verifier verifier);
+  // Records that `bytes` bytes, which the server answered as DATA_SYNC, need a COMMIT.
+  void NeedCommit(const wire::FileHandle& file, const Identity& who, uint64_t bytes);
   // Starts to commit everything that is kept. Does not wait.
   void CommitSoon();
 
-  // Sends COMMIT and writes lost data again, until nothing is lost. COMMIT covers the whole file if
-  // any of its data is kept, otherwise the range (`size` 0: to the end). `can_wait`: nothing waits
-  // for the response, so the request may leave with the next one.
+  // Sends COMMIT and writes lost data again, until nothing is lost. If data did not reach the disk
+  // (EIO and the like), also records that for Uncommitted::TakeFailure. COMMIT covers the whole
+  // file if any of its data is kept, otherwise the range (`size` 0: to the end).
   dat::Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who,
                                                       const wire::FileHandle& file, uint64_t offset,
-                                                      uint32_t size, bool can_wait = false);
-  // Commits the files with data written before the time `before`.
-  dat::Task<void> CommitOld(absl::Time before);
+                                                      uint32_t size);
+  // The same as its last writer, with no caller that waits for the result: a loss is recorded once
+  // until a COMMIT succeeds. `can_wait`: the request may leave with the next one. For
+  // CommitSchedule.
+  dat::Task<absl::Status> CommitBehind(wire::FileHandle file, bool can_wait);
 
   // Call when the server may have restarted: writes again what the server lost, before another
   // operation can see the loss. Each worker calls this. A worker waits for files that another
@@ -64,11 +71,14 @@ class Committer {
                                                        const wire::FileHandle& file,
                                                        uint64_t offset, uint32_t size, bool* safe,
                                                        bool can_wait = false);
+  dat::Task<absl::StatusOr<wire::Verifier>> CommitRounds(const Identity& who,
+                                                         const wire::FileHandle& file,
+                                                         uint64_t offset, uint32_t size,
+                                                         bool can_wait);
+  void NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once);
   dat::Task<absl::Status> WriteAgain(wire::FileHandle file, wire::Verifier verifier);
   dat::Task<absl::StatusOr<uint32_t>> WritePieceAgain(wire::FileHandle file,
                                                       const Uncommitted::Piece& piece);
-  void CommitLater(absl::Duration delay, absl::Duration age);
-  dat::Task<void> CommitEarly();
   void GiveUpData(const wire::FileHandle& file, const absl::Status& why);
   dat::Task<void> Restore();
   dat::Task<bool> RestoreFiles();
@@ -77,9 +87,8 @@ class Committer {
   Connection& connection_;
   Uncommitted& store_;
   std::function<void()> restored_;
-  dat::Loop::TimerId timer_ = 0;  // for data that stays uncommitted for long
-  uint32_t kept_ = 0;             // unstable writes so far; wraps around
-  bool committing_early_ = false;
+  CommitSchedule* schedule_ = nullptr;
+  uint32_t kept_ = 0;  // unstable writes so far; wraps around
   bool restoring_ = false;
   uint64_t restarts_ = 0;  // calls of StartRestoring
 };

@@ -24,7 +24,7 @@ void Uncommitted::DropIfIdle(const wire::FileHandle& file) {
   auto it = files_.find(file);
   if (it == files_.end()) return;
   File& one = *it->second;
-  if (!one.ranges.empty() || one.writing > 0 || one.rewriting || !one.failure.ok()) return;
+  if (one.needs_commit() || one.writing > 0 || one.rewriting || !one.failure.ok()) return;
   if (spare_files_.size() < kSpareFiles) {
     one = File(&range_memory_);
     spare_files_.push_back(std::move(it->second));
@@ -34,19 +34,23 @@ void Uncommitted::DropIfIdle(const wire::FileHandle& file) {
 
 // ---- Writing ---------------------------------------------------------------------------------
 
+Uncommitted::File& Uncommitted::FileOf(const wire::FileHandle& file) {
+  std::unique_ptr<File>& one = files_[file];
+  if (one != nullptr) return *one;
+  if (spare_files_.empty()) {
+    one = std::make_unique<File>(&range_memory_);
+  } else {
+    one = std::move(spare_files_.back());
+    spare_files_.pop_back();
+  }
+  return *one;
+}
+
 bool Uncommitted::BeginWrite(const wire::FileHandle& file) {
   absl::MutexLock lock(&mutex_);
-  std::unique_ptr<File>& one = files_[file];
-  if (one == nullptr) {
-    if (spare_files_.empty()) {
-      one = std::make_unique<File>(&range_memory_);
-    } else {
-      one = std::move(spare_files_.back());
-      spare_files_.pop_back();
-    }
-  }
-  if (one->rewriting) return false;
-  ++one->writing;
+  File& one = FileOf(file);
+  if (one.rewriting) return false;
+  ++one.writing;
   return true;
 }
 
@@ -97,8 +101,7 @@ bool Uncommitted::Reserve(size_t bytes, std::vector<Range>& parts) {
 
 bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
                       uint64_t offset, std::span<const std::byte> data,
-                      std::shared_ptr<const void> memory, const wire::Verifier& verifier,
-                      absl::Time now) {
+                      std::shared_ptr<const void> memory, const wire::Verifier& verifier) {
   thread_local std::vector<Range> parts;
   parts.clear();
   const bool copies = memory == nullptr;
@@ -127,7 +130,6 @@ bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const w
   }
   absl::MutexLock lock(&mutex_);
   File& one = *FindFile(file);  // the bracket keeps the entry alive
-  if (one.ranges.empty()) one.since = now;
   one.writer.open = open;
   if (!(one.writer.who == who)) one.writer.who = who;
   for (Range& part : parts) {
@@ -207,6 +209,23 @@ void Uncommitted::Forget(const wire::FileHandle& file, uint64_t offset, uint64_t
   DropIfIdle(file);
 }
 
+void Uncommitted::NeedCommit(const wire::FileHandle& file, const Identity& who) {
+  absl::MutexLock lock(&mutex_);
+  File& one = FileOf(file);
+  if (!one.needs_commit()) one.writer = {who, wire::StateId()};
+  one.synced = one.number;
+}
+
+void Uncommitted::Drop(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  if (one == nullptr) return;
+  one->ranges.clear();
+  one->bytes = 0;
+  one->synced = 0;
+  DropIfIdle(file);
+}
+
 // ---- Committing ------------------------------------------------------------------------------
 
 uint64_t Uncommitted::BeforeCommit(const wire::FileHandle& file) {
@@ -222,6 +241,8 @@ bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
   if (one == nullptr) return true;
   // Data written again meanwhile may have arrived too late for this COMMIT.
   bool safe = one->rewritten <= covered;
+  if (one->synced <= covered) one->synced = 0;
+  one->losing = false;
   std::erase_if(one->ranges, [&](const auto& entry) {
     const Range& range = entry.second;
     if (range.number > covered) return false;
@@ -238,12 +259,26 @@ bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
 
 void Uncommitted::Fail(const wire::FileHandle& file, const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
-  std::unique_ptr<File>& one = files_[file];
-  if (one == nullptr) one = std::make_unique<File>(&range_memory_);
-  one->ranges.clear();
-  one->bytes = 0;
-  if (!one->failure.ok()) return;
-  one->failure = why;
+  File& one = FileOf(file);
+  one.ranges.clear();
+  one.bytes = 0;
+  one.synced = 0;
+  one.losing = true;
+  SetFailure(one, why);
+}
+
+bool Uncommitted::NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once) {
+  absl::MutexLock lock(&mutex_);
+  File& one = FileOf(file);
+  const bool first = !std::exchange(one.losing, true);
+  if (first || !once) SetFailure(one, why);
+  return first;
+}
+
+// The first one counts, until it is taken.
+void Uncommitted::SetFailure(File& file, const absl::Status& why) {
+  if (!file.failure.ok()) return;
+  file.failure = why;
   failures_.fetch_add(1, std::memory_order_release);
 }
 
@@ -318,6 +353,12 @@ void Uncommitted::EndRewrite(const wire::FileHandle& file) {
 
 // ---- Queries ---------------------------------------------------------------------------------
 
+bool Uncommitted::NeedsCommit(const wire::FileHandle& file) const {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  return one != nullptr && one->needs_commit();
+}
+
 bool Uncommitted::Holds(const wire::FileHandle& file) const {
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
@@ -335,16 +376,16 @@ bool Uncommitted::HoldsAnyOf(const wire::FileHandle& file, uint64_t offset, uint
 std::optional<Uncommitted::Writer> Uncommitted::WriterOf(const wire::FileHandle& file) const {
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
-  if (one == nullptr || one->ranges.empty()) return std::nullopt;
+  if (one == nullptr || !one->needs_commit()) return std::nullopt;
   return one->writer;
 }
 
-std::vector<wire::FileHandle> Uncommitted::Files(absl::Time before) const {
+std::vector<wire::FileHandle> Uncommitted::Files() const {
   std::vector<std::pair<size_t, wire::FileHandle>> found;
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [file, one] : files_) {
-      if (!one->ranges.empty() && one->since <= before) found.emplace_back(one->bytes, file);
+      if (!one->ranges.empty()) found.emplace_back(one->bytes, file);
     }
   }
   std::sort(found.begin(), found.end(),

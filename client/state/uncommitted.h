@@ -1,13 +1,13 @@
-// Keeps the data of unstable writes until a COMMIT has made it safe, to write it again if the
-// server loses it. A restart or a failed fsync of the server loses data and changes the write
-// verifier.
+// Knows which files need a COMMIT, and keeps the data of their unstable writes until a COMMIT has
+// made it safe, to write it again if the server loses it. A restart or a failed fsync of the server
+// loses data and changes the write verifier.
 // Spec: 6.5.8 (COMMIT), 6.5.38 (UNSTABLE, verifier).
 //
 // The Committer fills this store (client/recovery/committer.h) with the data of
 // DataOperations::Write that the server answered as unstable. The data is copied, or stays in its
 // send buffer if that can be kept (BufferPool::Keep). CommitOperations::Commit returns OK only when
-// all of it has reached the disk under one verifier. If a caller closes a file without COMMIT, the
-// Committer commits the file later.
+// all of it has reached the disk under one verifier. If a caller closes a file without COMMIT,
+// CommitSchedule commits the file later.
 // Thread-safe: shared by the workers of a client. Nothing blocks; copies are made without the
 // mutex. Memory for copies is allocated in blocks, which are reused; it is at most `most_bytes`.
 #pragma once
@@ -26,7 +26,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "client/state/identity.h"
 #include "wire/protocol/types.h"
 
@@ -55,11 +54,16 @@ class Uncommitted {
   // writes the data stable.
   bool Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
            uint64_t offset, std::span<const std::byte> data, std::shared_ptr<const void> memory,
-           const wire::Verifier& verifier, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+           const wire::Verifier& verifier) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Records that `file` needs a COMMIT for data that the server answered as DATA_SYNC. Nothing is
+  // kept of it.
+  void NeedCommit(const wire::FileHandle& file, const Identity& who) ABSL_LOCKS_EXCLUDED(mutex_);
   // Drops the data of `file` from `offset` to `end`: it was written stable, or truncated (`end`
   // UINT64_MAX).
   void Forget(const wire::FileHandle& file, uint64_t offset, uint64_t end)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The file does not exist any more: drops everything, and nothing needs a COMMIT.
+  void Drop(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // ---- Committing --------------------------------------------------------------------------
 
@@ -72,6 +76,11 @@ class Uncommitted {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Drops the data of `file`, which cannot be committed. TakeFailure returns `why`, once.
   void Fail(const wire::FileHandle& file, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Records that data of `file` did not reach the disk, for TakeFailure. The data stays: the next
+  // COMMIT shows whether it must be written again. `once`: only if no loss was recorded since the
+  // last COMMIT that succeeded. Returns whether this is the first one since.
+  bool NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status TakeFailure(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether any file has a failure that was not taken. Does not lock the mutex.
   bool HasFailure() const { return failures_.load(std::memory_order_acquire) != 0; }
@@ -99,14 +108,17 @@ class Uncommitted {
 
   // ---- Queries -----------------------------------------------------------------------------
 
+  // Whether the file has data that is not yet on the server's stable storage.
+  bool NeedsCommit(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether data of it is kept.
   bool Holds(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether any data in [offset, end) is kept.
   bool HoldsAnyOf(const wire::FileHandle& file, uint64_t offset, uint64_t end) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The last writer of the file.
+  // The last writer of the file; nullopt if it needs no COMMIT.
   std::optional<Writer> WriterOf(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The files with data older than `before`, those with the most data first.
-  std::vector<wire::FileHandle> Files(absl::Time before) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The files of which data is kept, those with the most data first.
+  std::vector<wire::FileHandle> Files() const ABSL_LOCKS_EXCLUDED(mutex_);
   size_t bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // used memory for copies
   size_t most_bytes() const { return most_bytes_; }
   size_t memory_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // all memory for copies
@@ -137,20 +149,24 @@ class Uncommitted {
     explicit File(std::pmr::memory_resource* memory) : ranges(memory) {}
     std::pmr::map<uint64_t, Range> ranges;  // by offset
     Writer writer;
-    absl::Time since;  // of the oldest data
     uint64_t number = 1;
+    uint64_t synced = 0;     // the COMMIT that covers the last DATA_SYNC write; 0: none is needed
     uint64_t rewritten = 0;  // the number of the last rewrite
     size_t bytes = 0;
     int writing = 0;
     bool rewriting = false;
+    bool losing = false;  // a loss was recorded since the last COMMIT that succeeded
     absl::Status failure;
+    bool needs_commit() const { return !ranges.empty() || synced != 0; }
   };
 
+  File& FileOf(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   File* FindFile(const wire::FileHandle& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool Reserve(size_t bytes, std::vector<Range>& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Cut(File& file, uint64_t offset, uint64_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void TakeFront(Range& range, uint64_t offset);
   void Insert(File& file, Range range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetFailure(File& file, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropIfIdle(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t most_bytes_;

@@ -2,11 +2,9 @@
 
 namespace dafs::client {
 
-void WriteTracker::NoteWrite(const WriteResult& result) {
+void WriteTracker::NoteWrite() {
   absl::MutexLock lock(&mutex_);
-  ++writes_;
   failed_last_ = false;
-  if (result.committed != wire::StableHow::kFileSync) needs_commit_ = true;
 }
 
 void WriteTracker::NoteFailure(const absl::Status& status) {
@@ -14,11 +12,6 @@ void WriteTracker::NoteFailure(const absl::Status& status) {
   error_ = status;
   ++failures_;
   failed_last_ = true;
-}
-
-bool WriteTracker::uncommitted() const {
-  absl::MutexLock lock(&mutex_);
-  return needs_commit_;
 }
 
 bool WriteTracker::doubtful() const {
@@ -34,11 +27,6 @@ void WriteTracker::NoteOwnerChange() {
 uint64_t WriteTracker::owner_changes() const {
   absl::MutexLock lock(&mutex_);
   return owner_changes_;
-}
-
-void WriteTracker::Forget() {
-  absl::MutexLock lock(&mutex_);
-  needs_commit_ = false;
 }
 
 WriteTracker::ErrorCursor WriteTracker::SampleErrors() const {
@@ -67,20 +55,6 @@ absl::Status WriteTracker::ErrorForClose(const ErrorCursor& cursor) {
 bool WriteTracker::HasUnseenError() const {
   absl::MutexLock lock(&mutex_);
   return failures_seen_ != failures_;
-}
-
-WriteTracker::Mark WriteTracker::BeforeCommit() const {
-  absl::MutexLock lock(&mutex_);
-  return {writes_};
-}
-
-absl::Status WriteTracker::AfterCommit(const Mark& mark,
-                                       const absl::StatusOr<wire::Verifier>& committed) {
-  if (!committed.ok()) return committed.status();
-  absl::MutexLock lock(&mutex_);
-  // Data written meanwhile needs another COMMIT.
-  if (writes_ == mark.writes) needs_commit_ = false;
-  return absl::OkStatus();
 }
 
 }  // namespace dafs::client

@@ -1,5 +1,5 @@
-// Tracks, for one file, whether data was written that still needs a COMMIT, and errors that
-// occurred after their write had returned. The data itself is in client/state/uncommitted.h.
+// Tracks, for one file, errors that occurred after their write had returned, for the descriptors
+// that must report them. Which data still needs a COMMIT: client/state/uncommitted.h.
 //
 // Late errors are counted. Each open file description has a cursor into that count, like errseq_t
 // in the Linux kernel. fsync(2) reports a new error once for each description and advances its
@@ -15,23 +15,18 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "client/state/data_results.h"
-#include "wire/protocol/types.h"
 
 namespace dafs::client {
 
 class WriteTracker {
  public:
-  // Call after each write that the server answered.
-  void NoteWrite(const WriteResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Call after each write that succeeded.
+  void NoteWrite() ABSL_LOCKS_EXCLUDED(mutex_);
   // Call when a write failed after write(2) had returned (write-behind), or when its data could
   // not be committed.
   void NoteFailure(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether written data is not yet FILE_SYNC.
-  bool uncommitted() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the next write will probably fail: neither fsync nor close has reported the last error,
   // or no write has succeeded since.
   bool doubtful() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -39,8 +34,6 @@ class WriteTracker {
   // loses the owner's rights. owner_changes counts the calls.
   void NoteOwnerChange() ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t owner_changes() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The file does not exist any more: nothing needs a COMMIT.
-  void Forget() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The late errors that one open file description has reported.
   class ErrorCursor {
@@ -57,21 +50,9 @@ class WriteTracker {
   // Whether no fsync has reported the last error yet.
   bool HasUnseenError() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Taken before COMMIT is sent.
-  struct Mark {
-    uint64_t writes = 0;
-  };
-  Mark BeforeCommit() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Call with the result of COMMIT. Returns its status. After a failure the data is still
-  // uncommitted.
-  absl::Status AfterCommit(const Mark& mark, const absl::StatusOr<wire::Verifier>& committed)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-
  private:
   mutable absl::Mutex mutex_;
-  bool needs_commit_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t owner_changes_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);  // of the last failure
   uint64_t failures_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t failures_seen_ ABSL_GUARDED_BY(mutex_) = 0;      // reported by an fsync

@@ -94,7 +94,7 @@ void InodeTable::Accepted(uint64_t nodeid, uint32_t thread) {
   });
 }
 
-std::optional<InodeTable::Gone> InodeTable::Forget(uint64_t nodeid, uint64_t count) {
+std::optional<wire::FileHandle> InodeTable::Forget(uint64_t nodeid, uint64_t count) {
   if (nodeid == kRootNode) return std::nullopt;
   Shard& shard = ShardOf(nodeid);
   absl::MutexLock lock(&shard.mutex);
@@ -105,8 +105,8 @@ std::optional<InodeTable::Gone> InodeTable::Forget(uint64_t nodeid, uint64_t cou
   if (inode.lookups > 0) return std::nullopt;
   EndMove(inode);
   shard.trackers.Keep(inode.handle, inode.writes);
-  std::optional<Gone> gone;
-  if (inode.writes != nullptr && inode.writes->uncommitted()) gone = {inode.handle, inode.writes};
+  std::optional<wire::FileHandle> gone;
+  if (inode.writes != nullptr) gone = inode.handle;
   auto latest = shard.by_handle.find(inode.handle);
   if (latest != shard.by_handle.end() && latest->second == nodeid) shard.by_handle.erase(latest);
   shard.by_node.erase(it);

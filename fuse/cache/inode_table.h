@@ -63,14 +63,10 @@ class InodeTable {
                     const Place& place, const Asker& asker = {});
   // `thread` uses the node, so the kernel has accepted the place where it was found.
   void Accepted(uint64_t nodeid, uint32_t thread);
-  // A file whose node was forgotten before its data was committed.
-  struct Gone {
-    wire::FileHandle handle;
-    std::shared_ptr<client::WriteTracker> writes;
-  };
   // The kernel drops `count` lookups. The last one removes the node. Unknown ids are ignored, and a
-  // count that is too large drops all lookups.
-  std::optional<Gone> Forget(uint64_t nodeid, uint64_t count);
+  // count that is too large drops all lookups. Returns the file if the last one was dropped and the
+  // file had been opened.
+  std::optional<wire::FileHandle> Forget(uint64_t nodeid, uint64_t count);
 
   // The generation is part of a file handle (name_to_handle_at(2)). By it the kernel distinguishes
   // our nodes from those of another mount, or of an earlier mount at the same place. Random; 0 for

@@ -4,7 +4,6 @@
 
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
-#include "fuse/files/commit_queue.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/operations/attribute_replies.h"
 #include "fuse/operations/entry_replies.h"
@@ -28,11 +27,10 @@ struct Context {
   MountState& state;
   client::Files& files;
   CallerCalls callers;
-  CommitQueue commits{files};
   AttributeReplies attributes;
   EntryReplies entries{state, attributes, callers};
   PendingWrites pending{state, files};
-  ServerOpens opens{state, files, commits};
+  ServerOpens opens{state, files};
   NameRevalidation revalidation{state, files};
   RecordLockOwners lock_owners{state, files, opens};
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuse/files/commit_file.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/kernel/protocol.h"
 
@@ -71,12 +72,6 @@ dat::Task<void> DataOperations::Read(Call& call) {
   }
 }
 
-// If uncommitted data of the file was lost, records the error for all that have the file open.
-void DataOperations::NoteGivenUp(const OpenState& open) {
-  const absl::Status why = files_.commits().TakeFailure(open.handle);
-  if (!why.ok()) open.writes->NoteFailure(why);
-}
-
 // close(2) reports a known error, and the next fsync reports it again: the caller may be a child
 // process whose exit closes a file that its parent still uses. The server has the data then, and
 // keeps it if the server restarts. Only fsync guarantees that it survives a crash of the server's
@@ -94,11 +89,11 @@ dat::Task<void> DataOperations::Flush(Call& call) {
   absl::Status reported;
   // All writes of a file are tracked together. A close of a reader does not wait for them.
   if ((ShareOf(open->flags) & wire::kShareWrite) != 0) {
-    if (state_.options.sync_on_close && open->writes->uncommitted()) {
-      dat::Task<absl::Status> committing = context_.commits.CommitFile(open, /*can_wait=*/false);
+    if (state_.options.sync_on_close && files_.commits().NeedsCommit(open->handle)) {
+      dat::Task<absl::Status> committing = CommitFile(files_, open);
       reported = co_await committing;
     }
-    NoteGivenUp(*open);
+    NoteLostData(files_, *open).IgnoreError();  // ErrorForClose returns it
     if (reported.ok()) reported = open->writes->ErrorForClose(open->errors);
   }
   // close(2) releases the record locks of its process on the file before it returns.
@@ -119,7 +114,7 @@ dat::Task<void> DataOperations::Fsync(Call& call) {
     co_return;
   }
   // Also if this mount has no uncommitted data of the file: another client may have written it.
-  dat::Task<absl::Status> committing = context_.commits.CommitFile(open, /*can_wait=*/false);
+  dat::Task<absl::Status> committing = CommitFile(files_, open);
   absl::Status status = co_await committing;
   if (status.ok()) status = open->writes->ErrorForFsync(open->errors);
   call.ReplyStatus(status);

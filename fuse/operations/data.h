@@ -29,7 +29,6 @@ class DataOperations {
   dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
                                    client::BufferLease& lease, uint32_t size, bool quiet,
                                    std::string& data);
-  void NoteGivenUp(const OpenState& open);
 
   Context& context_;
   MountState& state_;

@@ -105,8 +105,9 @@ void Operations::Forget(uint64_t nodeid, RequestReader in) {
 }
 
 void Operations::ForgetNode(uint64_t nodeid, uint64_t count) {
-  std::optional<InodeTable::Gone> gone = context_.state.inodes.Forget(nodeid, count);
-  if (gone.has_value()) context_.commits.DropIfRemoved(gone->handle, std::move(gone->writes));
+  // A file that the kernel forgets while it has uncommitted data was probably removed.
+  const std::optional<wire::FileHandle> gone = context_.state.inodes.Forget(nodeid, count);
+  if (gone.has_value()) context_.files.commits().DropIfRemoved(*gone);
 }
 
 void Operations::BatchForget(RequestReader in) {

@@ -48,9 +48,9 @@ class Operations {
   // Called when the worker ends. Commits what was written, then calls `done`.
   void CommitAll(std::function<void()> done) {
     context_.opens.CloseAll(context_.state.idle_opens.Stop());
-    context_.commits.CommitAll(std::move(done));
+    context_.files.commits().CommitAll(std::move(done));
   }
-  bool AllCommitted() const { return context_.commits.empty(); }
+  bool AllCommitted() const { return context_.files.commits().all_committed(); }
   // Called after the loop has ended and after Files::Shutdown. Ends the calls that wait for pending
   // writes of other workers.
   void Shutdown() { context_.pending.Shutdown(); }

@@ -160,8 +160,8 @@ dat::Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
   const bool may_write_again =
       open->by_own_right &&
       (open->opener->uid == 0 || open->owner_changes == open->writes->owner_changes());
-  if (!may_write_again && OpensToWrite(open->flags) && open->writes->uncommitted()) {
-    dat::Task<void> committing = commits_.CommitNow(open);
+  if (!may_write_again && OpensToWrite(open->flags) && files_.commits().NeedsCommit(open->handle)) {
+    dat::Task<void> committing = files_.commits().CommitNow(open->handle);
     co_await committing;
   }
   absl::Status closed =

@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
-#include "fuse/files/commit_queue.h"
 #include "fuse/files/idle_opens.h"
 #include "fuse/files/open_files.h"
 #include "fuse/kernel/protocol.h"
@@ -28,9 +27,8 @@ bool OpensToAppend(uint32_t flags);
 
 class ServerOpens {
  public:
-  // All three must outlive it.
-  ServerOpens(MountState& state, client::Files& files, CommitQueue& commits)
-      : state_(state), files_(files), commits_(commits) {}
+  // Both must outlive it.
+  ServerOpens(MountState& state, client::Files& files) : state_(state), files_(files) {}
   ~ServerOpens() { files_.loop().Cancel(idle_timer_); }
   ServerOpens(const ServerOpens&) = delete;
   ServerOpens& operator=(const ServerOpens&) = delete;
@@ -64,7 +62,6 @@ class ServerOpens {
 
   MountState& state_;
   client::Files& files_;
-  CommitQueue& commits_;
   dat::Loop::TimerId idle_timer_ = 0;  // 0: not set
 };
 

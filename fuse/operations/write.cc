@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "fuse/files/commit_file.h"
 #include "fuse/kernel/attributes.h"
 #include "runtime/log.h"
 #include "wire/protocol/status.h"
@@ -35,7 +36,7 @@ dat::Task<void> WriteOperations::WriteData(const OpenState& open, const client::
     }
     if (!result.ok()) transfer.failed = result.status();
     if (!transfer.failed.ok()) co_return;
-    open.writes->NoteWrite(*result);
+    open.writes->NoteWrite();
     transfer.done += result->count;
   }
 }
@@ -62,16 +63,12 @@ dat::Task<void> WriteOperations::AppendData(const OpenState& open, const client:
       transfer.failed = result.status();
       co_return;
     }
-    client::WriteResult written;
-    written.count = part;
-    written.committed = result->committed;
-    written.verifier = result->verifier;
-    open.writes->NoteWrite(written);
+    open.writes->NoteWrite();
     transfer.done += part;
   }
 }
 
-// Sends a piece to the server, and records the result in the inode table and the commit queue.
+// Sends a piece to the server, and records the result in the inode table.
 dat::Task<WriteOperations::Transfer> WriteOperations::Carry(WritePiece& piece,
                                                             wire::StableHow stability, bool appends,
                                                             bool may_ask) {
@@ -87,7 +84,6 @@ dat::Task<WriteOperations::Transfer> WriteOperations::Carry(WritePiece& piece,
     co_await WriteData(*piece.open, piece.lease, transfer);
   }
   context_.attributes.EndWrite(piece.open->nodeid, piece.change, std::move(transfer.after));
-  context_.commits.Add(piece.open, transfer.done);
   co_return transfer;
 }
 
@@ -126,6 +122,7 @@ dat::Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenSta
   piece.lease = std::move(call.lease());
   piece.change = context_.attributes.BeginWrite(open->nodeid);
   piece.open = std::move(open);
+  NoteLostData(files_, *piece.open).IgnoreError();     // in the background
   const bool early = !piece.open->writes->doubtful();  // writes it waited for may have failed
   if (early && streams_.Keep(piece)) {
     ReplyWritten(call, size);

@@ -56,46 +56,6 @@ TEST(CredentialsTest, HandlesBelongToOneClientId) {
   EXPECT_EQ(table.Find(kClient, a), std::nullopt);
 }
 
-WriteResult Unstable(uint64_t verifier) {
-  WriteResult result;
-  result.count = 10;
-  result.committed = wire::StableHow::kUnstable;
-  result.verifier = wire::OpaqueFromUint64<wire::Verifier>(verifier);
-  return result;
-}
-absl::StatusOr<wire::Verifier> Committed(uint64_t verifier) {
-  return wire::OpaqueFromUint64<wire::Verifier>(verifier);
-}
-
-TEST(WriteTrackerTest, CommitUnderTheSameVerifierClearsUncommittedState) {
-  WriteTracker tracker;
-  EXPECT_FALSE(tracker.uncommitted());
-  tracker.NoteWrite(Unstable(1));
-  EXPECT_TRUE(tracker.uncommitted());
-  EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(1)).ok());
-  EXPECT_FALSE(tracker.uncommitted());
-}
-
-TEST(WriteTrackerTest, WriteDuringACommitWaitsForTheNextCommit) {
-  WriteTracker tracker;
-  tracker.NoteWrite(Unstable(1));
-  WriteTracker::Mark mark = tracker.BeforeCommit();
-  tracker.NoteWrite(Unstable(1));
-  EXPECT_TRUE(tracker.AfterCommit(mark, Committed(1)).ok());
-  EXPECT_TRUE(tracker.uncommitted());
-  EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(2)).ok());
-  EXPECT_FALSE(tracker.uncommitted());
-}
-
-TEST(WriteTrackerTest, RemovedFileNeedsNoCommit) {
-  WriteTracker tracker;
-  tracker.NoteWrite(Unstable(1));
-  EXPECT_TRUE(tracker.uncommitted());
-  tracker.Forget();
-  EXPECT_FALSE(tracker.uncommitted());
-  EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(3)).ok());
-}
-
 TEST(WriteTrackerTest, FsyncReportsAnErrorOnceForEachOpenFile) {
   WriteTracker tracker;
   WriteTracker::ErrorCursor writer = tracker.SampleErrors();
@@ -158,35 +118,15 @@ TEST(WriteTrackerTest, AfterAReportedFailureTheNextWriteIsInDoubtUntilOneSucceed
   EXPECT_FALSE(tracker.doubtful());
   tracker.NoteFailure(absl::UnknownError("written behind"));
   EXPECT_TRUE(tracker.doubtful());
-  tracker.NoteWrite(Unstable(1));  // to another part of the file, before any report
+  tracker.NoteWrite();  // to another part of the file, before any report
   EXPECT_TRUE(tracker.doubtful());
   EXPECT_FALSE(tracker.ErrorForClose(open).ok());
   EXPECT_FALSE(tracker.doubtful());
   tracker.NoteFailure(absl::UnknownError("written behind"));
   EXPECT_FALSE(tracker.ErrorForFsync(open).ok());
   EXPECT_TRUE(tracker.doubtful());
-  tracker.NoteWrite(Unstable(1));
+  tracker.NoteWrite();
   EXPECT_FALSE(tracker.doubtful());
-}
-
-TEST(WriteTrackerTest, FailedCommitKeepsDataUncommittedAndStableWritesNeedNone) {
-  WriteTracker tracker;
-  WriteResult stable = Unstable(1);
-  stable.committed = wire::StableHow::kFileSync;
-  tracker.NoteWrite(stable);
-  EXPECT_FALSE(tracker.uncommitted());
-  // Shows DAFS-6.5.38-10: a write that returned DATA_SYNC needs a COMMIT, but a restart does not
-  // lose it.
-  WriteResult data_sync = Unstable(1);
-  data_sync.committed = wire::StableHow::kDataSync;
-  tracker.NoteWrite(data_sync);
-  EXPECT_TRUE(tracker.uncommitted());
-  EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(9)).ok());
-  EXPECT_FALSE(tracker.uncommitted());
-  tracker.NoteWrite(Unstable(1));
-  EXPECT_TRUE(
-      absl::IsAborted(tracker.AfterCommit(tracker.BeforeCommit(), absl::AbortedError("stale"))));
-  EXPECT_TRUE(tracker.uncommitted());
 }
 
 TEST(CallTest, OnlyIdempotentCallsAreRepeated) {

@@ -150,7 +150,6 @@ TEST_P(FilesServerTest, WrittenDataIsReadBackAtEverySize) {
   absl::StatusOr<OpenFile> file = Open("data", true);
   ASSERT_STATUS_OK(file);
   EXPECT_TRUE(file->created);
-  WriteTracker tracker;
   uint64_t at = 0;
   std::string all;
   for (size_t size : {size_t{1}, size_t{100}, size_t{800}, size_t{4096}, size_t{4097},
@@ -159,17 +158,15 @@ TEST_P(FilesServerTest, WrittenDataIsReadBackAtEverySize) {
     absl::StatusOr<WriteResult> written = Write(*file, at, data);
     ASSERT_STATUS_OK(written);
     ASSERT_EQ(written->count, size);
-    tracker.NoteWrite(*written);
     absl::StatusOr<std::string> read = Read(*file, at, static_cast<uint32_t>(size));
     ASSERT_STATUS_OK(read);
     EXPECT_TRUE(*read == data) << size;
     at += size;
     all += data;
   }
-  WriteTracker::Mark mark = tracker.BeforeCommit();
-  absl::StatusOr<wire::Verifier> verifier =
-      Await(files_->commits().Commit(root_user_, file->handle, 0, 0));
-  EXPECT_STATUS_OK(tracker.AfterCommit(mark, verifier));
+  EXPECT_TRUE(files_->commits().NeedsCommit(file->handle));
+  EXPECT_STATUS_OK(Await(files_->commits().Commit(root_user_, file->handle, 0, 0)));
+  EXPECT_FALSE(files_->commits().NeedsCommit(file->handle));
   EXPECT_TRUE(LocalContent("data") == all);
   absl::StatusOr<std::string> behind = Read(*file, at - 3, 100);
   ASSERT_STATUS_OK(behind);

@@ -196,6 +196,20 @@ TEST_F(RequestsTest, OneCommitCoversTheWholeFile) {
   EXPECT_EQ(server_.written["f"].size(), 1000u);
 }
 
+// A program that never calls Commit need not do so: libdafs commits by itself, as a mount does.
+TEST_F(RequestsTest, WrittenDataIsCommittedFiveSecondsAfterTheFirstWrite) {
+  MakeFiles();
+  const OpenFile file = Open();
+  NoteCommits();
+  const absl::Time start = dat::Loop::Now();
+  Write(file, 0, 1000, wire::StableHow::kUnstable);
+  Write(file, 1000, 1000, wire::StableHow::kUnstable);
+  ASSERT_TRUE(Until([&] { return !files_->commits().NeedsCommit(file.handle); }));
+  EXPECT_GE(dat::Loop::Now() - start, CommitSchedule::kCommitAfter - CommitSchedule::kTogether);
+  EXPECT_EQ(commits_.size(), 1u);
+  EXPECT_EQ(server_.written["f"].size(), 2000u);
+}
+
 // Shows DAFS-6.5.38-13: stable because the client requested it, or because the server chose it.
 TEST_F(RequestsTest, StableWritesAreNotKept) {
   MakeFiles();

@@ -832,20 +832,17 @@ TEST_P(FaultSweep, EveryChangeExecutesExactlyOnceWhereverTheConnectionBreaks) {
   EXPECT_GT(fault, 100);  // the sweep hit operations
 }
 
-// The write-back scheduler of a mount sends this COMMIT without waiting for its reply.
+// CommitSchedule sends this COMMIT.
 TEST_F(FilesRecoveryTest, DelayableCommitIsSentBeforeTheNextRequest) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
   ASSERT_OK(Write(*file, 0, "data"));
   server_.log.clear();
-  std::optional<absl::Status> committed;
-  dat::Start(KeepStatus(files_->commits().Commit(who_, file->handle, 0, 0, /*can_wait=*/true),
-                        &committed));
+  dat::Start(files_->commits().CommitNow(file->handle));
   EXPECT_TRUE(server_.log.empty());
   ASSERT_OK(Await(files_->Null()));
-  ASSERT_TRUE(Until([&] { return committed.has_value(); }));
-  EXPECT_OK(*committed);
+  ASSERT_TRUE(Until([&] { return !files_->commits().NeedsCommit(file->handle); }));
   ASSERT_EQ(server_.log.size(), 2u);
   EXPECT_EQ(server_.log[0].proc, Proc::kCommit);
   EXPECT_EQ(server_.log[1].proc, Proc::kNull);

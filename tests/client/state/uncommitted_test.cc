@@ -19,7 +19,7 @@ class UncommittedTest : public ::testing::Test {
   bool Write(uint64_t offset, std::string_view data, uint64_t verifier = 1) {
     EXPECT_TRUE(store_.BeginWrite(file_));
     bool kept = store_.Add(file_, who_, wire::StateId(), offset, std::as_bytes(std::span(data)),
-                           nullptr, Verifier(verifier), absl::UnixEpoch());
+                           nullptr, Verifier(verifier));
     store_.EndWrite(file_);
     return kept;
   }
@@ -28,7 +28,7 @@ class UncommittedTest : public ::testing::Test {
     auto memory = std::make_shared<std::string>(data);
     EXPECT_TRUE(store_.BeginWrite(file_));
     EXPECT_TRUE(store_.Add(file_, who_, wire::StateId(), offset, std::as_bytes(std::span(*memory)),
-                           memory, Verifier(1), absl::UnixEpoch()));
+                           memory, Verifier(1)));
     store_.EndWrite(file_);
     return memory;
   }
@@ -219,6 +219,55 @@ TEST_F(UncommittedTest, RandomWritesAreKeptByteForByte) {
         ASSERT_EQ(model.substr(at, bytes.size()), bytes);
     }
   }
+}
+
+TEST_F(UncommittedTest, WriteDuringACommitWaitsForTheNextCommit) {
+  EXPECT_FALSE(store_.NeedsCommit(file_));
+  EXPECT_TRUE(Write(0, "data"));
+  const uint64_t covered = store_.BeforeCommit(file_);
+  EXPECT_TRUE(Write(10, "more"));
+  EXPECT_TRUE(store_.AfterCommit(file_, covered, Verifier(1)));
+  EXPECT_TRUE(store_.NeedsCommit(file_));
+  EXPECT_TRUE(Commit(1));
+  EXPECT_FALSE(store_.NeedsCommit(file_));
+}
+
+// Shows DAFS-6.5.38-10: a write that returned DATA_SYNC needs a COMMIT, but a restart does not lose
+// it.
+TEST_F(UncommittedTest, DataSyncWriteNeedsACommitUnderAnyVerifier) {
+  store_.NeedCommit(file_, who_);
+  EXPECT_TRUE(store_.NeedsCommit(file_));
+  EXPECT_FALSE(store_.Holds(file_));
+  EXPECT_EQ(store_.WriterOf(file_)->who.uid, who_.uid);
+  const uint64_t covered = store_.BeforeCommit(file_);
+  store_.NeedCommit(file_, who_);  // meanwhile
+  EXPECT_TRUE(store_.AfterCommit(file_, covered, Verifier(9)));
+  EXPECT_TRUE(store_.NeedsCommit(file_));
+  EXPECT_TRUE(Commit(9));
+  EXPECT_FALSE(store_.NeedsCommit(file_));
+}
+
+TEST_F(UncommittedTest, RemovedFileNeedsNoCommit) {
+  EXPECT_TRUE(Write(0, "data"));
+  store_.NeedCommit(file_, who_);
+  store_.Drop(file_);
+  EXPECT_FALSE(store_.NeedsCommit(file_));
+  EXPECT_EQ(store_.bytes(), 0u);
+}
+
+TEST_F(UncommittedTest, LossIsReportedOnceUntilACommitSucceedsAndKeepsTheData) {
+  const absl::Status loss = absl::DataLossError("EIO");
+  EXPECT_TRUE(Write(0, "data"));
+  EXPECT_TRUE(store_.NoteLoss(file_, loss, /*once=*/true));
+  EXPECT_TRUE(absl::IsDataLoss(store_.TakeFailure(file_)));
+  EXPECT_FALSE(store_.NoteLoss(file_, loss, /*once=*/true));
+  EXPECT_TRUE(store_.TakeFailure(file_).ok());
+  EXPECT_FALSE(store_.NoteLoss(file_, loss, /*once=*/false));
+  EXPECT_TRUE(absl::IsDataLoss(store_.TakeFailure(file_)));
+  EXPECT_TRUE(store_.NeedsCommit(file_));
+  EXPECT_TRUE(Commit(1));
+  EXPECT_FALSE(store_.NeedsCommit(file_));
+  EXPECT_TRUE(store_.NoteLoss(file_, loss, /*once=*/true));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Data that a COMMIT finds lost: each open file reports the error once, whatever caused the COMMIT.
 // The server is scripted, because a correct server loses nothing.
-#include "fuse/files/commit_queue.h"
+#include "fuse/files/commit_file.h"
 
 #include <cstring>
 
@@ -15,11 +15,10 @@ using client::testing::ScriptedConnection;
 using wire::DafsStatus;
 using wire::Proc;
 
-class CommitQueueTest : public client::testing::ScriptedTest {
+class CommitFileTest : public client::testing::ScriptedTest {
  protected:
   void SetUp() override {
     MakeFiles();
-    queue_.emplace(*files_);
     client::OpenRequest request;
     request.name = "file";
     request.owner = "owner";
@@ -36,9 +35,8 @@ class CommitQueueTest : public client::testing::ScriptedTest {
     absl::StatusOr<client::WriteResult> written = Await(files_->data().Write(
         who_, file->handle, file->state_id, 0, lease, 0, 4, wire::StableHow::kUnstable));
     ASSERT_OK(written);
-    writer_->writes->NoteWrite(*written);
+    writer_->writes->NoteWrite();
   }
-  void TearDown() override { queue_.reset(); }
 
   void Refuse(Proc proc, DafsStatus status) {
     server_.script = [=](ScriptedConnection& c, const Request& request) {
@@ -48,28 +46,18 @@ class CommitQueueTest : public client::testing::ScriptedTest {
     };
   }
   // Commits in the background, as for a closed file.
-  void CommitBehind() {
-    bool done = false;
-    dat::Start(
-        [](CommitQueue& queue, std::shared_ptr<OpenState> open, bool* done) -> dat::Task<void> {
-          dat::Task<void> committing = queue.CommitNow(std::move(open));
-          co_await committing;
-          *done = true;
-        }(*queue_, writer_, &done));
-    ASSERT_TRUE(Until([&] { return done; }));
-  }
-  absl::Status Fsync() { return Await(queue_->CommitFile(writer_, /*can_wait=*/false)); }
+  void CommitBehind() { client::RunUntilDone(*loop_, files_->commits().CommitNow(writer_->handle)); }
+  absl::Status Fsync() { return Await(CommitFile(*files_, writer_)); }
   DafsStatus Told(client::WriteTracker::ErrorCursor& cursor) {
     return wire::DafsFromStatus(writer_->writes->ErrorForFsync(cursor));
   }
 
   std::shared_ptr<OpenState> writer_ = std::make_shared<OpenState>();
   client::WriteTracker::ErrorCursor other_;  // of another descriptor
-  std::optional<CommitQueue> queue_;
 };
 
 // Shows DAFS-6.5.8-07.
-TEST_F(CommitQueueTest, EachDescriptorReportsDataThatCannotBeRewritten) {
+TEST_F(CommitFileTest, EachDescriptorReportsDataThatCannotBeRewritten) {
   server_.Restart();
   Refuse(Proc::kWriteInline, DafsStatus::kRofs);
   CommitBehind();
@@ -81,7 +69,7 @@ TEST_F(CommitQueueTest, EachDescriptorReportsDataThatCannotBeRewritten) {
   EXPECT_EQ(Told(other_), DafsStatus::kOk);
 }
 
-TEST_F(CommitQueueTest, EachDescriptorReportsDataThatAnFsyncFoundLost) {
+TEST_F(CommitFileTest, EachDescriptorReportsDataThatAnFsyncFoundLost) {
   Refuse(Proc::kCommit, DafsStatus::kIo);
   EXPECT_OK(Fsync());
   EXPECT_EQ(Told(other_), DafsStatus::kIo);
@@ -89,7 +77,19 @@ TEST_F(CommitQueueTest, EachDescriptorReportsDataThatAnFsyncFoundLost) {
   EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
 }
 
-TEST_F(CommitQueueTest, ACommitThatCanBeRetriedFailsForItsCallerOnly) {
+TEST_F(CommitFileTest, EachDescriptorReportsOnceDataThatTheBackgroundFoundLost) {
+  Refuse(Proc::kCommit, DafsStatus::kIo);
+  CommitBehind();
+  CommitBehind();  // retries
+  server_.script = nullptr;
+  EXPECT_OK(Fsync());
+  EXPECT_EQ(Told(writer_->errors), DafsStatus::kIo);
+  EXPECT_EQ(Told(other_), DafsStatus::kIo);
+  EXPECT_OK(Fsync());
+  EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
+}
+
+TEST_F(CommitFileTest, ACommitThatCanBeRetriedFailsForItsCallerOnly) {
   Refuse(Proc::kCommit, DafsStatus::kPerm);
   EXPECT_EQ(wire::DafsFromStatus(Fsync()), DafsStatus::kPerm);
   EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
@@ -97,7 +97,7 @@ TEST_F(CommitQueueTest, ACommitThatCanBeRetriedFailsForItsCallerOnly) {
   server_.script = nullptr;
   EXPECT_OK(Fsync());
   EXPECT_EQ(server_.written["file"].size(), 4u);
-  EXPECT_FALSE(writer_->writes->uncommitted());
+  EXPECT_FALSE(files_->commits().NeedsCommit(writer_->handle));
 }
 
 }  // namespace

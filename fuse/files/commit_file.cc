@@ -1,0 +1,22 @@
+#include "fuse/files/commit_file.h"
+
+#include "wire/protocol/status.h"
+
+namespace dafs::fuse {
+
+dat::Task<absl::Status> CommitFile(client::Files& files, std::shared_ptr<OpenState> open) {
+  absl::StatusOr<wire::Verifier> verifier =
+      co_await files.commits().Commit(*open->opener, open->handle, 0, 0);
+  const absl::Status lost = NoteLostData(files, *open);
+  // A refusal by the server is the reason why the data was lost.
+  if (!lost.ok() && wire::HasDafsStatus(verifier.status())) co_return absl::OkStatus();
+  co_return verifier.status();
+}
+
+absl::Status NoteLostData(client::Files& files, const OpenState& open) {
+  absl::Status lost = files.commits().TakeFailure(open.handle);
+  if (!lost.ok()) open.writes->NoteFailure(lost);  // already logged where it was found
+  return lost;
+}
+
+}  // namespace dafs::fuse
