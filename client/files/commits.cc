@@ -21,7 +21,7 @@ dat::Task<absl::StatusOr<wire::Verifier>> CommitOperations::Commit(const Identit
 }
 
 absl::Status CommitOperations::TakeFailure(const wire::FileHandle& file) {
-  return client_.uncommitted().TakeFailure(file);
+  return client_.lost_data().Take(file);
 }
 
 dat::Task<void> CommitOperations::CommitOfOthers(const Identity& who,

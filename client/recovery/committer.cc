@@ -76,6 +76,7 @@ dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& 
   CallBase* const chain[] = {&call};
   dat::Task<absl::Status> task = runner_.RunAll(&who, chain, "commit");
   CO_RETURN_IF_ERROR(co_await task);
+  runner_.client().lost_data().Recovered(file);
   *safe = store_.AfterCommit(file, covered, call.res.writeverf);
   co_return call.res.writeverf;
 }
@@ -102,7 +103,8 @@ dat::Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_
 }
 
 void Committer::NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once) {
-  if (IsLoss(why) && store_.NoteLoss(file, why, once)) LogLoss(connection_.name(), why);
+  if (IsLoss(why) && runner_.client().lost_data().Note(file, why, once))
+    LogLoss(connection_.name(), why);
 }
 
 dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity& who,
@@ -239,7 +241,8 @@ void Committer::GiveUpData(const wire::FileHandle& file, const absl::Status& why
     store_.Drop(file);
   } else if (IsRefusal(why)) {
     LogLoss(connection_.name(), why);
-    store_.Fail(file, why);
+    store_.Drop(file);
+    runner_.client().lost_data().Note(file, why);
   }
 }
 

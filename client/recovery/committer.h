@@ -48,7 +48,7 @@ class Committer {
   void CommitSoon();
 
   // Sends COMMIT and writes lost data again, until nothing is lost. If data did not reach the disk
-  // (EIO and the like), also records that for Uncommitted::TakeFailure. COMMIT covers the whole
+  // (EIO and the like), also records that in LostData. COMMIT covers the whole
   // file if any of its data is kept, otherwise the range (`size` 0: to the end).
   dat::Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who,
                                                       const wire::FileHandle& file, uint64_t offset,

@@ -17,6 +17,7 @@
 #include "client/memory/buffer_pool.h"
 #include "client/state/credentials.h"
 #include "client/state/locks.h"
+#include "client/state/lost_data.h"
 #include "client/state/opens.h"
 #include "client/state/root_handle.h"
 #include "client/state/uncommitted.h"
@@ -137,6 +138,7 @@ class Client {
   Credentials& credentials() { return credentials_; }
   Opens& opens() { return opens_; }
   Uncommitted& uncommitted() { return uncommitted_; }
+  LostData& lost_data() { return lost_data_; }
   // Atomic only because workers read them while the first Mount stores them. They order no other
   // memory.
   Limits& limits() { return limits_; }
@@ -173,6 +175,7 @@ class Client {
   Credentials credentials_;
   Opens opens_;
   Uncommitted uncommitted_;
+  LostData lost_data_;
   Limits limits_;
   Locks locks_;
   RootHandle root_;

@@ -24,7 +24,7 @@ void Uncommitted::DropIfIdle(const wire::FileHandle& file) {
   auto it = files_.find(file);
   if (it == files_.end()) return;
   File& one = *it->second;
-  if (one.needs_commit() || one.writing > 0 || one.rewriting || !one.failure.ok()) return;
+  if (one.needs_commit() || one.writing > 0 || one.rewriting) return;
   if (spare_files_.size() < kSpareFiles) {
     one = File(&range_memory_);
     spare_files_.push_back(std::move(it->second));
@@ -242,7 +242,6 @@ bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
   // Data written again meanwhile may have arrived too late for this COMMIT.
   bool safe = one->rewritten <= covered;
   if (one->synced <= covered) one->synced = 0;
-  one->losing = false;
   std::erase_if(one->ranges, [&](const auto& entry) {
     const Range& range = entry.second;
     if (range.number > covered) return false;
@@ -255,42 +254,6 @@ bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
   });
   DropIfIdle(file);
   return safe;
-}
-
-void Uncommitted::Fail(const wire::FileHandle& file, const absl::Status& why) {
-  absl::MutexLock lock(&mutex_);
-  File& one = FileOf(file);
-  one.ranges.clear();
-  one.bytes = 0;
-  one.synced = 0;
-  one.losing = true;
-  SetFailure(one, why);
-}
-
-bool Uncommitted::NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once) {
-  absl::MutexLock lock(&mutex_);
-  File& one = FileOf(file);
-  const bool first = !std::exchange(one.losing, true);
-  if (first || !once) SetFailure(one, why);
-  return first;
-}
-
-// The first one counts, until it is taken.
-void Uncommitted::SetFailure(File& file, const absl::Status& why) {
-  if (!file.failure.ok()) return;
-  file.failure = why;
-  failures_.fetch_add(1, std::memory_order_release);
-}
-
-absl::Status Uncommitted::TakeFailure(const wire::FileHandle& file) {
-  if (!HasFailure()) return absl::OkStatus();
-  absl::MutexLock lock(&mutex_);
-  File* one = FindFile(file);
-  if (one == nullptr || one->failure.ok()) return absl::OkStatus();
-  absl::Status why = std::exchange(one->failure, absl::OkStatus());
-  failures_.fetch_sub(1, std::memory_order_release);
-  DropIfIdle(file);
-  return why;
 }
 
 // ---- Writing again ---------------------------------------------------------------------------

@@ -12,7 +12,6 @@
 // mutex. Memory for copies is allocated in blocks, which are reused; it is at most `most_bytes`.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -24,7 +23,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "client/state/identity.h"
 #include "wire/protocol/types.h"
@@ -62,7 +60,8 @@ class Uncommitted {
   // UINT64_MAX).
   void Forget(const wire::FileHandle& file, uint64_t offset, uint64_t end)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The file does not exist any more: drops everything, and nothing needs a COMMIT.
+  // Drops everything, and nothing needs a COMMIT: the file does not exist any more, or its data
+  // cannot be committed.
   void Drop(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // ---- Committing --------------------------------------------------------------------------
@@ -74,16 +73,6 @@ class Uncommitted {
   // and must be written again, or was written again meanwhile and needs another COMMIT.
   bool AfterCommit(const wire::FileHandle& file, uint64_t covered, const wire::Verifier& verifier)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Drops the data of `file`, which cannot be committed. TakeFailure returns `why`, once.
-  void Fail(const wire::FileHandle& file, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Records that data of `file` did not reach the disk, for TakeFailure. The data stays: the next
-  // COMMIT shows whether it must be written again. `once`: only if no loss was recorded since the
-  // last COMMIT that succeeded. Returns whether this is the first one since.
-  bool NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status TakeFailure(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether any file has a failure that was not taken. Does not lock the mutex.
-  bool HasFailure() const { return failures_.load(std::memory_order_acquire) != 0; }
 
   // ---- Writing again -----------------------------------------------------------------------
 
@@ -155,8 +144,6 @@ class Uncommitted {
     size_t bytes = 0;
     int writing = 0;
     bool rewriting = false;
-    bool losing = false;  // a loss was recorded since the last COMMIT that succeeded
-    absl::Status failure;
     bool needs_commit() const { return !ranges.empty() || synced != 0; }
   };
 
@@ -166,11 +153,9 @@ class Uncommitted {
   void Cut(File& file, uint64_t offset, uint64_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void TakeFront(Range& range, uint64_t offset);
   void Insert(File& file, Range range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetFailure(File& file, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropIfIdle(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t most_bytes_;
-  std::atomic<size_t> failures_{0};  // files with a failure that was not taken
   mutable absl::Mutex mutex_;
   // For the ranges of all files: memory that one file frees serves the others.
   std::pmr::unsynchronized_pool_resource range_memory_ ABSL_GUARDED_BY(mutex_);

@@ -624,7 +624,7 @@ TEST_F(FilesRecoveryTest, AllocationDoesNotConsumeTheErrorForLostData) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
-  client_->uncommitted().Fail(file->handle, wire::StatusFromDafs(DafsStatus::kRofs));
+  client_->lost_data().Note(file->handle, wire::StatusFromDafs(DafsStatus::kRofs));
   ASSERT_OK(Write(*file, 0, "data"));
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kAllocate) return false;

@@ -142,7 +142,7 @@ TEST_F(UncommittedTest, BorrowedDataIsReleasedWithItsLastByte) {
   ASSERT_TRUE(Write(0, "dddd"));
   EXPECT_TRUE(lent.expired());
   const std::weak_ptr<const void> third = Lend(0, "e");
-  store_.Fail(file_, absl::DataLossError("gone"));
+  store_.Drop(file_);
   EXPECT_TRUE(third.expired());
 }
 
@@ -191,14 +191,6 @@ TEST_F(UncommittedTest, MemoryWithoutCopiesIsReleased) {
   EXPECT_EQ(store_.memory_bytes(), 0u);
   EXPECT_TRUE(Write(0, data));
   EXPECT_TRUE(Commit(1));
-}
-
-TEST_F(UncommittedTest, FailureIsReportedOnce) {
-  ASSERT_TRUE(Write(0, "lost"));
-  store_.Fail(file_, absl::UnknownError("no"));
-  EXPECT_FALSE(store_.Holds(file_));
-  EXPECT_TRUE(absl::IsUnknown(store_.TakeFailure(file_)));
-  EXPECT_TRUE(store_.TakeFailure(file_).ok());
 }
 
 TEST_F(UncommittedTest, RandomWritesAreKeptByteForByte) {
@@ -253,21 +245,6 @@ TEST_F(UncommittedTest, RemovedFileNeedsNoCommit) {
   store_.Drop(file_);
   EXPECT_FALSE(store_.NeedsCommit(file_));
   EXPECT_EQ(store_.bytes(), 0u);
-}
-
-TEST_F(UncommittedTest, LossIsReportedOnceUntilACommitSucceedsAndKeepsTheData) {
-  const absl::Status loss = absl::DataLossError("EIO");
-  EXPECT_TRUE(Write(0, "data"));
-  EXPECT_TRUE(store_.NoteLoss(file_, loss, /*once=*/true));
-  EXPECT_TRUE(absl::IsDataLoss(store_.TakeFailure(file_)));
-  EXPECT_FALSE(store_.NoteLoss(file_, loss, /*once=*/true));
-  EXPECT_TRUE(store_.TakeFailure(file_).ok());
-  EXPECT_FALSE(store_.NoteLoss(file_, loss, /*once=*/false));
-  EXPECT_TRUE(absl::IsDataLoss(store_.TakeFailure(file_)));
-  EXPECT_TRUE(store_.NeedsCommit(file_));
-  EXPECT_TRUE(Commit(1));
-  EXPECT_FALSE(store_.NeedsCommit(file_));
-  EXPECT_TRUE(store_.NoteLoss(file_, loss, /*once=*/true));
 }
 
 }  // namespace
