@@ -65,8 +65,8 @@ class ClientTableTest : public testing::Test {
   std::shared_ptr<Client> replaced_;
 };
 
-// Shows DAFS-3.1.1.3-02, DAFS-3.1.1.3-05: a client that presents the verifier may come from another
-// address, also after a restart of the server. Any other client must come from the same address.
+// A client that presents the verifier may come from another address, also after a restart of the
+// server. Any other client must come from the same address.
 TEST_F(ClientTableTest, RecognisesAClientByItsVerifierAlsoAfterARestart) {
   ConnectAndOpen(1, At("192.0.2.1"));
   EXPECT_EQ(Connect(1, At("192.0.2.2")), DafsStatus::kOk);
@@ -94,9 +94,9 @@ TEST_F(ClientTableTest, StateToReclaimAfterARebootOutlivesAnotherRestart) {
   EXPECT_EQ(client_->holdings()->lost_opens, UINT32_MAX);
 }
 
-// Shows DAFS-3.1.1.3-05, DAFS-4.4.1.2-34: the new instance takes over state that the server keeps
-// for the old one after its lease has expired. The host's address may have changed meanwhile. An
-// instance with a valid lease, or another authentication method, is not replaced.
+// Shows DAFS-3.1.1.3-05: an instance with a valid lease, or another authentication method, is not
+// replaced. After the lease has expired, the new instance takes over the state that the server
+// keeps for the old one. The host's address may have changed meanwhile.
 TEST_F(ClientTableTest, InstanceWithoutALeaseIsReplacedFromAnotherAddress) {
   ConnectAndOpen(1, At("192.0.2.1"));
   const std::shared_ptr<Client> old = client_;
@@ -111,8 +111,7 @@ TEST_F(ClientTableTest, InstanceWithoutALeaseIsReplacedFromAnotherAddress) {
   EXPECT_TRUE(old->superseded());
 }
 
-// Shows DAFS-4.4.1.2-07: the client has no session left on which it could use its old id. Its next
-// session gets a new id.
+// The client has no session left on which it could use its old id. Its next session gets a new id.
 TEST_F(ClientTableTest, ForgetsAClientWithoutSessionsAndState) {
   ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
   const wire::ClientId old = client_->client_id();
@@ -133,7 +132,7 @@ TEST_F(ClientTableTest, ForgetsAClientWithoutSessionsAndState) {
   EXPECT_EQ(table_->count(), 1u);
 }
 
-// Shows DAFS-3.1.1.3-05, DAFS-3.1.1.3-06: the refusal names the host that owns the name.
+// The refusal names the host that owns the name.
 TEST_F(ClientTableTest, InstanceWithALeaseIsReplacedOnlyFromItsOwnAddress) {
   ConnectAndOpen(1, At("192.0.2.1"));
   const std::shared_ptr<Client> old = client_;

@@ -102,7 +102,7 @@ class GraceTest : public ServerTest {
   }
 };
 
-// Shows DAFS-4.4.1.6-01, DAFS-4.4.1.2-05, DAFS-4.4.1.2-08, DAFS-6.5.24-14.
+// Shows DAFS-4.4.1.2-05, DAFS-4.4.1.2-08, DAFS-6.5.24-14.
 TEST_F(GraceTest, OpenIsReclaimedUnderANewClientId) {
   auto before = Client("c1");
   const wire::ClientId old_id = negotiated_.client_id;
@@ -120,7 +120,7 @@ TEST_F(GraceTest, OpenIsReclaimedUnderANewClientId) {
   EXPECT_EQ(Reclaim(*after, opened.res.filehandle, 3).name(), kExpired);
 }
 
-// Shows DAFS-4.4.1.2-26: no client has state to reclaim, so no operation waits.
+// No client has state to reclaim, so no operation waits.
 TEST_F(GraceTest, FreshServerHasNoGracePeriod) {
   auto client = Client("c1");
   auto opened = Open(*client, "f", 3);
@@ -128,8 +128,8 @@ TEST_F(GraceTest, FreshServerHasNoGracePeriod) {
   EXPECT_EQ(Reclaim(*client, opened.res.filehandle).name(), kExpired);
 }
 
-// Shows DAFS-4.4.1.2-27, DAFS-4.4.1.2-29, DAFS-4.4.1.2-30: only operations that may conflict wait,
-// and at most until every client has reclaimed.
+// Shows DAFS-4.4.1.2-29, DAFS-4.4.1.2-30: only operations that may conflict wait, and at most until
+// every client has reclaimed. An admitted operation prevents no reclaim.
 TEST_F(GraceTest, ConflictingOperationsWaitUntilAllHaveReclaimed) {
   auto before = Client("c1");
   auto opened = Open(*before, "f");
@@ -144,8 +144,8 @@ TEST_F(GraceTest, ConflictingOperationsWaitUntilAllHaveReclaimed) {
   EXPECT_EQ(Open(*other, "f", 3).name(), "DAFSERR_DENIED");
 }
 
-// The same with a reservation to reclaim: every OPEN might conflict with it, and so might I/O
-// without an open.
+// Shows DAFS-4.4.1.2-29: the same with a reservation to reclaim. Every OPEN might conflict with it,
+// and so might I/O without an open.
 TEST_F(GraceTest, ReservationToReclaimDelaysOpensAndReads) {
   auto before = Client("c1");
   auto opened = Open(*before, "f", 3);
@@ -174,7 +174,7 @@ TEST_F(GraceTest, EndsAfterTheGracePeriod) {
   EXPECT_EQ(Reclaim(*after, opened.res.filehandle).name(), kExpired);
 }
 
-// Shows DAFS-4.4.1.5-06: a client that was itself restarted has nothing to reclaim.
+// A client that was itself restarted has nothing to reclaim.
 TEST_F(GraceTest, EndsWhenTheClientReconnectsAsANewInstance) {
   auto before = Client("c1", 1);
   auto opened = Open(*before, "f", 3);
@@ -337,8 +337,7 @@ TEST_F(GraceTest, FileRemovedDuringGraceCanStillBeReclaimed) {
   EXPECT_EQ(Read(*after, opened.res.filehandle, reclaimed.res.state_id).res.bytes_read, 6u);
 }
 
-// Shows DAFS-4.4.1.2-28, DAFS-4.4.1.2-27: while locks are to be reclaimed, no other client locks,
-// reads or writes.
+// While locks are to be reclaimed, no other client locks or reads.
 TEST_F(GraceTest, LocksAreReclaimed) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
@@ -391,8 +390,8 @@ TEST_F(GraceTest, LockReclaimedTwiceCountsOnce) {
   EXPECT_EQ(Lock(*one, reclaimed.res, 60, wire::kLockReclaim).name(), kExpired);
 }
 
-// Shows DAFS-5.2.5-08: a client reclaims its locks before anything else. A further recorded lock
-// was granted in a response that was lost with the server, so no client waits for it.
+// A client reclaims its locks before anything else. A further recorded lock was granted in a
+// response that was lost with the server, so no client waits for it.
 TEST_F(GraceTest, LockGrantedInALostResponseDelaysNoClient) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
@@ -409,9 +408,9 @@ TEST_F(GraceTest, LockGrantedInALostResponseDelaysNoClient) {
   EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
 }
 
-// Shows DAFS-5.2.5-08: if the server knows what a client held, a GETATTR of that client does not
-// end its reclaim. After a reboot of the machine the server does not know; a GETATTR then shows
-// that the client has nothing more to reclaim, and other clients stop waiting.
+// If the server knows what a client held, a GETATTR of that client does not end its reclaim. After
+// a reboot of the machine the server does not know; a GETATTR then shows that the client has
+// nothing more to reclaim, and other clients stop waiting.
 TEST_F(GraceTest, GetattrEndsTheReclaimOnlyIfTheHeldStateIsUnknown) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
@@ -464,9 +463,8 @@ TEST_F(GraceTest, UnadmittedClientDoesNotEndTheReclaimOfItsNamesake) {
   EXPECT_EQ(Read(*other, held.res.filehandle).name(), kGrace);
 }
 
-// Shows DAFS-4.4.1.6-07: the client holds two locks, and a third joined them into one in a response
-// that it never received. Both are reclaimed, unless another client may have held one of them
-// meanwhile.
+// The client holds two locks, and a third joined them into one in a response that it never
+// received. Both are reclaimed, unless another client may have held one of them meanwhile.
 TEST_F(GraceTest, MoreLocksThanCountedAreReclaimedIfNoOtherClientCanHaveHeldThem) {
   auto before = Client("c1");
   auto f = Open(*before, "f");

@@ -70,8 +70,7 @@ class ResponseCacheTest : public ServerTest {
   uint16_t seq_ = 0;
 };
 
-// Shows DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.2-01,
-// DAFS-6.3.3-01, DAFS-6.3.3-02.
+// Shows DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01.
 TEST_F(ResponseCacheTest, ReturnsALostResponseByteForByte) {
   StartServer();
   auto first = Cached();
@@ -132,8 +131,8 @@ TEST_F(ResponseCacheTest, HasNoEntryForARequestThatWasNotExecuted) {
   EXPECT_EQ(Fetch(*second, wire::Proc::kCreate).size(), 40u);
 }
 
-// Shows DAFS-5.2.1-05: an error is a result too. A request that modifies nothing does not replace
-// the entry.
+// Shows DAFS-5.2.1-05: the entry is that of the most recent request. An error is a result too. A
+// request that modifies nothing does not replace the entry.
 TEST_F(ResponseCacheTest, KeepsTheLastModifyingRequestOfAStream) {
   StartServer();
   auto first = Cached();
@@ -148,7 +147,7 @@ TEST_F(ResponseCacheTest, KeepsTheLastModifyingRequestOfAStream) {
   EXPECT_EQ(StatusOf(Fetch(*second, wire::Proc::kCreate)), wire::DafsStatus::kExist);
 }
 
-// Shows DAFS-5.2.1-03, DAFS-4.3.2-06: responses to simple requests are stored only
+// Shows DAFS-5.2.1-03, DAFS-5.2.1-05, DAFS-4.3.2-06: responses to simple requests are stored only
 // if the request is marked.
 TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
   StartServer();
@@ -173,8 +172,10 @@ TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
   EXPECT_EQ(Check(*second, wire::Proc::kNull, 1), "DAFSERR_NOXID_MATCH");
 }
 
-// Shows DAFS-5.2.5-02: BAD_SESSION while the session is connected. Other clients and the other byte
-// order (R49) never get the response.
+// BAD_SESSION while the session is connected. Other clients and the other byte order (R49) never
+// get the response.
+//
+// Shows DAFS-5.2.5-04: the client may query with the same verifier and with a new one.
 TEST_F(ResponseCacheTest, AnswersOnlyItsOwnClientAfterTheSessionHasEnded) {
   StartServer();
   auto first = Cached();
@@ -303,9 +304,8 @@ class ResponseCacheSharesTest : public ResponseCacheTest {
   std::unique_ptr<ResponseCache> table_;
 };
 
-// Shows DAFS-5.2.5-03: a host loses sessions, each of another client. The table drops its lost
-// caches only for a host that would then have fewer bytes, and never for a further client of the
-// same host.
+// A host loses sessions, each of another client. The table drops its lost caches only for a host
+// that would then have fewer bytes, and never for a further client of the same host.
 TEST_F(ResponseCacheSharesTest, NoHostUsesAllTheRoom) {
   const CacheOwner neighbour = Owner("neighbour", "192.0.2.1");
   const wire::SessionId kept = Lose(neighbour);
@@ -362,7 +362,7 @@ TEST_F(ResponseCacheSharesTest, LargeResponseIsDroppedBeforeItsNumberIsReused) {
   EXPECT_FALSE(found());
 }
 
-// Shows DAFS-5.2.5-03: the time is bounded too.
+// The cache of a lost session is dropped after a time.
 TEST_F(ResponseCacheTest, IsKeptForABoundedTime) {
   options_.response_cache_time = absl::Milliseconds(50);
   options_.lease_time = absl::Milliseconds(200);
@@ -377,7 +377,7 @@ TEST_F(ResponseCacheTest, IsKeptForABoundedTime) {
   EXPECT_EQ(name, "DAFSERR_UNKNOWN_SESSION");
 }
 
-// Shows DAFS-5.2.4-01: an orderly restart.
+// An orderly restart.
 TEST_F(ResponseCacheTest, SurvivesARestartOfTheServer) {
   StartServer();
   auto first = Cached();
@@ -440,8 +440,7 @@ TEST_F(ResponseCacheTest, CheckAndFetchCanBeChained) {
   EXPECT_EQ(second->ReceiveReply<wire::NullArgs>().name(), "DAFSERR_CHAIN_BROKEN");
 }
 
-// Shows DAFS-5.2.2-04, DAFS-5.2.2.2-01: the entry of an expired stream still serves a lost
-// response.
+// Shows DAFS-5.2.2-04: the entry of an expired stream still serves a lost response.
 TEST_F(ResponseCacheTest, KeepsTheEntryOfAnExpiredStream) {
   StartServer();
   wire::ClientConnectAuthArgs args = CachedArgs();

@@ -56,8 +56,8 @@ class ResponseEntriesTest : public ServerTest {
   wire::SessionId session_id_;
 };
 
-// Shows DAFS-3.1.2.4-01: there are as many entries as outstanding requests are allowed, including
-// those granted later.
+// Shows DAFS-3.1.2.4-01, DAFS-5.2.1-05: there are as many entries as outstanding requests are
+// allowed, including those granted later, one for each stream.
 TEST_F(ResponseEntriesTest, EveryStreamOfASessionHasAnEntry) {
   StartServer();
   auto first = Connect(/*cached=*/true, 2);
@@ -78,8 +78,8 @@ TEST_F(ResponseEntriesTest, EveryStreamOfASessionHasAnEntry) {
   for (const Sent& sent : all) EXPECT_EQ(Check(*second, sent), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-4.3.4-03: the responses of the members of a chain are queried separately, in any
-// order.
+// Shows DAFS-4.3.4-03 and, of DAFS-4.3-04, the entry in the response cache: the responses of the
+// members of a chain are queried separately, in any order.
 TEST_F(ResponseEntriesTest, EachMemberOfAChainHasAnEntry) {
   StartServer();
   auto first = Connect(/*cached=*/true);

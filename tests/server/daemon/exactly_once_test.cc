@@ -238,7 +238,8 @@ TEST_P(OpensAreExpectedAtEachStep, AfterAnInterruptedClose) {
 }
 
 // With the tests of the other procedures, shows the entries and the effects of all of them.
-// Shows DAFS-5.2.4-01, DAFS-5.2.4-02, DAFS-5.2.4-03, DAFS-5.2.4-04, FAST03-3.2-08.
+//
+// Shows DAFS-5.2.4-01, DAFS-5.2.4-02, DAFS-5.2.4-03, FAST03-3.2-08.
 TEST_P(ExactlyOnceAtEachStep, CreateOfADirectory) {
   auto make = [&] {
     wire::CreateArgs args;
@@ -630,8 +631,8 @@ TEST_F(ExactlyOnce, FileWithDataIsNotRemovedAsUnfinished) {
   EXPECT_EQ(client_->Call(args).name(), "DAFSERR_EXIST");
 }
 
-// Shows DAFS-5.2.4-05: no other client accesses a file that a write may have reached in part, until
-// the writer has queried that write.
+// No other client accesses a file that a write may have reached in part, until the writer has
+// queried that write.
 TEST_F(ExactlyOnce, FileWithALostWriteWaitsForItsWriter) {
   const std::string text = "abc";
   StartDoomed(Proc::kWriteInline, "called");
