@@ -1,61 +1,42 @@
 // Procedures on attributes: ACCESS, GETATTR, GET_FSATTR, SETATTR, VERIFY, NVERIFY (inline).
 // Spec: 6.5.2, 6.5.13, 6.5.15, 6.5.23, 6.5.35, 6.5.37. They run on the worker, like those on names.
-#include "server/procedures/procedures.h"
-#include "server/session/session.h"
+#include "server/procedures/handler.h"
 
 namespace dafs::server {
+namespace {
 
 using wire::DafsStatus;
 
-void Access(Call& call) {
-  wire::AccessArgs args;
-  if (!call.Decode(args)) return;
-  wire::AccessRes res;
-  const DafsStatus status = call.session().store().Access(call.caller(), args, &res);
-  call.Finish(status, args, res);
+DafsStatus Getattr(Call& call, const wire::GetattrInlineArgs& args, wire::GetattrInlineRes* res) {
+  return call.session().store().Getattr(call.caller(), args.filehandle, args.attr_request_bitmap,
+                                        &res->obj_attributes);
 }
 
-void GetattrInline(Call& call) {
-  wire::GetattrInlineArgs args;
-  if (!call.Decode(args)) return;
-  wire::GetattrInlineRes res;
-  const DafsStatus status = call.session().store().Getattr(
-      call.caller(), args.filehandle, args.attr_request_bitmap, &res.obj_attributes);
-  call.Finish(status, args, res);
+DafsStatus GetFsattr(Call& call, const wire::GetFsattrArgs& args, wire::GetFsattrRes* res) {
+  return call.session().store().GetFsattr(call.caller(), args.filehandle, args.attr_request_bitmap,
+                                          &res->obj_attributes);
 }
 
-void GetFsattr(Call& call) {
-  wire::GetFsattrArgs args;
-  if (!call.Decode(args)) return;
-  wire::GetFsattrRes res;
-  const DafsStatus status = call.session().store().GetFsattr(
-      call.caller(), args.filehandle, args.attr_request_bitmap, &res.obj_attributes);
-  call.Finish(status, args, res);
+DafsStatus Setattr(Call& call, const wire::SetattrInlineArgs& args, wire::SetattrInlineRes* res) {
+  return call.session().store().Setattr(call.caller(), args.filehandle, args.state_id,
+                                        args.obj_attributes, &res->attr_request_bitmap);
 }
 
-void SetattrInline(Call& call) {
-  wire::SetattrInlineArgs args;
-  if (!call.Decode(args)) return;
-  wire::SetattrInlineRes res;
-  const DafsStatus status = call.session().store().Setattr(
-      call.caller(), args.filehandle, args.state_id, args.obj_attributes, &res.attr_request_bitmap);
-  call.Finish(status, args, res);
+DafsStatus Verify(Call& call, const wire::VerifyArgs& args, wire::VerifyRes*) {
+  return call.session().store().Verify(call.caller(), args.filehandle, args.obj_attributes);
 }
 
-void Verify(Call& call) {
-  wire::VerifyArgs args;
-  if (!call.Decode(args)) return;
-  const DafsStatus status =
-      call.session().store().Verify(call.caller(), args.filehandle, args.obj_attributes);
-  call.Finish(status, args, wire::VerifyRes());
+DafsStatus Nverify(Call& call, const wire::NverifyArgs& args, wire::NverifyRes*) {
+  return call.session().store().Nverify(call.caller(), args.filehandle, args.obj_attributes);
 }
 
-void Nverify(Call& call) {
-  wire::NverifyArgs args;
-  if (!call.Decode(args)) return;
-  const DafsStatus status =
-      call.session().store().Nverify(call.caller(), args.filehandle, args.obj_attributes);
-  call.Finish(status, args, wire::NverifyRes());
-}
+}  // namespace
+
+constexpr Procedure kAccessHandler = kAtOnce<&Store::Access>;
+constexpr Procedure kGetattrInlineHandler = kAtOnce<Getattr>;
+constexpr Procedure kGetFsattrHandler = kAtOnce<GetFsattr>;
+constexpr Procedure kSetattrInlineHandler = kAtOnce<Setattr>;
+constexpr Procedure kVerifyHandler = kAtOnce<Verify>;
+constexpr Procedure kNverifyHandler = kAtOnce<Nverify>;
 
 }  // namespace dafs::server

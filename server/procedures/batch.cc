@@ -6,8 +6,7 @@
 
 #include "server/procedures/batch_io.h"
 #include "server/procedures/batches.h"
-#include "server/procedures/procedures.h"
-#include "server/session/session.h"
+#include "server/procedures/handler.h"
 
 namespace dafs::server {
 namespace {
@@ -64,8 +63,6 @@ DafsStatus MayTake(Session& session, const wire::BatchSubmitArgs& args) {
   return Batches::Of(session).MayTake(args);
 }
 
-}  // namespace
-
 dat::Task<void> BatchSubmit(Call& call) {
   wire::BatchSubmitArgs args;
   if (!call.Decode(args)) co_return;
@@ -109,5 +106,10 @@ void HurryUp(Call& call) {
     batches.Begin();
   }
 }
+
+}  // namespace
+
+constexpr Procedure kBatchSubmitHandler = {.start = BatchSubmit};
+constexpr Procedure kHurryUpHandler = {.run = HurryUp};
 
 }  // namespace dafs::server

@@ -3,35 +3,15 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
+#include "server/procedures/file_read.h"
 #include "server/session/direct_buffers.h"
 #include "server/session/own_pool.h"
-#include "server/session/pool.h"
 #include "wire/codec/checksum.h"
 
 namespace dafs::server {
 namespace {
 
 using wire::DafsStatus;
-
-// Reads from the page cache on the worker, otherwise in the pool.
-dat::Task<ReadResult> ReadSome(Session& session, const Caller& caller,
-                               const wire::RwRequest& request, uint64_t offset,
-                               std::span<std::byte> into) {
-  Pool* const own = OwnPool(session.shared(), request.filehandle.fshandle);
-  ReadResult read;
-  if (own == nullptr) {
-    read = session.store().Read(caller, request.filehandle, request.state_id, offset, into,
-                                ReadMode::kNoWait);
-  }
-  if (own != nullptr || read.would_block) {
-    auto wait = [&] {
-      read = session.store().Read(caller, request.filehandle, request.state_id, offset, into,
-                                  ReadMode::kWait);
-    };
-    co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), wait);
-  }
-  co_return read;
-}
 
 // Data that was read and is not yet being written to the client.
 struct Gathered {
@@ -53,14 +33,42 @@ struct Gathered {
   }
 };
 
+// Reads one chunk to the end of what is gathered; writes that to the client when the memory is
+// full. Sets *eof at the end of the file.
+dat::Task<DafsStatus> ReadChunk(const FileReader& file, const wire::FileChunk& chunk,
+                                Gathered& data, uint32_t* transferred, bool* eof) {
+  uint64_t offset = chunk.offset;
+  uint32_t left = chunk.byte_count;
+  do {
+    if (left > 0 && data.filled == data.memory.size()) {
+      dat::Task<bool> flushing = data.Flush();
+      const bool flushed = co_await flushing;
+      if (!flushed) co_return DafsStatus::kServerFault;
+    }
+    const size_t room = data.memory.size() - data.filled;
+    const std::span<std::byte> into =
+        data.memory.subspan(data.filled, std::min<size_t>(left, room));
+    const ReadResult read = co_await FileRead(file, offset, into);
+    if (read.status != DafsStatus::kOk) co_return read.status;
+    data.filled += read.bytes_read;
+    *transferred += read.bytes_read;
+    offset += read.bytes_read;
+    left -= read.bytes_read;
+    *eof = left > 0 && (read.eof || read.bytes_read == 0);
+  } while (left > 0 && !*eof);
+  co_return DafsStatus::kOk;
+}
+
 // Reads chunk after chunk; stops at the end of the file (R88). Gathers chunks until the lease is
 // full, then writes them to the client together.
 dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
                            WriteChannel channel, wire::CompletionNotification* done) {
   const uint64_t total = wire::TotalBytes(request.request_buffers);
-  const bool may_hang = OwnPool(session.shared(), request.filehandle.fshandle) != nullptr;
+  const FileReader file{session, OwnPool(session.shared(), request.filehandle.fshandle), caller,
+                        request.filehandle, request.state_id};
   DirectLease lease = co_await session.transfers().Acquire(
-      static_cast<size_t>(std::min<uint64_t>(total, DirectBuffers::kLarge)), may_hang);
+      static_cast<size_t>(std::min<uint64_t>(total, DirectBuffers::kLarge)),
+      /*may_hang=*/file.own_pool != nullptr);
   std::span<std::byte> memory;
   if (!lease.pieces().empty()) memory = lease.pieces()[0];
   Gathered data{session, channel, RemoteRange(request.request_buffers), memory,
@@ -71,27 +79,7 @@ dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::R
   DafsStatus status = DafsStatus::kOk;
   bool eof = false;
   for (size_t i = 0; i < chunks.size() && !eof && status == DafsStatus::kOk; ++i) {
-    uint64_t offset = chunks[i].offset;
-    uint32_t left = chunks[i].byte_count;
-    do {
-      if (left > 0 && data.filled == memory.size()) {
-        dat::Task<bool> flushing = data.Flush();
-        const bool flushed = co_await flushing;
-        if (!flushed) status = DafsStatus::kServerFault;
-        if (!flushed) break;
-      }
-      const size_t room = memory.size() - data.filled;
-      const std::span<std::byte> into = memory.subspan(data.filled, std::min<size_t>(left, room));
-      dat::Task<ReadResult> reading = ReadSome(session, caller, request, offset, into);
-      const ReadResult read = co_await reading;
-      status = read.status;
-      if (status != DafsStatus::kOk) break;
-      data.filled += read.bytes_read;
-      done->bytes_transferred += read.bytes_read;
-      offset += read.bytes_read;
-      left -= read.bytes_read;
-      eof = left > 0 && (read.eof || read.bytes_read == 0);
-    } while (left > 0 && !eof);
+    status = co_await ReadChunk(file, chunks[i], data, &done->bytes_transferred, &eof);
   }
   if (status == DafsStatus::kOk) {
     dat::Task<bool> flushing = data.Flush();
@@ -131,16 +119,10 @@ dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::
   Pool* const own = OwnPool(session.shared(), request.filehandle.fshandle);
   DirectLease lease =
       co_await session.transfers().Acquire(static_cast<size_t>(total), /*may_hang=*/own != nullptr);
-  RemoteRange range(request.request_buffers);
-  const RdmaOps ops = range.Next(lease.pieces());
-  DafsStatus status = co_await ReadFromClient(session, ops);
+  DafsStatus status =
+      co_await FetchData(session, lease, request.request_buffers, request.direct_checksum);
   done->status = static_cast<uint32_t>(status);
   if (status == DafsStatus::kServerFault) co_return false;
-  if (status == DafsStatus::kOk && session.terms().checksums()) {
-    wire::Fletcher sum(*session.terms().order());
-    for (std::span<std::byte> piece : lease.pieces()) sum.Add(piece);
-    if (sum.Result() != request.direct_checksum) status = DafsStatus::kChksum;
-  }
   auto write = [&] {
     std::span<const std::span<std::byte>> pieces = lease.pieces();
     size_t used = 0;

@@ -1,19 +1,17 @@
-// The procedures by which a session begins, authenticates, gets channels, and ends.
+// The procedures by which a session begins, authenticates, gets channels, and ends; and NULL.
 // Spec: 3.1.1, 6.2; WIRE 9.4 (CLIENT_CONNECT .. SERVER_AUTH), 11.3, 11.4, R58, R80, R81.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
-#include "server/procedures/procedures.h"
-#include "server/session/session.h"
+#include "server/procedures/handler.h"
 #include "server/session/worker.h"
 
 namespace dafs::server {
+namespace {
 
 using wire::AuthType;
 using wire::DafsStatus;
-
-namespace {
 
 wire::ClientConnectArgs ConnectPart(const wire::ClientConnectAuthArgs& args) {
   wire::ClientConnectArgs part;
@@ -65,8 +63,6 @@ DafsStatus OpenAuthenticated(Session& session, const wire::ClientConnectArgs& ar
   session.SetAuthenticated(method);
   return DafsStatus::kOk;
 }
-
-}  // namespace
 
 // 6.2.1. Creates the session, not yet authenticated.
 void ClientConnect(Call& call) {
@@ -162,33 +158,39 @@ void ConnectBind(Call& call) {
 }
 
 // 6.2.6. The session ends after the response (Requests::Complete).
-void Disconnect(Call& call) {
-  wire::DisconnectArgs args;
-  if (!call.Decode(args)) return;
-  call.Finish(DafsStatus::kOk, args, wire::DisconnectRes());
+DafsStatus Disconnect(Call&, const wire::DisconnectArgs&, wire::DisconnectRes*) {
+  return DafsStatus::kOk;
 }
 
 // 6.2.7.
-void Secinfo(Call& call) {
-  wire::SecinfoArgs args;
-  if (!call.Decode(args)) return;
-  wire::SecinfoRes res;
+DafsStatus Secinfo(Call& call, const wire::SecinfoArgs&, wire::SecinfoRes* res) {
   for (AuthType method : {AuthType::kNone, AuthType::kDefault}) {
     if (call.session().identity().MayUse(method) == DafsStatus::kOk) {
-      res.secinfo.emplace_back().auth_type = method;
+      res->secinfo.emplace_back().auth_type = method;
     }
   }
-  call.Finish(DafsStatus::kOk, args, res);
+  return DafsStatus::kOk;
 }
 
 // 6.2.3.
-void ServerAuth(Call& call) {
-  wire::ServerAuthArgs args;
-  if (!call.Decode(args)) return;
-  wire::ServerAuthRes res;
-  res.auth_type = args.auth_type;
+DafsStatus ServerAuth(Call&, const wire::ServerAuthArgs& args, wire::ServerAuthRes* res) {
+  res->auth_type = args.auth_type;
   const bool offered = args.auth_type == AuthType::kNone || args.auth_type == AuthType::kDefault;
-  call.Finish(offered ? DafsStatus::kOk : DafsStatus::kNotSupp, args, res);
+  return offered ? DafsStatus::kOk : DafsStatus::kNotSupp;
 }
+
+// 6.5.1.
+DafsStatus Null(Call&, const wire::NullArgs&, wire::NullRes*) { return DafsStatus::kOk; }
+
+}  // namespace
+
+constexpr Procedure kNullHandler = kAtOnce<Null>;
+constexpr Procedure kClientConnectHandler = {.run = ClientConnect};
+constexpr Procedure kClientConnectAuthHandler = {.run = ClientConnectAuth};
+constexpr Procedure kClientAuthHandler = {.run = ClientAuth};
+constexpr Procedure kConnectBindHandler = {.run = ConnectBind};
+constexpr Procedure kDisconnectHandler = kAtOnce<Disconnect>;
+constexpr Procedure kSecinfoHandler = kAtOnce<Secinfo>;
+constexpr Procedure kServerAuthHandler = kAtOnce<ServerAuth>;
 
 }  // namespace dafs::server

@@ -2,11 +2,10 @@
 // Spec: 6.2.8, 6.2.9; WIRE 9.4.
 #include <utility>
 
-#include "server/procedures/procedures.h"
-#include "server/session/pool.h"
-#include "server/session/session.h"
+#include "server/procedures/handler.h"
 
 namespace dafs::server {
+namespace {
 
 using wire::DafsStatus;
 
@@ -39,13 +38,15 @@ dat::Task<void> RegisterCred(Call& call) {
 }
 
 // 6.2.9.
-void ReleaseCred(Call& call) {
-  wire::ReleaseCredArgs args;
-  if (!call.Decode(args)) return;
+DafsStatus ReleaseCred(Call& call, const wire::ReleaseCredArgs& args, wire::ReleaseCredRes*) {
   const ClientIdentity& identity = call.session().identity();
-  DafsStatus status = DafsStatus::kNotAuthorized;
-  if (identity.trusted()) status = identity.client().credentials().Release(args.cred_handle);
-  call.Finish(status, args, wire::ReleaseCredRes());
+  if (!identity.trusted()) return DafsStatus::kNotAuthorized;
+  return identity.client().credentials().Release(args.cred_handle);
 }
+
+}  // namespace
+
+constexpr Procedure kRegisterCredHandler = {.start = RegisterCred};
+constexpr Procedure kReleaseCredHandler = kAtOnce<ReleaseCred>;
 
 }  // namespace dafs::server

@@ -1,12 +1,10 @@
 // EXTENSIONS, private (R15). Spec: wire/messages/posix.h.
-#include "server/procedures/procedures.h"
-#include "server/session/session.h"
+#include "server/procedures/handler.h"
 
 namespace dafs::server {
+namespace {
 
 using wire::DafsStatus;
-
-namespace {
 
 constexpr uint64_t kOfSession =
     wire::kExtensionByteNames | wire::kExtensionKeepAtime | wire::kExtensionReadKeepsAtime;
@@ -27,19 +25,17 @@ DafsStatus ReportSquashes(Call& call, const wire::ExtensionsArgs& args, uint64_t
   return status;
 }
 
+DafsStatus Extensions(Call& call, const wire::ExtensionsArgs& args, wire::ExtensionsRes* res) {
+  res->granted = args.wanted & kOfSession;
+  call.session().terms().Grant(res->granted);
+  if ((args.wanted & kOfExport) == 0 || args.filehandle == wire::FileHandle()) {
+    return DafsStatus::kOk;
+  }
+  return ReportSquashes(call, args, &res->granted);
+}
+
 }  // namespace
 
-void Extensions(Call& call) {
-  wire::ExtensionsArgs args;
-  if (!call.Decode(args)) return;
-  wire::ExtensionsRes res;
-  res.granted = args.wanted & kOfSession;
-  call.session().terms().Grant(res.granted);
-  DafsStatus status = DafsStatus::kOk;
-  if ((args.wanted & kOfExport) != 0 && args.filehandle != wire::FileHandle()) {
-    status = ReportSquashes(call, args, &res.granted);
-  }
-  call.Finish(status, args, res);
-}
+constexpr Procedure kExtensionsHandler = kAtOnce<Extensions>;
 
 }  // namespace dafs::server

@@ -1,5 +1,5 @@
 // Procedures on names: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, OPENATTR, CREATE, LINK, REMOVE, RENAME,
-// READLINK, and the private RENAME2, MAKE_NODE and EXTENSIONS (wire/messages/posix.h).
+// READLINK, and the private RENAME2 and MAKE_NODE (wire/messages/posix.h).
 // Spec: 6.5.9, 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.25, 6.5.31, 6.5.33, 6.5.34.
 //
 // They run on the worker. Names and inodes are normally in the kernel's caches, and the file
@@ -10,14 +10,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "server/procedures/procedures.h"
-#include "server/session/session.h"
+#include "server/procedures/handler.h"
 
 namespace dafs::server {
+namespace {
 
 using wire::DafsStatus;
-
-namespace {
 
 constexpr size_t kMostNamed = 8;  // exports in one log line
 
@@ -48,100 +46,47 @@ void SayExportRefused(Session& session, const wire::LookupArgs& args, const wire
                          absl::StrCat("there is no export ", name, "; the exports are ", exports));
 }
 
+DafsStatus GetRootHandle(Call& call, const wire::GetRootHandleArgs&, wire::GetRootHandleRes* res) {
+  return call.session().store().GetRootHandle(call.caller(), &res->root_handle);
+}
+
+DafsStatus Lookup(Call& call, const wire::LookupArgs& args, wire::LookupRes* res) {
+  const DafsStatus status = call.session().store().Lookup(call.caller(), args, res);
+  if (status == DafsStatus::kNoEnt || status == DafsStatus::kAcces) {
+    SayExportRefused(call.session(), args, *res, status);
+  }
+  return status;
+}
+
+DafsStatus Lookupp(Call& call, const wire::LookuppArgs& args, wire::LookuppRes* res) {
+  return call.session().store().Lookupp(call.caller(), args.filehandle, &res->filehandle);
+}
+
+DafsStatus Openattr(Call& call, const wire::OpenattrArgs& args, wire::OpenattrRes* res) {
+  return call.session().store().Openattr(call.caller(), args.filehandle, &res->filehandle);
+}
+
+DafsStatus Create(Call& call, const wire::CreateArgs& args, wire::CreateRes* res) {
+  return call.session().store().Create(call.caller(), args, res);
+}
+
+DafsStatus Readlink(Call& call, const wire::ReadlinkInlineArgs& args,
+                    wire::ReadlinkInlineRes* res) {
+  return call.session().store().Readlink(call.caller(), args.filehandle, &res->link);
+}
+
 }  // namespace
 
-void GetRootHandle(Call& call) {
-  wire::GetRootHandleArgs args;
-  if (!call.Decode(args)) return;
-  wire::GetRootHandleRes res;
-  const DafsStatus status = call.session().store().GetRootHandle(call.caller(), &res.root_handle);
-  call.Finish(status, args, res);
-}
-
-void Lookup(Call& call) {
-  wire::LookupArgs args;
-  if (!call.Decode(args)) return;
-  wire::LookupRes res;
-  const DafsStatus status = call.session().store().Lookup(call.caller(), args, &res);
-  if (status == DafsStatus::kNoEnt || status == DafsStatus::kAcces) {
-    SayExportRefused(call.session(), args, res, status);
-  }
-  call.Finish(status, args, res);
-}
-
-void Lookupp(Call& call) {
-  wire::LookuppArgs args;
-  if (!call.Decode(args)) return;
-  wire::LookuppRes res;
-  const DafsStatus status =
-      call.session().store().Lookupp(call.caller(), args.filehandle, &res.filehandle);
-  call.Finish(status, args, res);
-}
-
-void Openattr(Call& call) {
-  wire::OpenattrArgs args;
-  if (!call.Decode(args)) return;
-  wire::OpenattrRes res;
-  const DafsStatus status =
-      call.session().store().Openattr(call.caller(), args.filehandle, &res.filehandle);
-  call.Finish(status, args, res);
-}
-
-void Create(Call& call) {
-  wire::CreateArgs args;
-  if (!call.Decode(args)) return;
-  wire::CreateRes res;
-  const DafsStatus status = call.session().store().Create(call.caller(), args, &res);
-  call.Finish(status, args, res);
-}
-
-void Link(Call& call) {
-  wire::LinkArgs args;
-  if (!call.Decode(args)) return;
-  wire::LinkRes res;
-  const DafsStatus status = call.session().store().Link(call.caller(), args, &res);
-  call.Finish(status, args, res);
-}
-
-void Remove(Call& call) {
-  wire::RemoveArgs args;
-  if (!call.Decode(args)) return;
-  wire::RemoveRes res;
-  const DafsStatus status = call.session().store().Remove(call.caller(), args, &res);
-  call.Finish(status, args, res);
-}
-
-void Rename(Call& call) {
-  wire::RenameArgs args;
-  if (!call.Decode(args)) return;
-  wire::RenameRes res;
-  const DafsStatus status = call.session().store().Rename(call.caller(), args, &res);
-  call.Finish(status, args, res);
-}
-
-void Rename2(Call& call) {
-  wire::Rename2Args args;
-  if (!call.Decode(args)) return;
-  wire::Rename2Res res;
-  const DafsStatus status = call.session().store().Rename2(call.caller(), args, &res);
-  call.Finish(status, args, res);
-}
-
-void MakeNode(Call& call) {
-  wire::MakeNodeArgs args;
-  if (!call.Decode(args)) return;
-  wire::MakeNodeRes res;
-  const DafsStatus status = call.session().store().MakeNode(call.caller(), args, &res);
-  call.Finish(status, args, res);
-}
-
-void ReadlinkInline(Call& call) {
-  wire::ReadlinkInlineArgs args;
-  if (!call.Decode(args)) return;
-  wire::ReadlinkInlineRes res;
-  const DafsStatus status =
-      call.session().store().Readlink(call.caller(), args.filehandle, &res.link);
-  call.Finish(status, args, res);
-}
+constexpr Procedure kGetRootHandleHandler = kAtOnce<GetRootHandle>;
+constexpr Procedure kLookupHandler = kAtOnce<Lookup>;
+constexpr Procedure kLookuppHandler = kAtOnce<Lookupp>;
+constexpr Procedure kOpenattrHandler = kAtOnce<Openattr>;
+constexpr Procedure kCreateHandler = kAtOnce<Create>;
+constexpr Procedure kLinkHandler = kAtOnce<&Store::Link>;
+constexpr Procedure kRemoveHandler = kAtOnce<&Store::Remove>;
+constexpr Procedure kRenameHandler = kAtOnce<&Store::Rename>;
+constexpr Procedure kRename2Handler = kAtOnce<&Store::Rename2>;
+constexpr Procedure kMakeNodeHandler = kAtOnce<&Store::MakeNode>;
+constexpr Procedure kReadlinkInlineHandler = kAtOnce<Readlink>;
 
 }  // namespace dafs::server

@@ -1,11 +1,10 @@
 // Procedures on opens: OPEN, CLOSE, OPEN_DOWNGRADE, and the private OPEN_HANDLE and OPEN_EXECUTE.
 // Spec: 6.5.7, 6.5.24, 6.5.26; R15 for the private ones.
-#include "server/procedures/procedures.h"
+#include "server/procedures/handler.h"
 #include "server/session/own_pool.h"
-#include "server/session/pool.h"
-#include "server/session/session.h"
 
 namespace dafs::server {
+namespace {
 
 using wire::DafsStatus;
 
@@ -38,34 +37,12 @@ dat::Task<void> Open(Call& call) {
   call.Finish(status, args, res);
 }
 
-void OpenHandle(Call& call) {
-  wire::OpenHandleArgs args;
-  if (!call.Decode(args)) return;
-  wire::OpenHandleRes res;
-  const DafsStatus status = call.session().store().OpenHandle(call.caller(), args, &res);
-  call.Finish(status, args, res);
-}
+}  // namespace
 
-void OpenExecute(Call& call) {
-  wire::OpenExecuteArgs args;
-  if (!call.Decode(args)) return;
-  wire::OpenExecuteRes res;
-  const DafsStatus status = call.session().store().OpenExecute(call.caller(), args, &res);
-  call.Finish(status, args, res);
-}
-
-void Close(Call& call) {
-  wire::CloseArgs args;
-  if (!call.Decode(args)) return;
-  const DafsStatus status = call.session().store().Close(call.caller(), args);
-  call.Finish(status, args, wire::CloseRes());
-}
-
-void OpenDowngrade(Call& call) {
-  wire::OpenDowngradeArgs args;
-  if (!call.Decode(args)) return;
-  const DafsStatus status = call.session().store().OpenDowngrade(call.caller(), args);
-  call.Finish(status, args, wire::OpenDowngradeRes());
-}
+constexpr Procedure kOpenHandler = {.start = Open};
+constexpr Procedure kOpenHandleHandler = kAtOnce<&Store::OpenHandle>;
+constexpr Procedure kOpenExecuteHandler = kAtOnce<&Store::OpenExecute>;
+constexpr Procedure kCloseHandler = kAtOnce<&Store::Close>;
+constexpr Procedure kOpenDowngradeHandler = kAtOnce<&Store::OpenDowngrade>;
 
 }  // namespace dafs::server

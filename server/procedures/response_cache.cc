@@ -1,18 +1,17 @@
 // Queries of the Response Cache of a lost session: CHECK_RESPONSE, FETCH_RESPONSE,
 // DISCARD_RESPONSES.
 // Spec: 5.2.5, 6.3; WIRE 9.4, R49, R50. They need no credentials but the session's (5.2.5).
+#include <atomic>
 #include <cstring>
 #include <memory>
 
-#include "server/procedures/procedures.h"
-#include "server/session/session.h"
+#include "server/procedures/handler.h"
 #include "server/store/holdings/grace.h"
 
 namespace dafs::server {
+namespace {
 
 using wire::DafsStatus;
-
-namespace {
 
 // Finds the cache of a lost session of this client. BAD_SESSION also means a session that is
 // connected and has no cache (R50).
@@ -25,20 +24,15 @@ DafsStatus FindResponses(Call& call, const wire::SessionId& session_id,
   return session.shared().sessions->Find(session_id).ok() ? DafsStatus::kBadSession : status;
 }
 
-}  // namespace
-
 // 6.3.1.
-void CheckResponse(Call& call) {
-  wire::CheckResponseArgs args;
-  if (!call.Decode(args)) return;
+DafsStatus CheckResponse(Call& call, const wire::CheckResponseArgs& args, wire::CheckResponseRes*) {
   std::shared_ptr<SessionCache> cache;
   DafsStatus status = FindResponses(call, args.session_id, &cache);
+  if (status != DafsStatus::kOk) return status;
   SessionCache::Entry entry;
-  if (status == DafsStatus::kOk) {
-    status = cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry);
-    if (status != DafsStatus::kDelay) call.session().shared().store->grace().Asked(args.session_id);
-  }
-  call.Finish(status, args, wire::CheckResponseRes());
+  status = cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry);
+  if (status != DafsStatus::kDelay) call.session().store().grace().Asked(args.session_id);
+  return status;
 }
 
 // 6.3.2. Sends the stored status and result with a new header.
@@ -62,19 +56,21 @@ void FetchResponse(Call& call) {
 }
 
 // 6.3.3.
-void DiscardResponses(Call& call) {
-  wire::DiscardResponsesArgs args;
-  if (!call.Decode(args)) return;
+DafsStatus DiscardResponses(Call& call, const wire::DiscardResponsesArgs& args,
+                            wire::DiscardResponsesRes*) {
   std::shared_ptr<SessionCache> cache;
-  DafsStatus status = FindResponses(call, args.session_id, &cache);
-  if (status == DafsStatus::kOk && cache->unsettled().load(std::memory_order_acquire) > 0) {
-    status = DafsStatus::kDelay;
-  }
-  if (status == DafsStatus::kOk) {
-    call.session().shared().store->grace().Discarded(args.session_id);
-    call.session().shared().responses->Discard(*cache);
-  }
-  call.Finish(status, args, wire::DiscardResponsesRes());
+  const DafsStatus status = FindResponses(call, args.session_id, &cache);
+  if (status != DafsStatus::kOk) return status;
+  if (cache->unsettled().load(std::memory_order_acquire) > 0) return DafsStatus::kDelay;
+  call.session().store().grace().Discarded(args.session_id);
+  call.session().shared().responses->Discard(*cache);
+  return DafsStatus::kOk;
 }
+
+}  // namespace
+
+constexpr Procedure kCheckResponseHandler = kAtOnce<CheckResponse>;
+constexpr Procedure kFetchResponseHandler = {.run = FetchResponse};
+constexpr Procedure kDiscardResponsesHandler = kAtOnce<DiscardResponses>;
 
 }  // namespace dafs::server

@@ -1,11 +1,9 @@
 // Direct variants of procedures that move attributes or the content of a link: GETATTR_DIRECT,
 // READLINK_DIRECT, SETATTR_DIRECT.
 // Spec: 6.5.14, 6.5.32, 6.5.36; WIRE 10.2 (R60).
-#include "server/procedures/procedures.h"
+#include "server/procedures/handler.h"
 #include "server/session/direct_buffers.h"
 #include "server/session/direct_transfer.h"
-#include "server/session/pool.h"
-#include "server/session/session.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/direct.h"
 
@@ -18,76 +16,70 @@ using wire::DafsStatus;
 // hundreds of entries.
 constexpr size_t kMostContent = DirectBuffers::kLarge;
 
-}  // namespace
-
-dat::Task<void> GetattrDirect(Call& call) {
-  wire::GetattrDirectArgs args;
-  if (!call.Decode(args)) co_return;
-  call.Names({&args.data_buffer, 1});
+// Finishes the call with content of `size` bytes, which `encode` writes. TOOSMALL: it does not fit
+// into `buffer`.
+template <class Args, class Encode>
+dat::Task<void> FinishWithContent(Call& call, const Args& args, const wire::DirectOpBuffer& buffer,
+                                  size_t size, const Encode& encode) {
   Session& session = call.session();
-  wire::FileAttributes attributes;
-  DafsStatus status = DafsStatus::kServerFault;
-  auto get = [&] {
-    status = session.store().Getattr(call.caller(), args.filehandle, args.attr_request_bitmap,
-                                     &attributes);
-  };
-  co_await OffloadIf(call.may_hang(), call.pool(), session.loop(), get);
-  const size_t size = wire::DirectSize(attributes);
-  if (status == DafsStatus::kOk &&
-      (size > args.data_buffer.buffer_byte_count || size > kMostContent)) {
-    status = DafsStatus::kTooSmall;
-  }
-  if (status != DafsStatus::kOk) {
-    call.FinishError(status);
+  if (size > buffer.buffer_byte_count || size > kMostContent) {
+    call.FinishError(DafsStatus::kTooSmall);
     co_return;
   }
   DirectLease lease = co_await session.transfers().Acquire(size);
   std::span<std::byte> content = lease.pieces()[0];
-  absl::StatusOr<size_t> extent = wire::EncodeDirect(attributes, call.order(), content);
+  absl::StatusOr<size_t> extent = encode(content);
   if (!extent.ok()) {
     call.FinishError(DafsStatus::kServerFault);
     co_return;
   }
   content = content.first(*extent);
-  wire::GetattrDirectRes res;
+  wire::ResOf<Args> res;
   if (session.terms().checksums())
     res.direct_checksum = wire::ComputeChecksum(content, call.order());
-  const std::span<const wire::DirectOpBuffer> buffers(&args.data_buffer, 1);
-  const bool written = co_await WriteDirectContent(call, content, buffers, lease);
+  const bool written = co_await WriteDirectContent(call, content, {&buffer, 1}, lease);
   call.Finish(written ? DafsStatus::kOk : DafsStatus::kServerFault, args, res);
+}
+
+dat::Task<void> GetattrDirect(Call& call) {
+  wire::GetattrDirectArgs args;
+  if (!call.Decode(args)) co_return;
+  call.Names({&args.data_buffer, 1});
+  wire::FileAttributes attributes;
+  DafsStatus status = DafsStatus::kServerFault;
+  auto get = [&] {
+    status = call.session().store().Getattr(call.caller(), args.filehandle,
+                                            args.attr_request_bitmap, &attributes);
+  };
+  co_await OffloadIf(call.may_hang(), call.pool(), call.session().loop(), get);
+  if (status != DafsStatus::kOk) {
+    call.FinishError(status);
+    co_return;
+  }
+  auto encode = [&](std::span<std::byte> out) {
+    return wire::EncodeDirect(attributes, call.order(), out);
+  };
+  co_await FinishWithContent(call, args, args.data_buffer, wire::DirectSize(attributes), encode);
 }
 
 dat::Task<void> ReadlinkDirect(Call& call) {
   wire::ReadlinkDirectArgs args;
   if (!call.Decode(args)) co_return;
   call.Names({&args.buffer, 1});
-  Session& session = call.session();
   std::string link;
   DafsStatus status = DafsStatus::kServerFault;
-  auto read = [&] { status = session.store().Readlink(call.caller(), args.filehandle, &link); };
-  co_await OffloadIf(call.may_hang(), call.pool(), session.loop(), read);
-  const size_t size = 4 + link.size();
-  if (status == DafsStatus::kOk && size > args.buffer.buffer_byte_count) {
-    status = DafsStatus::kTooSmall;
-  }
+  auto read = [&] {
+    status = call.session().store().Readlink(call.caller(), args.filehandle, &link);
+  };
+  co_await OffloadIf(call.may_hang(), call.pool(), call.session().loop(), read);
   if (status != DafsStatus::kOk) {
     call.FinishError(status);
     co_return;
   }
-  DirectLease lease = co_await session.transfers().Acquire(size);
-  std::span<std::byte> content = lease.pieces()[0];
-  absl::StatusOr<size_t> extent = wire::EncodeDirectString(link, call.order(), content);
-  if (!extent.ok()) {
-    call.FinishError(DafsStatus::kServerFault);
-    co_return;
-  }
-  content = content.first(*extent);
-  wire::ReadlinkDirectRes res;
-  if (session.terms().checksums())
-    res.direct_checksum = wire::ComputeChecksum(content, call.order());
-  const std::span<const wire::DirectOpBuffer> buffers(&args.buffer, 1);
-  const bool written = co_await WriteDirectContent(call, content, buffers, lease);
-  call.Finish(written ? DafsStatus::kOk : DafsStatus::kServerFault, args, res);
+  auto encode = [&](std::span<std::byte> out) {
+    return wire::EncodeDirectString(link, call.order(), out);
+  };
+  co_await FinishWithContent(call, args, args.buffer, 4 + link.size(), encode);
 }
 
 dat::Task<void> SetattrDirect(Call& call) {
@@ -102,13 +94,8 @@ dat::Task<void> SetattrDirect(Call& call) {
   DirectLease lease = co_await session.transfers().Acquire(size);
   const std::span<std::byte> content = lease.pieces()[0];
   const std::span<const wire::DirectOpBuffer> buffers(&args.obj_attributes, 1);
-  RemoteRange range(buffers);
-  const RdmaOps ops = range.Next(lease.pieces());
-  DafsStatus status = co_await ReadFromClient(call, ops);
-  if (status == DafsStatus::kOk && session.terms().checksums() &&
-      wire::ComputeChecksum(content, call.order()) != args.direct_checksum) {
-    status = DafsStatus::kChksum;
-  }
+  DafsStatus status = co_await FetchData(session, lease, buffers, args.direct_checksum);
+  if (status == DafsStatus::kServerFault) call.CutShort();
   wire::FileAttributes attributes;
   if (status == DafsStatus::kOk && !wire::DecodeDirect(content, call.order(), attributes).ok()) {
     status = DafsStatus::kInval;
@@ -125,5 +112,11 @@ dat::Task<void> SetattrDirect(Call& call) {
   }
   call.Finish(status, args, res);
 }
+
+}  // namespace
+
+constexpr Procedure kGetattrDirectHandler = {.start = GetattrDirect};
+constexpr Procedure kReadlinkDirectHandler = {.start = ReadlinkDirect};
+constexpr Procedure kSetattrDirectHandler = {.start = SetattrDirect};
 
 }  // namespace dafs::server

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "wire/codec/checksum.h"
+
 namespace dafs::server {
 namespace {
 
@@ -61,31 +63,35 @@ RdmaOps RemoteRange::Next(std::span<const std::span<std::byte>> local) {
 }
 
 dat::Task<void> DirectWriter::Begin() {
-  if (!few() || operations_ == 0) co_return;
-  const auto count = static_cast<uint32_t>(operations_);
+  if (!few() || ops_.empty()) co_return;
+  const auto count = static_cast<uint32_t>(ops_.size());
   co_await session_.transfers().credits().Take(count);
   call_.outgoing().rdma_credits += count;
 }
 
-dat::Task<bool> DirectWriter::Post(RdmaOp op, uint32_t size_bytes) {
-  if (failed_) co_return false;
-  if (!few()) co_await session_.transfers().credits().Take(1);
-  dat::Segment segment = SegmentOf(session_, op, std::min(size_bytes, op.size_bytes));
-  const uint64_t cookie = few() ? 0 : reinterpret_cast<uintptr_t>(&work_);
-  if (!session_.connection()
-           .endpoint()
-           .PostRdmaWrite(cookie, {&segment, 1}, op.remote, !few())
-           .ok()) {
-    if (!few()) session_.transfers().credits().Return(1);
-    failed_ = true;
-    co_return false;
+dat::Task<void> DirectWriter::Post(std::span<std::byte> data) {
+  std::byte* const end = data.data() + data.size();
+  for (; next_ < ops_.size() && !failed_; ++next_) {
+    const RdmaOp& op = ops_[next_];
+    if (op.data < data.data() || op.data >= end) break;
+    if (!few()) co_await session_.transfers().credits().Take(1);
+    const auto left = static_cast<uint32_t>(end - op.data);
+    dat::Segment segment = SegmentOf(session_, op, std::min(left, op.size_bytes));
+    const uint64_t cookie = few() ? 0 : reinterpret_cast<uintptr_t>(&work_);
+    if (!session_.connection()
+             .endpoint()
+             .PostRdmaWrite(cookie, {&segment, 1}, op.remote, !few())
+             .ok()) {
+      if (!few()) session_.transfers().credits().Return(1);
+      failed_ = true;
+      break;
+    }
+    if (!few()) {
+      ++work_.pending;
+      session_.transfers().watch().Begin(1);
+    }
+    session_.connection().Posted();
   }
-  if (!few()) {
-    ++work_.pending;
-    session_.transfers().watch().Begin(1);
-  }
-  session_.connection().Posted();
-  co_return true;
 }
 
 dat::Task<bool> DirectWriter::Done(DirectLease& lease) {
@@ -100,23 +106,11 @@ dat::Task<bool> DirectWriter::Done(DirectLease& lease) {
 dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
                                    std::span<const wire::DirectOpBuffer> buffers,
                                    DirectLease& lease) {
-  RemoteRange range(buffers);
-  const RdmaOps ops = range.Next({&content, 1});
-  DirectWriter writer(call, ops.size());
+  DirectWriter writer(call, buffers, {&content, 1});
   co_await writer.Begin();
-  for (const RdmaOp& op : ops) {
-    const bool posted = co_await writer.Post(op, op.size_bytes);
-    if (!posted) break;
-  }
+  co_await writer.Post(content);
   const bool done = co_await writer.Done(lease);
   co_return done;
-}
-
-dat::Task<DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops) {
-  dat::Task<DafsStatus> reading = ReadFromClient(call.session(), ops);
-  const DafsStatus status = co_await reading;
-  if (status == DafsStatus::kServerFault) call.CutShort();
-  co_return status;
 }
 
 dat::Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
@@ -136,6 +130,18 @@ dat::Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
   // wrong response.
   if (!moved) session.Abort(absl::UnavailableError("the client's memory cannot be read"));
   co_return moved ? DafsStatus::kOk : DafsStatus::kServerFault;
+}
+
+dat::Task<DafsStatus> FetchData(Session& session, const DirectLease& lease,
+                                std::span<const wire::DirectOpBuffer> buffers,
+                                wire::Checksum expected) {
+  RemoteRange range(buffers);
+  const RdmaOps ops = range.Next(lease.pieces());
+  const DafsStatus status = co_await ReadFromClient(session, ops);
+  if (status != DafsStatus::kOk || !session.terms().checksums()) co_return status;
+  wire::Fletcher sum(*session.terms().order());
+  for (std::span<std::byte> piece : lease.pieces()) sum.Add(piece);
+  co_return sum.Result() == expected ? DafsStatus::kOk : DafsStatus::kChksum;
 }
 
 namespace {

@@ -47,25 +47,27 @@ class DirectWriter {
   // At most this many operations are posted unsignaled.
   static constexpr size_t kFew = 8;
 
-  // `operations`: an upper bound for the whole response.
-  DirectWriter(Call& call, size_t operations)
-      : call_(call), session_(call.session()), operations_(operations) {}
+  // Writes `memory`, in order, to the front of `buffers`, which hold as much.
+  DirectWriter(Call& call, std::span<const wire::DirectOpBuffer> buffers,
+               std::span<const std::span<std::byte>> memory)
+      : call_(call), session_(call.session()), ops_(RemoteRange(buffers).Next(memory)) {}
 
   // Call before the first Post. Waits for the credits of few operations. With many, Post waits for
   // the credit of each.
   dat::Task<void> Begin();
-  // Posts `op`, or its first `size_bytes`. False if the session has failed.
-  dat::Task<bool> Post(RdmaOp op, uint32_t size_bytes);
+  // Posts the writes of `data`: the next piece of the memory, or the front of it.
+  dat::Task<void> Post(std::span<std::byte> data);
   // Call after the last Post. `lease` is the source memory; moved into the response if the writes
   // may be incomplete. Returns false if an operation failed: the session is ending.
   dat::Task<bool> Done(DirectLease& lease);
 
  private:
-  bool few() const { return operations_ <= kFew; }
+  bool few() const { return ops_.size() <= kFew; }
 
   Call& call_;
   Session& session_;
-  const size_t operations_;
+  const RdmaOps ops_;
+  size_t next_ = 0;  // the next of ops_ to be posted
   RdmaWork work_;
   bool failed_ = false;
 };
@@ -86,7 +88,11 @@ dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel
 // Likewise, as RDMA reads. kServerFault: the session is ending. kRdmaReadChannelUnusable: the
 // client has not bound the RDMA-read Channel (R61).
 dat::Task<wire::DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops);
-// The same for a call. If the session ends, marks the call with CutShort.
-dat::Task<wire::DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops);
+// Reads `buffers` into `lease`, which has exactly their size. All that is borrowed outlives the
+// task. Statuses as for ReadFromClient. kChksum: the session uses checksums, and that of the data
+// is not `expected`.
+dat::Task<wire::DafsStatus> FetchData(Session& session, const DirectLease& lease,
+                                      std::span<const wire::DirectOpBuffer> buffers,
+                                      wire::Checksum expected);
 
 }  // namespace dafs::server

@@ -24,14 +24,6 @@ wire::FsHandle FsHandleAt(std::span<const std::byte> message, size_t offset) {
   return fshandle;
 }
 
-// The offset of a request's filehandle: OPEN has claim_type before it.
-size_t FileHandleAt(Proc proc) { return wire::kHeaderSize + (proc == Proc::kOpen ? 8 : 0); }
-
-bool HasTwoFileHandles(Proc proc) {
-  return proc == Proc::kLink || proc == Proc::kRename || proc == Proc::kRename2 ||
-         proc == Proc::kCopyRange;
-}
-
 // A path that starts above the exports may lead into one that may hang.
 Pool* OwnPoolOfPath(const Shared& shared, const Request& request) {
   const auto pool_of = [&](wire::FileHandle& directory, const wire::Pathname& path) -> Pool* {
@@ -65,16 +57,17 @@ Pool* OwnPool(const Shared& shared, const Request& request) {
   const wire::ProcInfo* info = request.verdict.proc;
   if (info == nullptr || !info->chf_fh) return nullptr;  // names no file
   const bool chained = (request.header().chain_flags & wire::kChfFh) != 0;
+  const size_t at = wire::kHeaderSize + wire::FileHandleOffset(info->filehandles);
   wire::FsHandle fshandle;
   if (!chained) {
-    fshandle = FsHandleAt(request.message, FileHandleAt(info->number));
+    fshandle = FsHandleAt(request.message, at);
   } else if (request.chain != nullptr && request.chain->filehandle) {
     fshandle = request.chain->filehandle->fshandle;
   }
   if (shared.store->IsAboveWhatMayHang(fshandle)) return OwnPoolOfPath(shared, request);
   Pool* pool = OwnPool(shared, fshandle);
-  if (pool == nullptr && HasTwoFileHandles(info->number)) {
-    pool = OwnPool(shared, FsHandleAt(request.message, wire::kHeaderSize + wire::FileHandle::kWireSize));
+  if (pool == nullptr && info->filehandles == wire::FileHandles::kTwo) {
+    pool = OwnPool(shared, FsHandleAt(request.message, at + wire::FileHandle::kWireSize));
   }
   return pool;
 }

@@ -1,0 +1,100 @@
+// The shapes of handlers. A handler decodes the arguments of a call, executes it, and finishes it.
+//
+//     constexpr Procedure kLinkHandler = kAtOnce<&Store::Link>;
+//     constexpr Procedure kSeekHandler = kInPool<&Store::Seek>;
+//     constexpr Procedure kLookupHandler = kAtOnce<Lookup>;  // a function of the file
+//     constexpr Procedure kReadDirectHandler = {.start = Read<DirectTarget>};  // its own shape
+//
+// A function for kAtOnce and kInPool takes the arguments and sets the result:
+//
+//     DafsStatus Store::Link(const Caller&, const wire::LinkArgs&, wire::LinkRes*);
+//     DafsStatus Store::Close(const Caller&, const wire::CloseArgs&);  // no result
+//     DafsStatus Lookup(Call&, const wire::LookupArgs&, wire::LookupRes*);
+#pragma once
+
+#include "runtime/task.h"
+#include "server/procedures/procedures.h"
+#include "server/session/call.h"
+#include "server/session/pool.h"
+#include "server/session/session.h"
+#include "server/store/store.h"
+
+namespace dafs::server {
+
+namespace internal {
+
+// The arguments and the result of a function, and how to call it.
+template <class Function>
+struct Shape;
+
+template <class A, class R>
+struct Shape<wire::DafsStatus (Store::*)(const Caller&, const A&, R*)> {
+  using Args = A;
+  using Res = R;
+  static wire::DafsStatus Execute(auto function, Call& call, const A& args, R& res) {
+    return (call.session().store().*function)(call.caller(), args, &res);
+  }
+};
+
+template <class A>
+struct Shape<wire::DafsStatus (Store::*)(const Caller&, const A&)> {
+  using Args = A;
+  using Res = wire::ResOf<A>;
+  static wire::DafsStatus Execute(auto function, Call& call, const A& args, Res&) {
+    return (call.session().store().*function)(call.caller(), args);
+  }
+};
+
+template <class A, class R>
+struct Shape<wire::DafsStatus (*)(Call&, const A&, R*)> {
+  using Args = A;
+  using Res = R;
+  static wire::DafsStatus Execute(auto function, Call& call, const A& args, R& res) {
+    return function(call, args, &res);
+  }
+};
+
+template <auto kFunction>
+void ExecuteAtOnce(Call& call) {
+  using Function = Shape<decltype(kFunction)>;
+  typename Function::Args args;
+  if (!call.Decode(args)) return;
+  typename Function::Res res;
+  const wire::DafsStatus status = Function::Execute(kFunction, call, args, res);
+  call.Finish(status, args, res);
+}
+
+struct Always {
+  constexpr bool operator()(const Store&, const auto&) const { return true; }
+};
+
+template <auto kFunction, auto kMayWait>
+dat::Task<void> ExecuteInPool(Call& call) {
+  using Function = Shape<decltype(kFunction)>;
+  typename Function::Args args;
+  if (!call.Decode(args)) co_return;
+  Session& session = call.session();
+  typename Function::Res res;
+  wire::DafsStatus status = wire::DafsStatus::kServerFault;
+  auto execute = [&] { status = Function::Execute(kFunction, call, args, res); };
+  const bool may_wait = call.may_hang() || kMayWait(session.store(), args);
+  co_await OffloadIf(may_wait, call.pool(), session.loop(), execute);
+  call.Finish(status, args, res);
+}
+
+}  // namespace internal
+
+// Executed at once: on the worker, or in the export's pool if the export may hang.
+template <auto kFunction>
+inline constexpr Procedure kAtOnce = {.run = internal::ExecuteAtOnce<kFunction>};
+
+// Executed in the pool, because it may wait for a disk.
+template <auto kFunction>
+inline constexpr Procedure kInPool = {.start =
+                                          internal::ExecuteInPool<kFunction, internal::Always{}>};
+
+// Executed in the pool if `bool kMayWait(const Store&, const Args&)` says so, otherwise at once.
+template <auto kFunction, auto kMayWait>
+inline constexpr Procedure kInPoolIf = {.start = internal::ExecuteInPool<kFunction, kMayWait>};
+
+}  // namespace dafs::server

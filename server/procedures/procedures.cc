@@ -1,0 +1,23 @@
+#include "server/procedures/procedures.h"
+
+namespace dafs::server {
+
+constexpr ProcedureTable kProcedureTable = {
+#define DAFS_SERVER_ADDRESS(name, ...) &k##name##Handler,
+    DAFS_WIRE_PROCEDURES(DAFS_SERVER_ADDRESS)
+#undef DAFS_SERVER_ADDRESS
+};
+
+// Not implemented by this server: delegations and fencing.
+constexpr Procedure kDelegpurgeHandler;
+constexpr Procedure kDelegreturnHandler;
+constexpr Procedure kGetFencingListHandler;
+constexpr Procedure kSetFencingListHandler;
+
+// Executed by clients.
+constexpr Procedure kBcGetattrHandler;
+constexpr Procedure kBcNullHandler;
+constexpr Procedure kBcRecallHandler;
+constexpr Procedure kBcBatchCompletionHandler;
+
+}  // namespace dafs::server
