@@ -36,6 +36,7 @@ TEST(CredentialsTest, NameResolvesToTheIdsOfThisHost) {
   EXPECT_EQ(credential.uid, kAnonymousId);
 }
 
+// Shows DAFS-6.2.8-02 (ids, and the default).
 TEST(CredentialsTest, IdsAreUsedUnchangedAndMinusOneIsRefused) {
   wire::RegisterCredArgs args;
   args.cred_type = CredType::kId;

@@ -575,6 +575,7 @@ TEST_P(ExactlyOnceAtEachStep, Write) {
   EXPECT_EQ(Fetch<wire::WriteInlineArgs>().count, 3u);
 }
 
+// Shows DAFS-3.2.3.2.2-02 (SETATTR, inline).
 TEST_P(ExactlyOnceAtEachStep, Setattr) {
   auto make = [&] {
     wire::SetattrInlineArgs args;

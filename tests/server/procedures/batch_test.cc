@@ -179,9 +179,8 @@ std::span<const std::byte> AsBytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// Shows DAFS-3.1.2.2-05, DAFS-3.1.2.3.3-01, DAFS-3.1.2.3.3-02, DAFS-3.2.5-07, DAFS-3.2.6.1-01,
-// DAFS-6.1.1.5-01, DAFS-6.1.7-03, DAFS-6.5.5-07, DAFS-6.5.5-16, DAFS-6.6.2-01, DAFS-6.6.2-02,
-// DAFS-6.6.2-03, DAFS-3.1.2.3.1-01; R59, R72, R74, R88.
+// Shows DAFS-3.1.2.3.3-02, DAFS-3.2.5-07, DAFS-3.2.6.1-01, DAFS-6.1.1.5-01, DAFS-6.1.7-03,
+// DAFS-6.5.5-07, DAFS-6.5.5-16, DAFS-6.6.2-01, DAFS-6.6.2-02, DAFS-6.6.2-03; R59, R72, R74, R88.
 TEST_F(BatchTest, ResultsArriveOnTheBackControlChannel) {
   for (const auto& [order, checksums] :
        {std::pair(ByteOrder::kLittle, false), std::pair(ByteOrder::kBig, true)}) {
@@ -221,8 +220,7 @@ TEST_F(BatchTest, ResultsArriveOnTheBackControlChannel) {
   }
 }
 
-// Shows DAFS-6.5.5-06, DAFS-6.5.5-09, DAFS-6.5.5-11, DAFS-6.5.5-12, DAFS-6.5.5-13, DAFS-6.5.5-14,
-// DAFS-6.5.5-15, DAFS-6.6.2-04.
+// Shows DAFS-6.5.5-09, DAFS-6.5.5-13, DAFS-6.5.5-14, DAFS-6.5.5-15, DAFS-6.6.2-04.
 TEST_F(BatchTest, CompletionsArriveInGroupsOfTheRequestedSize) {
   Start();
   BindBackControl();
@@ -258,9 +256,9 @@ TEST_F(BatchTest, CompletionsArriveInGroupsOfTheRequestedSize) {
   EXPECT_EQ(sizes_, (std::vector<size_t>{7}));
 }
 
-// Shows DAFS-3.2.6.4.1-03, DAFS-3.2.6.3-06, and 3.2.6.4.2 for this direction: the server sends no
-// more directives, and no larger ones, than the client granted. It also follows the client's
-// request for fewer.
+// Shows DAFS-3.2.6.4.1-03, DAFS-3.2.6.3-06, DAFS-3.2.6.3-10, and 3.2.6.4.2 for this direction: the
+// server sends no more directives, and no larger ones, than the client granted. It also follows the
+// client's request for fewer.
 TEST_F(BatchTest, ClientGrantsTheCreditsOfDirectives) {
   Start();
   back_ = Channel();
@@ -294,8 +292,8 @@ TEST_F(BatchTest, ClientGrantsTheCreditsOfDirectives) {
 }
 
 // The session is busy while data of the client does not arrive (its RDMA-read Channel is not
-// polled). Shows DAFS-4.2.3-03, DAFS-6.5.5-09, DAFS-6.5.16-01, DAFS-6.5.16-02, DAFS-6.5.16-03,
-// DAFS-6.5.16-05.
+// polled). Shows DAFS-4.2.3-03, DAFS-6.5.5-09, DAFS-6.5.16-01, DAFS-6.5.16-05. Also
+// DAFS-3.1.2.3.4-02 and DAFS-3.1.2.3.5-01: the data arrives only on that channel.
 TEST_F(BatchTest, WindowsAreRespectedAndHurryUpEndsThem) {
   Start(/*read_channel=*/true);
   BindBackControl();
@@ -324,8 +322,8 @@ TEST_F(BatchTest, WindowsAreRespectedAndHurryUpEndsThem) {
   EXPECT_EQ(session_->ReceiveReply<wire::WriteDirectArgs>().name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-4.2.3-05, DAFS-6.5.5-17, DAFS-6.5.5-18: outstanding requests are bounded. After they
-// are done, the session may submit again.
+// Shows DAFS-4.2.3-05: outstanding requests are bounded. After they are done, the session may
+// submit again.
 TEST_F(BatchTest, TooManyOutstandingRequestsAreThrottled) {
   options_.max_batch_requests = 4;
   Start(/*read_channel=*/true);
@@ -345,7 +343,8 @@ TEST_F(BatchTest, TooManyOutstandingRequestsAreThrottled) {
   Collect(1);
 }
 
-// Shows DAFS-6.5.5-02, DAFS-7-19, R78: a batch with an invalid request is refused as a whole.
+// Shows DAFS-6.6.1-02, DAFS-7-19, R78: a batch with an invalid request is refused as a whole, and
+// an asynchronous one before the Back-control Channel is bound.
 TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
   Start(/*read_channel=*/true);
   const wire::RwRequest good = Item(wire::RwFlag::kRead, 1, 0, 10);
@@ -374,7 +373,8 @@ TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
   Collect(1);
 }
 
-// Shows R78: the requests of a synchronous batch are outstanding until its response.
+// Shows DAFS-6.5.16-03, R78: the requests of a synchronous batch are outstanding until its
+// response. HURRY_UP does not wait for the data.
 TEST_F(BatchTest, SynchronousBatchIsOutstandingUntilItsResponse) {
   Start(/*read_channel=*/true);
   BindBackControl();
@@ -437,7 +437,7 @@ TEST_F(BatchTest, ExtremeValuesGetAStatusAndKeepTheSession) {
   EXPECT_TRUE(ReadFile("a/f") == Pattern(400000));
 }
 
-// Shows DAFS-5.2.3-01: the server keeps nothing of a batch, neither memory nor a response.
+// The server keeps nothing of a batch, neither memory nor a response.
 TEST_F(BatchTest, NothingIsKeptOfALostSession) {
   Start(/*read_channel=*/true);
   BindBackControl();
@@ -467,7 +467,8 @@ TEST_F(BatchTest, NothingIsKeptOfALostSession) {
   EXPECT_EQ(next->Call(check).name(), "DAFSERR_NOXID_MATCH");
 }
 
-// Shows DAFS-6.2.5-03, DAFS-6.2.5-04, DAFS-6.6.1-02.
+// Shows DAFS-3.1.2.2-05, DAFS-3.1.2.3.3-02, DAFS-6.2.5-03, DAFS-6.2.5-04: the bound channel takes
+// no requests from the client, except a repeated bind.
 TEST_F(BatchTest, BackControlChannelIsBoundOnceAndOnlyIfNegotiated) {
   Start();
   auto channel = Channel();

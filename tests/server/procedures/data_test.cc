@@ -67,7 +67,7 @@ class DataTest : public ServerTest,
   wire::StateId state_id_;
 };
 
-// Shows DAFS-3.2.3.2.2-02 (the inline half), DAFS-3.2.6.4.1-02, DAFS-4.2.1.1-01; R84, R85.
+// Shows DAFS-3.2.3.2.2-02 (APPEND, READ, WRITE, inline), DAFS-4.2.1.1-01; R84, R85.
 TEST_P(DataTest, InlineReadsReturnWhatInlineWritesStored) {
   const std::string data = Pattern(50001);
   wire::WriteInlineArgs write;
@@ -113,10 +113,9 @@ TEST_P(DataTest, InlineReadsReturnWhatInlineWritesStored) {
   EXPECT_EQ(committed.res.writeverf, written.res.verifier);
 }
 
-// Shows DAFS-3.2.3.2-01, DAFS-3.2.3.2.1-01, DAFS-3.2.3.2.2-01, DAFS-3.2.4-01, DAFS-3.2.5-02; WIRE
-// 10.1: a list of buffers is one byte string, values straddle buffers, nothing outside is touched.
-// Shows FAST03-2-01: the server does not wait for the RDMA writes of a few pieces, and they have
-// arrived before the response.
+// Shows DAFS-3.2.3.2-01, DAFS-3.2.3.2.1-01, DAFS-3.2.3.2.2-01, DAFS-3.2.3.2.2-02 (READ, WRITE,
+// direct), DAFS-3.2.5-02; WIRE 10.1: a list of buffers is one byte string, values straddle buffers,
+// nothing outside is touched.
 TEST_P(DataTest, DirectTransfersStraddleBuffersOfAnyShape) {
   const std::string data = Pattern(700001);
   DirectMemory memory = client_->NewMemory(1 << 20, dat::Access::kRemoteBoth);
@@ -220,7 +219,7 @@ TEST_P(DataTest, TransfersWaitForMemoryAndAllComplete) {
   }
 }
 
-// Shows DAFS-3.2.3.2.2-02 (the direct half); WIRE 10.2.
+// Shows DAFS-3.2.3.2.2-02 (GETATTR, SETATTR, READLINK, direct); WIRE 10.2.
 TEST_P(DataTest, StructuredContentIsTransferredByRdma) {
   DirectMemory memory = client_->NewMemory(64 << 10, dat::Access::kRemoteBoth);
   ASSERT_EQ(symlink("to somewhere", Path("a/link").c_str()), 0);
@@ -273,6 +272,7 @@ TEST_P(DataTest, StructuredContentIsTransferredByRdma) {
   EXPECT_EQ(client_->Call(readlink).name(), "DAFSERR_TOOSMALL");
 }
 
+// Shows DAFS-3.2.3.2.2-02 (READDIR, inline and direct).
 TEST_P(DataTest, DirectoriesAreReadInlineAndByRdma) {
   for (int i = 0; i < 300; ++i) WriteFile("a/entry" + std::to_string(i), "");
   DirectMemory memory = client_->NewMemory(64 << 10, dat::Access::kRemoteBoth);
@@ -365,8 +365,7 @@ TEST_P(DataTest, SynchronousBatchReturnsTheResultOfEachRequest) {
   EXPECT_EQ(client_->Call(wire::HurryUpArgs()).name(), "DAFSERR_BATCH_REQUEST_NOT_FOUND");
 }
 
-// Shows DAFS-3.2.1-02 from the server's side: a client that names buffers it does not own loses its
-// session. The server continues.
+// A client that names buffers it does not own loses its session. The server continues.
 TEST_P(DataTest, WrongKeyEndsTheSession) {
   WriteFile("a/f", Pattern(5000));
   auto bystander = Session("bystander");

@@ -78,6 +78,7 @@ TEST_F(ExtensionsTest, NamesAreBytesOnlyOnSessionsThatRequestIt) {
   EXPECT_EQ(LookupStatus(*again, a, "caf\xe9"), "DAFSERR_INVAL");
 }
 
+// Shows DAFS-3.2.3.2.2-02 (READLINK, inline).
 TEST_F(ExtensionsTest, EveryProcedureAcceptsByteNames) {
   StartServer();
   auto client = Session();

@@ -55,7 +55,7 @@ class HintsTest : public ServerTest {
   wire::CacheHintArgs hint_;
 };
 
-// Shows DAFS-6.5.6-01, DAFS-6.5.6-04, DAFS-6.5.6-05, DAFS-6.1.8-02.
+// Shows DAFS-6.5.6-01, DAFS-6.5.6-04, DAFS-6.5.6-05.
 TEST_F(HintsTest, PrefetchReadsTheRangeIntoTheCache) {
   Start();
   if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";
@@ -79,7 +79,7 @@ TEST_F(HintsTest, PrefetchReadsTheRangeIntoTheCache) {
   AwaitResident(kSize);
 }
 
-// Shows DAFS-6.1.8-01: the server drops data that the client no longer needs.
+// The server drops data that the client no longer needs.
 TEST_F(HintsTest, DataThatIsNotNeededLeavesTheCache) {
   Start();
   if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";
@@ -91,8 +91,7 @@ TEST_F(HintsTest, DataThatIsNotNeededLeavesTheCache) {
   EXPECT_EQ(Resident(), 0u);
 }
 
-// Shows DAFS-4.2.4-03, DAFS-6.5.6-02, DAFS-6.5.6-06: a hint never causes an error, except a
-// prefetch of an object that cannot be prefetched.
+// A hint never causes an error, except a prefetch of an object that cannot be prefetched.
 TEST_F(HintsTest, RefusesOnlyAPrefetchOfANonFile) {
   Start();
   for (auto pattern : {wire::AccessPattern::kNormal, wire::AccessPattern::kRandom,
@@ -118,8 +117,8 @@ TEST_F(HintsTest, RefusesOnlyAPrefetchOfANonFile) {
   EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0), "DAFSERR_BADHANDLE");
 }
 
-// Shows DAFS-4.2.4-02, DAFS-6.1.7-04, DAFS-6.5.6-03, R65: hints with I/O, including prefetch and
-// undefined bits.
+// Shows DAFS-4.2.4-02, DAFS-3.2.3.2.2-02 (APPEND, direct), R65: hints with I/O, including prefetch
+// and undefined bits.
 TEST_F(HintsTest, HintsWithDataAreAccepted) {
   Start();
   DirectMemory memory = client_->NewMemory(8192, dat::Access::kRemoteBoth);

@@ -165,7 +165,7 @@ TEST_P(WireProfileTest, CreateOfAnUnsupportedTypeReturnsBadType) {
   }
 }
 
-// Shows WIRE 7, 9.3, R46.
+// Shows WIRE 7, 9.3, R46, and DAFS-7-11 for names.
 TEST_P(WireProfileTest, NameOf1025BytesReturnsNameTooLong) {
   Start();
   for (const size_t size : {1024u, 1025u, 4000u}) {
@@ -228,7 +228,7 @@ TEST_P(WireProfileTest, UnknownCredHandleReturnsNoCreds) {
   EXPECT_EQ(Ask(Request(kNull, 0)).status, "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-4.1.5-01, DAFS-6.5.24-04, DAFS-6.5.24-05.
+// As for files, an existing attribute is opened, and a new one is created.
 TEST_P(WireProfileTest, OpenCreatesANamedAttributeUnchecked) {
   Start();
   if (setxattr(Path("a/file").c_str(), "user.color", "green", 5, 0) != 0) {
@@ -258,7 +258,7 @@ TEST_P(WireProfileTest, OpenCreatesANamedAttributeUnchecked) {
   EXPECT_EQ(getxattr(Path("a/file").c_str(), "user.empty", value, sizeof value), 0);
 }
 
-// Shows DAFS-4.1.4-02, DAFS-7-11.
+// Shows DAFS-4.1.4-02 (it is read-only), DAFS-7-11 (ROFS).
 TEST_P(WireProfileTest, ChangingThePseudoFileSystemReturnsReadOnly) {
   Start();
   for (const uint32_t createmode : {0u, 1u, 2u}) {
