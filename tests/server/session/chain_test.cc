@@ -39,8 +39,8 @@ class ChainTest : public ServerTest {
   wire::FileHandle directory_;
 };
 
-// Shows DAFS-4.3-02, DAFS-4.3-04, DAFS-4.3.2-01, DAFS-4.3.2-08, DAFS-4.3.2-10, FAST03-3.1-13; WIRE
-// 8.3. Also DAFS-6.5.24-02: the READ uses the state id of the OPEN directly before it.
+// Shows DAFS-4.3-02, DAFS-4.3-04, DAFS-4.3.2-01, FAST03-3.1-13; WIRE 8.3. Also DAFS-6.5.24-02: the
+// READ uses the state id of the OPEN directly before it.
 TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
   wire::OpenArgs open = OpenArgs(directory_, "f", false);
   open.share_access = 1;
@@ -70,7 +70,7 @@ TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
   EXPECT_EQ(NextName<wire::ReadInlineArgs>(), "DAFSERR_BAD_STATEID");
 }
 
-// Shows DAFS-4.1.3.1-01
+// Shows DAFS-4.1.3.1-01, DAFS-4.3.2-08, DAFS-3.2.3.2.2-02 (GETATTR, inline)
 TEST_F(ChainTest, MemberUsesItsOwnFilehandleUnlessItsFlagIsSet) {
   wire::LookupArgs lookup;
   lookup.directory = directory_;
@@ -112,8 +112,8 @@ TEST_F(ChainTest, FailureBreaksOnlyTheRestOfItsChain) {
   EXPECT_EQ(NextName<wire::NullArgs>(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-4.3.1-01, DAFS-4.3.1-03, DAFS-4.3.1-08, DAFS-4.3.2-02, DAFS-4.3.2-04, DAFS-4.3.2-05,
-// DAFS-4.3.2-07, DAFS-4.3.2-09, DAFS-4.3.2-11; R82.
+// Shows DAFS-4.3.1-03, DAFS-4.3.2-02, DAFS-4.3.2-04, DAFS-4.3.2-05, DAFS-4.3.2-07, DAFS-4.3.2-09,
+// DAFS-4.3.2-11; R82.
 TEST_F(ChainTest, InvalidChainFormIsRefused) {
   auto expect = [&](uint16_t stream, uint16_t flags, auto args, const char* name) {
     ASSERT_TRUE(client_->SendRequest(args, stream, flags));
@@ -141,7 +141,8 @@ TEST_F(ChainTest, InvalidChainFormIsRefused) {
   expect(0, 0, null, "DAFS_STATUS_OK");
 }
 
-// A request that waits for a disk delays only its own chain. Shows DAFS-3.1.4-01.
+// A request that waits for a disk delays only its own chain. Shows DAFS-4.3-02: the next member
+// waits for it.
 TEST_F(ChainTest, LongChainsInterleavedKeepTheirOwnOrder) {
   for (int round = 0; round < 20; ++round) {
     wire::LookupArgs lookup;

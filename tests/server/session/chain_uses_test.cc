@@ -108,7 +108,7 @@ TEST_F(ChainUsesTest, NverifyRunsTheRestOnlyIfTheObjectHasChanged) {
   EXPECT_EQ(NextData(), "012");
 }
 
-// Shows DAFS-6.5.37-02.
+// Shows DAFS-6.5.37-02 and, of DAFS-4.3-03, that the rest of a broken chain is not executed.
 TEST_F(ChainUsesTest, VerifyRunsTheRestOnlyIfTheObjectIsAsAssumed) {
   wire::RemoveArgs remove;
   remove.filehandle = directory_;

@@ -106,10 +106,8 @@ class ChannelsTest : public ServerTest {
   wire::WriteDirectArgs write_;
 };
 
-// Shows DAFS-3.1.2.2-06, DAFS-3.1.2.3.4-02, DAFS-3.1.2.3.4-04, DAFS-3.1.2.3.4-05,
-// DAFS-3.1.2.3.5-03, DAFS-6.2.5-01, DAFS-7-18, DAFS-E.9-01; R61. And DAFS-2.4.3-06,
-// DAFS-3.1.2.3.4.1-03, DAFS-3.1.2.3.5-04 (with the status of R61), DAFS-3.2.3.2.1-02 and
-// DAFS-3.2.6.3-02: the channel's client has one receive, and the server sends no more.
+// Shows DAFS-3.1.2.3.4-04, DAFS-3.1.2.3.4.1-03, DAFS-3.1.2.3.5-03, DAFS-3.2.3.2.1-02 (on the
+// channel), DAFS-2.4.3-06; R61. Also DAFS-3.2.4.1-02: the loss of the channel ends the session.
 TEST_F(ChannelsTest, RequiredChannelMustBeBoundBeforeMemoryIsRead) {
   options_.rdma_read_channel = RdmaReadChannel::kRequired;
   StartServer();
@@ -188,8 +186,8 @@ TEST_F(ChannelsTest, PrivateDataMayBeMissingOrInvalid) {
   }
 }
 
-// Shows DAFS-3.1.2.3.5-01, DAFS-3.1.2.3.5-02, DAFS-3.1.2.3.5-05, DAFS-3.1.2.3.4.1-02,
-// DAFS-3.1.2.3.4.2-01, DAFS-3.2.3.2.1-02, DAFS-6.2.1-06.
+// Shows DAFS-3.1.2.2-06 (not granted), DAFS-3.1.2.3.5-02, DAFS-3.1.2.3.5-05, DAFS-3.1.2.3.4.2-01,
+// DAFS-3.2.3.2.1-02 (on the Operations Channel), DAFS-6.2.1-06.
 TEST_F(ChannelsTest, ChannelIsOptional) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/false);
@@ -204,7 +202,7 @@ TEST_F(ChannelsTest, ChannelIsOptional) {
   EXPECT_EQ(WriteDirect(*session, Pattern(5000)), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-6.2.5-04, DAFS-6.2.5-06; R81.
+// Shows DAFS-3.1.2.2-06 (granted), DAFS-6.2.5-04, DAFS-6.2.5-06; R81.
 TEST_F(ChannelsTest, OnlyTheClientOfASessionBindsItsChannels) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/true);
@@ -222,7 +220,7 @@ TEST_F(ChannelsTest, OnlyTheClientOfASessionBindsItsChannels) {
   EXPECT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-3.2.4.1-02, DAFS-3.1.2.5-01.
+// Shows DAFS-3.1.2.5-01.
 TEST_F(ChannelsTest, ChannelEndsWithItsSession) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/true);
@@ -236,7 +234,7 @@ TEST_F(ChannelsTest, ChannelEndsWithItsSession) {
 }
 
 // Shows DAFS-3.1.2.3-02: with one registration the server reads on one channel and writes on the
-// two others.
+// two others. Also DAFS-6.2.5-01: each channel is bound for its use.
 TEST_F(ChannelsTest, RegistrationServesEveryChannelOfItsSession) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/true, /*wishes_back_control=*/true);
@@ -266,8 +264,8 @@ TEST_F(ChannelsTest, RegistrationServesEveryChannelOfItsSession) {
   EXPECT_EQ(std::memcmp(second, data.data(), data.size()), 0);
 }
 
-// Shows DAFS-3.2.6.3-08: the server answers none of the requests while their data does not arrive.
-// So it needs a receive for each.
+// Shows DAFS-3.2.6.3-08, DAFS-3.2.3.1-01: the server answers none of the requests while their data
+// does not arrive. So it needs a receive for each.
 TEST_F(ChannelsTest, AllGrantedRequestsMayBeOutstandingAtFullSize) {
   options_.rdma_read_channel = RdmaReadChannel::kRequired;
   StartServer();

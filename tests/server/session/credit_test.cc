@@ -7,7 +7,8 @@
 namespace dafs::server {
 namespace {
 
-// Shows DAFS-3.2.6.4.2-06, DAFS-3.2.6.4.2-07, DAFS-3.2.6.4.2-08.
+// Shows DAFS-3.2.6.4.2-06 (receives are posted to keep Nreq, none to lower it), DAFS-3.2.6.4.2-07,
+// DAFS-3.2.6.4.2-08.
 TEST(CreditTest, GrowsImmediatelyAndShrinksByOne) {
   CreditBudget budget(100 * 1000);
   {
@@ -33,7 +34,7 @@ TEST(CreditTest, GrowsImmediatelyAndShrinksByOne) {
   EXPECT_EQ(budget.used_bytes(), 0u);
 }
 
-// Shows DAFS-3.2.6.3-05, DAFS-3.2.6.4.2-02, DAFS-3.2.6.4.2-03, DAFS-3.2.6.4.2-04, FAST03-3.2-07.
+// Shows DAFS-3.2.6.3-05, DAFS-3.2.6.4.2-02, DAFS-3.2.6.4.2-03, DAFS-3.2.6.4.2-04.
 TEST(CreditTest, ScarceMemoryIsSharedAndEverySessionGetsOne) {
   CreditBudget budget(10 * 1000);
   Credit first(budget, 1000, 64);
@@ -54,7 +55,7 @@ TEST(CreditTest, ScarceMemoryIsSharedAndEverySessionGetsOne) {
   EXPECT_LT(first.nreq(), 8u);
 }
 
-// Shows DAFS-5.2.1-06, DAFS-5.2.2-01, DAFS-5.2.2-02.
+// Shows DAFS-5.2.1-06, DAFS-5.2.2-01.
 TEST(StreamsTest, SequenceNumbersAreConsecutiveUntilAStreamExpires) {
   Streams streams;
   streams.Grant(4);
@@ -72,8 +73,9 @@ TEST(StreamsTest, SequenceNumbersAreConsecutiveUntilAStreamExpires) {
 
 class CreditSessionTest : public ServerTest {};
 
-// The client calculates Nreq = max(previous - 1, target). Shows DAFS-3.2.6.4.2-01, DAFS-3.2.6.2-03,
-// DAFS-6.5.1-03.
+// The client calculates Nreq = max(previous - 1, target). Shows DAFS-3.2.6.4.2-01,
+// DAFS-3.2.6.4.2-06 (more receives are posted to raise Nreq), DAFS-3.2.6.2-03, DAFS-5.2.2-01 (the
+// lower streams remain), DAFS-6.5.1-03.
 TEST_F(CreditSessionTest, CreditsFollowTheDesiredValueOfTheClient) {
   StartServer();
   wire::ClientConnectAuthArgs args = ConnectArgs("credit");
@@ -128,7 +130,7 @@ TEST_F(CreditSessionTest, ReceiveOfTheConnectExchangeIsNotASessionReceive) {
   EXPECT_EQ(client->Call(wire::NullArgs()).header.target_nreq, 1u);
 }
 
-// Shows DAFS-3.2.6.3-10: a client that sends more than granted loses the session.
+// A client that sends more than granted loses the session.
 TEST_F(CreditSessionTest, MoreRequestsThanGrantedEndTheSession) {
   options_.pool_threads = 1;
   StartServer();

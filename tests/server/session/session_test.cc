@@ -37,8 +37,8 @@ class SessionTest : public ServerTest {
   }
 };
 
-// Shows DAFS-6.2.7-01, DAFS-6.2.7-02, DAFS-6.2.2-02, DAFS-6.2.1-02, DAFS-6.2.2-11, DAFS-6.2.2-13,
-// DAFS-3.1.2.3.2-02, DAFS-3.2.6.4.1-01; WIRE 9.2 steps 4 and 5.
+// Shows DAFS-6.2.7-02, DAFS-6.2.2-02, DAFS-6.2.1-02, DAFS-6.2.2-13, DAFS-3.1.2.3.2-02; WIRE 9.2
+// steps 4 and 5.
 TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
   StartServer();
   for (ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
@@ -67,8 +67,8 @@ TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
   }
 }
 
-// Shows DAFS-6.2.1-03, DAFS-6.2.1-05, DAFS-6.2.1-07, DAFS-3.1.2.2-01, DAFS-3.1.2.2-03,
-// DAFS-3.1.2.2-05, DAFS-3.1.2.2-07, DAFS-3.1.2.2-08; WIRE 11.3.
+// Shows DAFS-6.2.1-03, DAFS-6.2.1-07, DAFS-3.1.2.2-03, DAFS-3.1.2.2-05, DAFS-3.1.2.2-07,
+// DAFS-3.1.2.2-08; WIRE 11.3.
 TEST_F(SessionTest, NegotiatedValuesStayWithinTheBounds) {
   StartServer();
   struct Case {
@@ -108,7 +108,7 @@ TEST_F(SessionTest, NegotiatedValuesStayWithinTheBounds) {
   }
 }
 
-// Shows DAFS-6.2.1-09, DAFS-6.1.2-04, DAFS-6.1.2-05; WIRE 11.4 (the channel stays open), R54.
+// Shows DAFS-6.2.1-09, DAFS-6.1.2-05; WIRE 11.4 (the channel stays open), R54.
 TEST_F(SessionTest, OtherVersionIsRefusedAndTheNextConnectSucceeds) {
   StartServer();
   auto client = Connection();
@@ -155,7 +155,7 @@ TEST_F(SessionTest, ConnectRequestOnASessionWithChecksumsIsRefused) {
   EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-3.2.5-03, DAFS-3.2.5-04, DAFS-3.2.5-06.
+// Shows DAFS-3.2.5-03, DAFS-3.2.5-04.
 TEST_F(SessionTest, RequestWithABadChecksumIsAnsweredButNotExecuted) {
   StartServer();
   for (ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
@@ -171,7 +171,7 @@ TEST_F(SessionTest, RequestWithABadChecksumIsAnsweredButNotExecuted) {
   }
 }
 
-// Shows DAFS-3.1.1.3-01, DAFS-3.1.1.3-02, DAFS-3.1.1.3-03, DAFS-3.1.1.3-05, DAFS-2.4.3-01,
+// Shows DAFS-3.1.1.3-01, DAFS-3.1.1.3-02, DAFS-3.1.1.3-03, DAFS-3.1.1.3-05 (the error),
 // DAFS-4.4.1.1-01, DAFS-7-16; R80.
 TEST_F(SessionTest, ClientIdsFollowNameVerifierAndPrincipal) {
   StartServer();
@@ -193,8 +193,8 @@ TEST_F(SessionTest, ClientIdsFollowNameVerifierAndPrincipal) {
   EXPECT_EQ(first->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-3.1.1.3-06, DAFS-3.1.1.3-07, DAFS-4.4.1.5-01: the old instance keeps its opens until
-// the new one has authenticated, and no longer.
+// Shows DAFS-3.1.1.3-06, DAFS-3.1.1.3-07, DAFS-4.4.1.5-01, DAFS-4.4.1.5-06: the old instance keeps
+// its opens until the new one has authenticated, and no longer.
 TEST_F(SessionTest, NewVerifierReleasesTheOldInstanceAfterAuthentication) {
   StartServer();
   WriteFile("a/f", "x");
@@ -296,7 +296,7 @@ TEST_F(SessionTest, UnadmittedClientsUseNoSessionsOfAdmittedClients) {
   EXPECT_TRUE(IsRefused());
 }
 
-// Shows DAFS-3.1.1.3-07 also for the last request of the old instance, which the server executes
+// Shows DAFS-3.1.1.3-06 also for the last request of the old instance, which the server executes
 // after it has replaced the old instance.
 TEST_F(SessionTest, LateOpenOfAReplacedInstanceIsReleasedToo) {
   options_.pool_threads = 1;
@@ -351,8 +351,8 @@ TEST_F(SessionTest, LateOpenOfAReplacedInstanceIsReleasedToo) {
   EXPECT_EQ(server_->open_count(), 2u);
 }
 
-// Shows DAFS-6.2.8-01, DAFS-6.2.8-02, DAFS-6.2.8-08, DAFS-6.2.9-01, DAFS-3.1.1-02, DAFS-6.2.1-04,
-// DAFS-3.1.2.2-02, DAFS-7-20.
+// Shows DAFS-6.2.8-01, DAFS-6.2.8-02, DAFS-6.2.8-08, DAFS-6.2.8-10 (NOTSUPP), DAFS-6.2.9-01,
+// DAFS-3.1.1-02, DAFS-6.2.1-04, DAFS-6.2.2-03, DAFS-6.2.2-11 (trusted), DAFS-3.1.2.2-02.
 TEST_F(SessionTest, CredentialsBelongToTheClientOnAllItsSessions) {
   StartServer();
   wire::ClientConnectAuthArgs args = ConnectArgs("creds");
@@ -396,7 +396,8 @@ TEST_F(SessionTest, CredentialsBelongToTheClientOnAllItsSessions) {
   EXPECT_EQ(stranger->Call(Cred(-1)).name(), "DAFSERR_INVAL");
 }
 
-// Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-02, DAFS-3.1.1.1.2-05, DAFS-6.2.8-10, DAFS-6.2.9-02.
+// Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-05, DAFS-6.2.2-11 (not trusted), DAFS-6.2.8-10
+// (NOT_AUTHORIZED), DAFS-6.2.9-02.
 TEST_F(SessionTest, UntrustedClientIsAnonymousAndCannotRegisterCredentials) {
   StartServer();
   wire::GetattrInlineArgs look;
@@ -440,7 +441,7 @@ TEST_F(SessionTest, SessionWithoutOptionalChannelsCannotBindOne) {
   EXPECT_EQ(session->Call(bind).name(), "DAFSERR_ILLEGAL_STATE");
 }
 
-// Shows DAFS-6.2.6-01; WIRE 9.4 DISCONNECT.
+// WIRE 9.4 DISCONNECT.
 TEST_F(SessionTest, DisconnectEndsTheSessionAndFreesItsMemory) {
   StartServer();
   auto client = Session("d");
@@ -453,7 +454,7 @@ TEST_F(SessionTest, DisconnectEndsTheSessionAndFreesItsMemory) {
   EXPECT_EQ(server_->message_bytes(), 0u);
 }
 
-// A lease that expires ends the opens. Any request renews it. Shows DAFS-6.2.8-06, DAFS-4.4.1.5-01.
+// A lease that expires ends the opens. Any request renews it. Shows DAFS-4.4.1.5-01.
 TEST_F(SessionTest, SilentClientLosesItsOpens) {
   options_.lease_time = absl::Milliseconds(400);
   StartServer();
@@ -478,8 +479,8 @@ TEST_F(SessionTest, SilentClientLosesItsOpens) {
   EXPECT_EQ(status, "DAFS_STATUS_OK");
 }
 
-// WIRE 9.4 CLIENT_AUTH, CLIENT_CONNECT_AUTH, SERVER_AUTH. Shows DAFS-6.2.2-03, DAFS-6.2.2-12,
-// DAFS-6.2.3-01, DAFS-6.2.3-02, DAFS-6.2.3-03, DAFS-6.2.4-01
+// WIRE 9.4 CLIENT_AUTH, CLIENT_CONNECT_AUTH, SERVER_AUTH. Shows DAFS-3.1.1.1.2-06, DAFS-6.2.2-12,
+// DAFS-6.2.2-13, DAFS-6.2.3-01, DAFS-6.2.3-03, DAFS-6.2.4-01
 TEST_F(SessionTest, EachAuthenticationMethodReturnsItsStatus) {
   options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
   StartServer();
