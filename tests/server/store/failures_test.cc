@@ -87,7 +87,7 @@ class StoreFailuresTest : public StoreTest {
   }
 };
 
-// Shows DAFS-6.5.13-02, DAFS-6.5.29-10
+// Shows DAFS-6.5.13-02
 TEST_F(StoreFailuresTest, UnreadableAttributeFailsGetattr) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   no_xattrs = true;

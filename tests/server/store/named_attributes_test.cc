@@ -57,7 +57,8 @@ class NamedAttributesTest : public StoreTest {
   wire::FileHandle directory_;
 };
 
-// Shows DAFS-6.5.25-01, DAFS-6.5.25-02, DAFS-6.1.5-07, DAFS-4.1.5-02, DAFS-4.1.5-03, DAFS-6.5.22-01
+// Shows DAFS-6.5.25-01, DAFS-6.5.25-02 (LOOKUP), DAFS-6.1.5-07, DAFS-4.1.5-02, DAFS-4.1.5-03,
+// DAFS-6.5.22-01
 TEST_F(NamedAttributesTest, OpenattrReturnsDirectoryOfNamedAttributes) {
   EXPECT_EQ(Attributes(directory_).object_type, wire::ObjectType::kAttrDir);
   ASSERT_OK(Set(root_, "user.color", "red"));
@@ -84,7 +85,7 @@ TEST_F(NamedAttributesTest, OpenattrFailsForObjectsWithoutAttributes) {
   EXPECT_DAFS(kNotSupp, Rename(root_, directory_, "user.a", directory_, "user.b"));
 }
 
-// Shows DAFS-4.1.5-03, DAFS-4.1.5-05
+// Shows DAFS-4.1.5-03
 TEST_F(NamedAttributesTest, NamesOfAnyNameSpaceAreStored) {
   ASSERT_OK(Set(root_, "no.such.space", "x"));
   EXPECT_EQ(Behind("user.dafs.no.such.space"), "x");
@@ -117,7 +118,7 @@ TEST_F(NamedAttributesTest, HandlesSurviveRestart) {
   EXPECT_EQ(Read(root_, {handle, {}}), "DAFSERR_STALE");
 }
 
-// Shows DAFS-4.1.5-01
+// Shows DAFS-4.1.5-01 (CREATE, WRITE, LOOKUP, READ)
 TEST_F(NamedAttributesTest, ValueIsInvisibleBeforeClose) {
   ASSERT_OK(Set(root_, "user.value", "old value"));
   const Opened opened = MustOpen(root_, ToSet("user.value", wire::CreateMode::kUnchecked));
@@ -194,7 +195,7 @@ TEST_F(NamedAttributesTest, ChangeWithoutStateIdTakesEffectAtOnce) {
   EXPECT_DAFS(kInval, store_->Setattr(root_, handle, {}, size, &set));
 }
 
-// Shows DAFS-6.5.38-05, DAFS-6.5.38-06: such a change has the requested stability.
+// Such a change has the requested stability.
 TEST_F(NamedAttributesTest, ChangeWithoutStateIdHasRequestedStability) {
   ASSERT_OK(Set(root_, "user.value", "0123"));
   wire::FileHandle handle;
@@ -255,6 +256,7 @@ TEST_F(NamedAttributesTest, OnlyRootUsesTrustedAndSecurityAttributes) {
   EXPECT_THAT(Names(root_, directory_), testing::Not(testing::Contains("trusted.dafs.verifier")));
 }
 
+// Shows DAFS-4.1.5-01, DAFS-6.5.25-02 (READDIR)
 TEST_F(NamedAttributesTest, ListingResumesAtCookie) {
   std::vector<std::string> all;
   for (int i = 0; i < 20; ++i) {

@@ -94,7 +94,7 @@ TEST(AclMappingTest, ModeBecomesThreeAllowEntries) {
             Aces("A::OWNER@:rnwaNDxtcyTC A:g:GROUP@:rnxtcy A::EVERYONE@:rnxtcy"));
 }
 
-// Shows DAFS-4.4.3-03, DAFS-4.4.3-10, DAFS-4.4.3-11, DAFS-4.4.3-12
+// Shows DAFS-4.4.3-10
 TEST(AclMappingTest, RightsOfLaterEntriesAreDeniedExplicitly) {
   // The owner has less than the group, the group less than others.
   EXPECT_EQ(AcesFromPosix({AclFromMode(0467), {}}, false),
@@ -127,6 +127,7 @@ TEST(AclMappingTest, DefaultAclBecomesInheritedEntries) {
   EXPECT_EQ(acls.inherited, Acl("u::rwx u:7:r-x g::--- m::r-x o::---"));
 }
 
+// Shows DAFS-4.4.3-10
 TEST(AclMappingTest, SimpleListsAreAccepted) {
   EXPECT_EQ(Access("A::OWNER@:rwa A::GROUP@:r A::EVERYONE@:r"), AclFromMode(0644));
   EXPECT_EQ(Access("A::7:rwa A::OWNER@:rwa A:g:GROUP@:r A::EVERYONE@:r"),

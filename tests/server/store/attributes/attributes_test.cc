@@ -77,8 +77,7 @@ TEST_F(StoreAttributesTest, ChainedGetattrReusesAttributesOfPrecedingRequest) {
   EXPECT_EQ(mode_of(root_, top), 0700u);
 }
 
-// Shows DAFS-4.1.3.3-01, DAFS-6.1.5-17, DAFS-6.1.5-01, DAFS-6.1.5-05, DAFS-6.1.5-12, DAFS-6.1.5-13,
-// DAFS-6.1.5-16, DAFS-6.1.5-19, DAFS-6.5.13-01
+// Shows DAFS-4.1.3.3-01, DAFS-6.1.5-17, DAFS-6.1.5-01, DAFS-6.1.5-05, DAFS-6.1.5-13, DAFS-6.1.5-19
 TEST_F(StoreAttributesTest, GetattrMatchesStat) {
   WriteFile(Path("a/f"), "hello", 04751);
   ASSERT_EQ(chown(Path("a/f").c_str(), 1000, 2000), 0);
@@ -109,8 +108,8 @@ TEST_F(StoreAttributesTest, GetattrMatchesStat) {
   EXPECT_EQ(some.valid, wire::kFattrObjectSize);
 }
 
-// Shows DAFS-6.5.35-02, DAFS-6.5.35-03, DAFS-6.5.35-04, DAFS-6.5.35-06, DAFS-6.1.5-14,
-// DAFS-6.1.4-05, DAFS-6.1.4-06, DAFS-6.1.5-11
+// Shows DAFS-6.5.35-02 (on success), DAFS-6.5.35-03, DAFS-6.5.35-04, DAFS-6.5.35-06, DAFS-6.1.5-14,
+// DAFS-6.1.4-05, DAFS-6.1.5-11, DAFS-6.1.6-07 (the access time)
 TEST_F(StoreAttributesTest, SetattrSetsAllGivenAttributes) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   ASSERT_OK(Write(user_, f, 0, "0123456789"));
@@ -147,7 +146,7 @@ TEST_F(StoreAttributesTest, SetattrSetsAllGivenAttributes) {
   EXPECT_DAFS(kBadStateId, Set(user_, f.filehandle, attributes, &set, f.state_id));
 }
 
-// Shows DAFS-6.5.35-07, DAFS-6.5.35-09, DAFS-6.1.5-09, DAFS-7-03, DAFS-7-10
+// Shows DAFS-6.5.35-02 (on failure), DAFS-6.5.35-07, DAFS-6.5.35-09, DAFS-7-03 (PERM), DAFS-7-10
 TEST_F(StoreAttributesTest, SetattrRefusesUnsupportedAttributesAndValues) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   uint64_t set = 0;
@@ -197,7 +196,7 @@ TEST_F(StoreAttributesTest, SymbolicLinksHaveOwnersAndTimes) {
   EXPECT_DAFS(kInval, SetMode(root_, link, 0600));
 }
 
-// Shows DAFS-6.5.2-01, DAFS-6.5.2-02, DAFS-6.5.2-04, DAFS-6.5.2-08
+// Shows DAFS-6.5.2-01, DAFS-6.5.2-02, DAFS-6.5.2-08
 TEST_F(StoreAttributesTest, AccessReturnsKernelDecisionForCaller) {
   constexpr uint32_t kChange = wire::kAccessModify | wire::kAccessExtend;
   WriteFile(Path("a/f"), "x");
@@ -225,8 +224,7 @@ TEST_F(StoreAttributesTest, AccessReturnsKernelDecisionForCaller) {
   EXPECT_EQ(res.supported, wire::kAccessRead);
 }
 
-// Shows DAFS-6.1.6-01, DAFS-6.1.6-09, DAFS-6.1.6-13, DAFS-6.5.15-01, DAFS-6.1.6-05, DAFS-4.1.4-23,
-// DAFS-4.4.1.2-53
+// Shows DAFS-6.1.6-01, DAFS-6.1.6-13, DAFS-6.5.15-01, DAFS-6.1.6-05, DAFS-4.4.1.2-53
 TEST_F(StoreAttributesTest, GetFsattrMatchesStatfs) {
   wire::FsAttributes a;
   ASSERT_OK(store_->GetFsattr(user_, A(), UINT64_MAX, &a));
@@ -248,7 +246,7 @@ TEST_F(StoreAttributesTest, GetFsattrMatchesStatfs) {
   EXPECT_EQ(a.fshandle, Handle({}).fshandle);
 }
 
-// Shows DAFS-6.1.6-02, DAFS-6.1.6-03, DAFS-6.1.6-04, DAFS-6.1.6-07, DAFS-6.1.6-08
+// Shows DAFS-6.1.6-03, DAFS-6.1.6-04, DAFS-6.1.6-07 (the modification time)
 TEST_F(StoreAttributesTest, FileSystemBehavesAsItsAttributesState) {
   wire::FsAttributes a;
   ASSERT_OK(store_->GetFsattr(user_, A(), UINT64_MAX, &a));
@@ -280,7 +278,7 @@ TEST_F(StoreAttributesTest, FileSystemBehavesAsItsAttributesState) {
   EXPECT_EQ(Attributes(f.filehandle).time_modify.seconds, 77);
 }
 
-// Shows DAFS-6.5.37-01, DAFS-6.5.37-03, DAFS-6.5.23-01, DAFS-6.5.23-03
+// Shows DAFS-6.5.37-01, DAFS-6.5.23-01
 TEST_F(StoreAttributesTest, VerifyComparesValidAttributes) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   wire::FileAttributes a = Attributes(f.filehandle);
@@ -301,6 +299,7 @@ TEST_F(StoreAttributesTest, VerifyComparesValidAttributes) {
   EXPECT_DAFS(kNotSupp, store_->Nverify(user_, f.filehandle, a));
 }
 
+// Shows DAFS-7-03 (ACCES)
 TEST_F(StoreAttributesTest, KernelDecidesPermissions) {
   wire::FileHandle d;
   ASSERT_OK(Create(user_, A(), "d", ObjectType::kDir, &d));

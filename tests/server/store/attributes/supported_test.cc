@@ -20,7 +20,7 @@ class StoreSupportedTest : public StoreTest {
   }
 };
 
-// Shows DAFS-6.1.5-03, DAFS-6.1.5-04
+// Shows DAFS-6.1.5-03, DAFS-6.1.5-04, DAFS-6.5.13-01
 TEST_F(StoreSupportedTest, AnySubsetOfAttributesCanBeRequested) {
   Start();
   WriteFile(Path("a/f"), "content");
@@ -42,8 +42,7 @@ TEST_F(StoreSupportedTest, AnySubsetOfAttributesCanBeRequested) {
   }
 }
 
-// Shows DAFS-6.1.5-08, DAFS-6.1.5-15, DAFS-6.1.5-21: the server refuses settable attributes that it
-// cannot store; it does not silently ignore them.
+// The server refuses settable attributes that it cannot store; it does not silently ignore them.
 TEST_F(StoreSupportedTest, UnsupportedAttributesCannotBeSet) {
   Start();
   WriteFile(Path("a/f"), "content");

@@ -45,7 +45,7 @@ class StoreCourtesyTest : public StoreTest {
   Holdings holdings_{};  // of the client whose lease expires
 };
 
-// Shows DAFS-4.4.1.2-34, DAFS-6.5.19-01: LOCKT returns the result that LOCK would have.
+// Shows DAFS-4.4.1.2-34 (locks are freed): LOCKT returns the result that LOCK would have.
 TEST_F(StoreCourtesyTest, LocktIgnoresLocksOfExpiredClient) {
   const Opened held = MustOpen(other_, OpenArgs(A(), "f"));
   ASSERT_OK(Lock(other_, held));
@@ -57,7 +57,7 @@ TEST_F(StoreCourtesyTest, LocktIgnoresLocksOfExpiredClient) {
   EXPECT_OK(Lock(user_, mine));
 }
 
-// Shows DAFS-4.4.1.2-34, DAFS-6.5.33-04
+// Shows DAFS-4.4.1.2-34 (opens are freed).
 TEST_F(StoreCourtesyTest, ExpiredClientDoesNotPreventRemoval) {
   const Opened held = OpenDenyingRemoval("f");
   EXPECT_DAFS(kDenyDispConflict, Remove(user_, A(), "f"));
@@ -67,7 +67,7 @@ TEST_F(StoreCourtesyTest, ExpiredClientDoesNotPreventRemoval) {
   EXPECT_EQ(store_->open_count(), 0u);
 }
 
-// Shows DAFS-4.4.1.2-34, DAFS-6.5.33-05
+// Shows DAFS-4.4.1.2-34 (opens are freed), DAFS-6.5.33-05
 TEST_F(StoreCourtesyTest, RemovalWithCheckOpenIgnoresOpensOfExpiredClient) {
   wire::RemoveArgs remove;
   remove.filehandle = A();
@@ -94,7 +94,7 @@ TEST_F(StoreCourtesyTest, ExpiredClientDoesNotPreventReplacement) {
   EXPECT_EQ(FileContent(Path("a/f")), "new");
 }
 
-// A removal without a conflict revokes nothing.
+// Shows DAFS-4.4.1.2-34 (opens are kept): a removal without a conflict revokes nothing.
 TEST_F(StoreCourtesyTest, RemovalWithoutConflictKeepsOpensOfExpiredClient) {
   const Opened held = MustOpen(other_, OpenArgs(A(), "f"));
   LeaseRunsOut();

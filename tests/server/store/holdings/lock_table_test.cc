@@ -46,7 +46,7 @@ class LockTableTest : public testing::Test {
   absl::Time now_ = absl::UnixEpoch();
 };
 
-// Shows DAFS-6.5.18-08, DAFS-2.4.3-03: client id and owner string together form the owner.
+// Client id and owner string together form the owner.
 TEST_F(LockTableTest, ConflictReportsItsHolder) {
   EXPECT_TRUE(Try(a_, {10, 19, false}));
   EXPECT_TRUE(Try(c_, {15, 29, false}));
@@ -65,7 +65,7 @@ TEST_F(LockTableTest, ConflictReportsItsHolder) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
-// Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-17
+// Shows DAFS-4.4.1.2-17
 TEST_F(LockTableTest, OldestWaiterIsServedFirst) {
   EXPECT_TRUE(Ask(a_, all_));
   EXPECT_FALSE(Ask(b_, all_));

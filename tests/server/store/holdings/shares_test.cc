@@ -58,7 +58,7 @@ TEST_F(StoreSharesTest, ReadOpenCannotTruncateFileThatDeniesWriting) {
   EXPECT_EQ(Read(other_, reader), "");
 }
 
-// Shows DAFS-4.4.1.2-49
+// Shows DAFS-4.4.1.2-49, DAFS-6.5.27-06 (reservations)
 TEST_F(StoreSharesTest, WriteOpenCannotReadFileThatDeniesReading) {
   const Opened denier = MustOpenAs(user_, "denier", wire::kShareWrite, wire::kShareRead);
   const Opened writer = MustOpenAs(other_, "writer", wire::kShareWrite);
@@ -74,7 +74,8 @@ TEST_F(StoreSharesTest, WriteOpenCannotReadFileThatDeniesReading) {
   EXPECT_EQ(Read(other_, {own.filehandle, {}}), "DAFSERR_DENIED");
 }
 
-// Shows DAFS-6.5.27-06: also a READ of 0 bytes.
+// Shows DAFS-6.5.27-02 (the checks), DAFS-6.5.27-06 (permission and state id): also a READ of 0
+// bytes.
 TEST_F(StoreSharesTest, EveryReadIsCheckedAgainstItsStateId) {
   const Opened mine = MustOpenAs(user_, "mine", wire::kShareRead);
   for (const size_t size : {size_t{0}, size_t{100}}) {

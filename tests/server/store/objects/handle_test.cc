@@ -83,8 +83,7 @@ TEST_F(StoreHandleTest, HandlesSurviveRestartAndRename) {
   EXPECT_EQ(Handle({"a", "d", "g"}), handle);
 }
 
-// Shows DAFS-4.1.4-15, DAFS-4.1.4-16, DAFS-4.1.4-18: one handle for an object, under any name,
-// so that the opens of DAFS-4.4.1.2-51 are those of one handle.
+// Shows DAFS-4.1.4-15, DAFS-4.1.4-16, DAFS-4.1.4-18: one handle for an object, under any name.
 TEST_F(StoreHandleTest, HardLinksShareOneHandle) {
   WriteFile(Path("a/f"), "x");
   ASSERT_EQ(link(Path("a/f").c_str(), Path("a/g").c_str()), 0);
@@ -94,8 +93,7 @@ TEST_F(StoreHandleTest, HardLinksShareOneHandle) {
   EXPECT_NE(Handle({"a", "f"}), Handle({"a", "h"}));
 }
 
-// Shows DAFS-4.1.4-20, DAFS-7-15: STALE once the object is removed, by a client or by a program on
-// the server.
+// Shows DAFS-4.1.4-20: STALE once the object is removed, by a client or by a program on the server.
 TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
   WriteFile(Path("a/f"), "x");
   WriteFile(Path("a/g"), "x");

@@ -55,8 +55,8 @@ class StoreMountsTest : public StoreTest {
   }
 };
 
-// Shows DAFS-4.1.4-05, DAFS-6.5.21-07, DAFS-6.5.22-03, DAFS-6.1.5-12: each mounted file system has
-// an FSHandle of its own, so that no two objects have the same identity.
+// Shows DAFS-4.1.4-05, DAFS-6.5.21-07, DAFS-6.5.22-03: each mounted file system has an FSHandle of
+// its own, so that no two objects have the same identity.
 TEST_F(StoreMountsTest, LookupCrossesIntoMountedFileSystems) {
   WriteFile(Path("a/m/f"), "in m");
   WriteFile(Path("a/n/f"), "in n");

@@ -95,7 +95,7 @@ TEST_F(StoreDataTest, BufferListIsTransferredAsOneByteString) {
   EXPECT_EQ(std::string(p, 5) + std::string(q, 3), "abcdefgh");
 }
 
-// Shows DAFS-6.5.38-01, DAFS-6.5.38-05, DAFS-6.5.38-06, DAFS-6.5.38-07, DAFS-6.5.38-09
+// Shows DAFS-6.5.38-07, DAFS-6.5.38-09
 TEST_F(StoreDataTest, WritesReachRequestedStability) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   WriteResult res;
@@ -158,7 +158,7 @@ TEST_F(StoreDataTest, WriteClearsSetIdBits) {
   EXPECT_EQ(Attributes(f.filehandle).mode, 0777u);
 }
 
-// Shows DAFS-6.5.3-01, DAFS-6.5.3-04
+// Shows DAFS-6.5.3-04
 TEST_F(StoreDataTest, AppendWritesAtEndOfFile) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "12345"));
@@ -211,7 +211,7 @@ TEST_F(StoreDataTest, PartialWriteReportsItsLength) {
   EXPECT_EQ(Read(user_, f, 0, 10000), std::string(1000, '\0') + std::string(4000, 'y'));
 }
 
-// Shows DAFS-6.5.8-01, DAFS-6.5.8-03, DAFS-6.5.8-04, DAFS-6.5.8-05, DAFS-6.5.38-08
+// Shows DAFS-6.5.8-03, DAFS-6.5.8-04, DAFS-6.5.8-05, DAFS-6.5.38-08
 TEST_F(StoreDataTest, CommitReturnsVerifierThatChangesWhenDataMayBeLost) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   WriteResult written;

@@ -93,8 +93,7 @@ class StoreLocksTest : public StoreTest {
   };
 };
 
-// Shows DAFS-4.4.1.1-02, DAFS-6.5.18-01, DAFS-6.5.18-04, DAFS-6.5.18-08, DAFS-6.5.19-01,
-// DAFS-6.5.20-01
+// Shows DAFS-4.4.1.1-02, DAFS-6.5.18-04, DAFS-6.5.18-08, DAFS-6.5.19-01, DAFS-6.5.20-01
 TEST_F(StoreLocksTest, ClientsSeeLocksOfOtherClients) {
   const Opened mine = OpenAs(user_, "me"), yours = OpenAs(other_, "you");
   ASSERT_OK(Lock(user_, mine, LockType::kWrite, 1000, 10));  // beyond the end of the file
@@ -116,7 +115,7 @@ TEST_F(StoreLocksTest, ClientsSeeLocksOfOtherClients) {
   EXPECT_EQ(store_->lock_count(), 3u);
 }
 
-// Shows DAFS-6.5.18-02, DAFS-6.5.18-03, DAFS-4.4.1.4-11, DAFS-6.5.19-02
+// Shows DAFS-6.5.18-03, DAFS-4.4.1.4-11, DAFS-6.5.19-02
 TEST_F(StoreLocksTest, InvalidLockIsRefused) {
   const Opened file = OpenAs(user_, "me"), reader = OpenAs(user_, "reader", wire::kShareRead);
   for (uint32_t option : {wire::kLockPersist, wire::kLockAutorecovery, wire::kLockRepair}) {
@@ -157,7 +156,6 @@ TEST_F(StoreLocksTest, ProgramsOnServerSeeLocksOfClients) {
   EXPECT_TRUE(program.Lock(F_WRLCK, 0, 0));
 }
 
-// Shows DAFS-6.5.18-09, DAFS-6.5.19-03
 TEST_F(StoreLocksTest, ClientsSeeLocksOfProgramsOnServer) {
   const Opened mine = OpenAs(user_, "me");
   Program program(Path("a/f"));
@@ -205,7 +203,7 @@ TEST_F(StoreLocksTest, FlockIsIndependentOfByteRanges) {
   EXPECT_EQ(program.InTheWay(0, 0), "W 0 0");
 }
 
-// Shows DAFS-4.4.1.2-45, DAFS-4.4.1.2-46, DAFS-4.4.1.2-47, DAFS-4.4.1.5-06
+// Shows DAFS-4.4.1.2-46, DAFS-4.4.1.2-47, DAFS-4.4.1.5-06
 TEST_F(StoreLocksTest, LocksEndWithTheirOpenOrClient) {
   const Opened mine = OpenAs(user_, "me"), also = OpenAs(user_, "also");
   const Opened yours = OpenAs(other_, "you");

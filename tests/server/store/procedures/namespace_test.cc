@@ -25,9 +25,9 @@ class StoreNamespaceTest : public StoreTest {
   }
 };
 
-// Shows DAFS-4.1.4-01, DAFS-4.1.4-02, DAFS-4.1.4-03, DAFS-4.1.4-04, DAFS-4.1.4-07, DAFS-6.5.12-01,
-// DAFS-6.5.21-09: exports of two directories are under one root, and /deep, which is not exported,
-// leads to an export.
+// Shows DAFS-4.1.4-01, DAFS-4.1.4-02, DAFS-4.1.4-03, DAFS-4.1.4-07, DAFS-6.5.12-01, DAFS-6.5.21-09:
+// exports of two directories are under one root, and /deep, which is not exported, leads to an
+// export.
 TEST_F(StoreNamespaceTest, PseudoFileSystemLeadsToExports) {
   const wire::FileHandle root = Handle({});
   EXPECT_THAT(Names(root_, root), ElementsAre("a", "deep"));
@@ -43,6 +43,7 @@ TEST_F(StoreNamespaceTest, PseudoFileSystemLeadsToExports) {
   EXPECT_EQ(attributes.filehandle, root);
 }
 
+// Shows DAFS-4.1.4-02 (it is read-only)
 TEST_F(StoreNamespaceTest, PseudoFileSystemIsReadOnly) {
   const wire::FileHandle root = Handle({});
   EXPECT_DAFS(kRofs, Create(root_, root, "x", ObjectType::kDir));
@@ -142,7 +143,7 @@ TEST_F(StoreNamespaceTest, DirectoryMovedOutOfItsExportHasNoParent) {
   EXPECT_DAFS(kNoEnt, store_->Lookupp(root_, e, &parent));
 }
 
-// Shows DAFS-6.5.9-01, DAFS-6.5.9-06, DAFS-6.5.9-10, DAFS-6.1.5-18
+// Shows DAFS-6.5.9-01, DAFS-6.5.9-06, DAFS-6.1.5-18
 TEST_F(StoreNamespaceTest, CreateMakesEveryTypeWithAtMostRequestedMode) {
   wire::CreateArgs args;
   args.filehandle = A();
@@ -171,7 +172,7 @@ TEST_F(StoreNamespaceTest, CreateMakesEveryTypeWithAtMostRequestedMode) {
   EXPECT_DAFS(kInval, store_->Create(root_, args, &res));
 }
 
-// Shows DAFS-6.5.9-03, DAFS-6.5.9-04, DAFS-6.5.9-05, DAFS-6.5.9-08
+// Shows DAFS-6.5.9-04, DAFS-6.5.9-05, DAFS-6.5.9-08
 TEST_F(StoreNamespaceTest, CreateRefusesInvalidArguments) {
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir));
   EXPECT_DAFS(kExist, Create(root_, A(), "d", ObjectType::kDir));
@@ -240,7 +241,7 @@ TEST_F(StoreNamespaceTest, ReadlinkReturnsContentUnchanged) {
   EXPECT_DAFS(kInval, store_->Readlink(user_, A(), &link));
 }
 
-// Shows DAFS-6.5.17-01, DAFS-6.5.17-02, DAFS-6.5.17-03, DAFS-6.5.17-06, DAFS-6.5.17-07
+// Shows DAFS-6.5.17-01, DAFS-6.5.17-02, DAFS-6.5.17-06, DAFS-6.5.17-07
 TEST_F(StoreNamespaceTest, LinkAddsName) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   wire::LinkArgs args;
@@ -269,7 +270,7 @@ TEST_F(StoreNamespaceTest, LinkAddsName) {
   EXPECT_EQ(Handle({"a", "h"}), link);
 }
 
-// Shows DAFS-6.5.33-01, DAFS-6.5.33-02, DAFS-6.5.33-09, DAFS-6.5.33-10
+// Shows DAFS-6.5.33-01, DAFS-6.5.33-02, DAFS-6.5.33-10
 TEST_F(StoreNamespaceTest, RemoveRemovesEveryType) {
   for (const auto& [name, type] : std::map<std::string, ObjectType>{
            {"d", ObjectType::kDir}, {"l", ObjectType::kLnk}, {"p", ObjectType::kFifo}}) {
@@ -291,7 +292,7 @@ TEST_F(StoreNamespaceTest, RemoveRemovesEveryType) {
   EXPECT_THAT(Names(root_, A()), ElementsAre());
 }
 
-// Shows DAFS-6.5.34-02, DAFS-6.5.34-03, DAFS-6.5.34-04, DAFS-6.5.34-05, DAFS-6.5.34-12
+// Shows DAFS-6.5.34-02, DAFS-6.5.34-03, DAFS-6.5.34-04, DAFS-6.5.34-05
 TEST_F(StoreNamespaceTest, RenameReplacesOnlyCompatibleTypes) {
   wire::FileHandle d, e;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));

@@ -25,7 +25,7 @@ class StoreOpenTest : public StoreTest {
   }
 };
 
-// Shows DAFS-6.5.24-32
+// Shows DAFS-6.5.24-01 (an existing file), DAFS-6.5.24-32
 TEST_F(StoreOpenTest, OpenByPathCountsResolvedComponents) {
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir));
   WriteFile(Path("a/d/f"), "x");
@@ -71,7 +71,7 @@ TEST_F(StoreOpenTest, OpensOfClientAreBounded) {
   EXPECT_OK(Open(user_, as(CreateArgs(A(), "new"), "3")));
 }
 
-// Shows DAFS-6.5.24-13, DAFS-6.5.24-23, DAFS-6.5.24-27, DAFS-6.5.24-28
+// Shows DAFS-6.5.24-13, DAFS-6.5.24-27, DAFS-6.5.24-28
 TEST_F(StoreOpenTest, OpenRefusesOtherTypesThanRegularFiles) {
   wire::FileHandle d;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
@@ -100,7 +100,7 @@ TEST_F(StoreOpenTest, OpenRefusesOtherTypesThanRegularFiles) {
   EXPECT_DAFS(kInval, Open(root_, args));
 }
 
-// Shows DAFS-6.5.24-04, DAFS-6.5.24-05
+// Shows DAFS-6.5.24-01 (a new file), DAFS-6.5.24-04, DAFS-6.5.24-05
 TEST_F(StoreOpenTest, UncheckedCreatesOrOpensAndAppliesOnlySizeZero) {
   wire::OpenArgs args = CreateArgs(A(), "f", 0640);
   wire::OpenRes res;
@@ -125,6 +125,7 @@ TEST_F(StoreOpenTest, UncheckedCreatesOrOpensAndAppliesOnlySizeZero) {
   EXPECT_DAFS(kAcces, store_->Open(other_, args, &res));
 }
 
+// Shows DAFS-6.1.5-09
 TEST_F(StoreOpenTest, CreatedFileHasOnlyRequestedAttributes) {
   wire::OpenArgs args = CreateArgs(A(), "f", 04711);
   args.createattrs.set(wire::kFattrObjectSize | wire::kFattrOwner | wire::kFattrOwnerGroup |
@@ -415,8 +416,7 @@ TEST_F(StoreOpenTest, FailedTruncatingOpenRemovesOnlyItsOwnShares) {
   EXPECT_EQ(store_->open_count(), 0u);
 }
 
-// Shows DAFS-4.4.2-01, DAFS-4.4.2-02, DAFS-4.4.2-03, DAFS-4.4.2-04, DAFS-4.4.2-05, DAFS-6.5.26-04,
-// DAFS-6.5.26-05
+// Shows DAFS-4.4.2-01, DAFS-4.4.2-03, DAFS-4.4.2-04, DAFS-4.4.2-05, DAFS-6.5.26-04, DAFS-6.5.26-05
 TEST_F(StoreOpenTest, ShareKeyAdmitsOpensWithSameKey) {
   const auto with_key = [&](const std::string& owner, uint64_t key) {
     wire::OpenArgs args = CreateArgs(A(), "f", 0666);

@@ -103,7 +103,7 @@ TEST_F(StoreReaddirTest, ListingsSurviveRemovalsAndRestarts) {
   for (size_t i = 0; i < 50; ++i) EXPECT_EQ(after[i].name, before[50 + i].name);
 }
 
-// Shows DAFS-6.5.29-04, DAFS-6.5.29-06, DAFS-6.5.29-15
+// Shows DAFS-6.5.29-04, DAFS-6.5.29-06, DAFS-6.5.29-14 (a stale cookie), DAFS-6.5.29-15
 TEST_F(StoreReaddirTest, BoundsApplyAndErrorsAreReported) {
   MakeFiles(10);
   std::vector<Entry> entries;
@@ -207,9 +207,8 @@ TEST_F(StoreReaddirTest, AclTooLargeForMessageIsNotValid) {
   std::filesystem::remove_all(memory);
 }
 
-// Shows DAFS-6.1.6-06, DAFS-6.5.29-10, DAFS-6.5.29-11: a directory that may be read but not
-// searched returns only names. No attribute of the entries gives the reason (R36); the attribute of
-// the file system does.
+// Shows DAFS-6.1.6-06, DAFS-6.5.29-11: a directory that may be read but not searched returns only
+// names. No attribute of the entries gives the reason (R36); the attribute of the file system does.
 TEST_F(StoreReaddirTest, UnreadableAttributesAreNotValid) {
   MakeFiles(2);
   Store::RestoreServerIdentity();
