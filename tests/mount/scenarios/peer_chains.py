@@ -228,7 +228,7 @@ def peer_cached(rig):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_restarts(rig):
     """A server that is killed and started: which state its client keeps and reclaims, and which responses it finds.
-    Shows DAFS-5.2.4-01, DAFS-6.5.8-05, DAFS-6.5.38-08, DAFS-6.5.24-14."""
+    Shows DAFS-5.2.4-01, DAFS-6.5.8-05, DAFS-6.5.38-08, DAFS-6.5.24-14, DAFS-4.4.1.2-27 (writes)."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     for order in "<>":

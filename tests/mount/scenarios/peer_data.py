@@ -110,7 +110,7 @@ def peer_reads(rig):
 def peer_writes(rig):
     """WRITE and APPEND inline and direct, padded and not, every stability, COMMIT and verifiers.
     Shows DAFS-3.2.3.2.1-01, DAFS-6.5.38-01, DAFS-6.5.38-09, DAFS-6.5.38-15, DAFS-6.5.39-01, DAFS-6.5.8-03,
-    DAFS-6.5.3-04, DAFS-6.5.4-01, DAFS-6.1.6-14."""
+    DAFS-6.5.3-04, DAFS-6.5.4-01, DAFS-6.1.6-14, DAFS-3.1.2.2-08 (where the data is expected)."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     for options in in_every_form():

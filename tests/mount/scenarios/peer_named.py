@@ -13,7 +13,8 @@ from rig import errno_of, scenario
 @scenario(timeout=60, where="server", loopback=True)
 def peer_named(rig):
     """Named attributes: made, listed, read, written, removed, by their own handles and in chains.
-    Shows DAFS-4.1.5-01, DAFS-4.1.5-02, DAFS-6.5.25-01, DAFS-6.5.25-02, DAFS-6.5.22-01."""
+    Shows DAFS-4.1.5-01, DAFS-4.1.5-02, DAFS-6.5.25-01, DAFS-6.5.25-02, DAFS-6.5.22-01, DAFS-6.5.9-10
+    (attribute directory and named attribute)."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     (rig.export / "file").write_bytes(b"x")

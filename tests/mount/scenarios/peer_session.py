@@ -86,7 +86,7 @@ def _turned(peer):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_connects(rig):
     """Connect exchanges: negotiated values, versions, repetition, authentication, wrong arguments.
-    Shows DAFS-3.2.6.3-03, DAFS-3.2.5-06, DAFS-4.4.1.2-25."""
+    Shows DAFS-3.2.6.3-03, DAFS-3.2.5-06, DAFS-4.4.1.2-25, DAFS-6.2.7-01."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     for order in "<>":

@@ -128,8 +128,9 @@ TEST_F(GraceTest, FreshServerHasNoGracePeriod) {
   EXPECT_EQ(Reclaim(*client, opened.res.filehandle).name(), kExpired);
 }
 
-// Shows DAFS-4.4.1.2-29, DAFS-4.4.1.2-30: only operations that may conflict wait, and at most until
-// every client has reclaimed. An admitted operation prevents no reclaim.
+// Shows DAFS-4.4.1.2-27 (opens), DAFS-4.4.1.2-29, DAFS-4.4.1.2-30: only operations that may
+// conflict wait, and at most until every client has reclaimed. An admitted operation prevents no
+// reclaim.
 TEST_F(GraceTest, ConflictingOperationsWaitUntilAllHaveReclaimed) {
   auto before = Client("c1");
   auto opened = Open(*before, "f");
@@ -337,7 +338,8 @@ TEST_F(GraceTest, FileRemovedDuringGraceCanStillBeReclaimed) {
   EXPECT_EQ(Read(*after, opened.res.filehandle, reclaimed.res.state_id).res.bytes_read, 6u);
 }
 
-// While locks are to be reclaimed, no other client locks or reads.
+// Shows DAFS-4.4.1.2-27 (locks and reads): while locks are to be reclaimed, no other client locks
+// or reads.
 TEST_F(GraceTest, LocksAreReclaimed) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);

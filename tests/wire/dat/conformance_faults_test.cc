@@ -67,8 +67,7 @@ TEST_P(Faults, MissingListenerIsReportedToTheClient) {
   EXPECT_FALSE(end->status.ok());
 }
 
-// Shows DAFS-B.3-01
-// Shows DAFS-B.5-02
+// Shows DAFS-3.2.1-02 (RDMA writes), DAFS-B.3-01, DAFS-B.5-02
 TEST_P(Faults, InvalidWritesEndTheConnectionAndPlaceNothing) {
   struct Wrong {
     const char* what;
@@ -104,6 +103,7 @@ TEST_P(Faults, InvalidWritesEndTheConnectionAndPlaceNothing) {
   }
 }
 
+// Shows DAFS-3.2.1-02 (RDMA reads)
 TEST_P(Faults, InvalidReadsFailAndEndTheConnection) {
   struct Wrong {
     const char* what;
