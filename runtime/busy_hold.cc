@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace dafs::dat {
+namespace dafs {
 
 bool BusyHold::IsBusy(absl::Time now) { return now - std::exchange(last_, now) < kWithin; }
 
@@ -25,4 +25,4 @@ void BusyHold::Release() {
   latency_->Release();
 }
 
-}  // namespace dafs::dat
+}  // namespace dafs

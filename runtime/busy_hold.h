@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "runtime/cpu_latency.h"
 
-namespace dafs::dat {
+namespace dafs {
 
 class BusyHold {
  public:
@@ -42,4 +42,4 @@ class BusyHold {
   bool holds_ = false;
 };
 
-}  // namespace dafs::dat
+}  // namespace dafs

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace dafs::dat {
+namespace dafs {
 namespace {
 
 // PM_QOS_CPU_LATENCY_DEFAULT_VALUE: the kernel treats it as no limit.
@@ -94,4 +94,4 @@ void CpuLatency::Release() {
   if (--holders_ == 0) Limit(kNoLimit);
 }
 
-}  // namespace dafs::dat
+}  // namespace dafs

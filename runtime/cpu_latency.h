@@ -18,7 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
-namespace dafs::dat {
+namespace dafs {
 
 // The administrator's setting (cpu_latency=, --cpu-latency).
 struct CpuLatencyWish {
@@ -69,4 +69,4 @@ class CpuLatency {
   uint32_t holders_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace dafs::dat
+}  // namespace dafs

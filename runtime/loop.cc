@@ -13,7 +13,7 @@
 
 #include "runtime/check.h"
 
-namespace dafs::dat {
+namespace dafs {
 namespace {
 
 // Up to this many sources, a spinning turn polls each source directly. With more, epoll reports
@@ -319,4 +319,4 @@ void Loop::Wait(absl::Duration max_sleep) {
   }
 }
 
-}  // namespace dafs::dat
+}  // namespace dafs

@@ -18,9 +18,9 @@
 #include "absl/time/time.h"
 #include "runtime/busy_hold.h"
 #include "runtime/task.h"
-#include "wire/dat/dat.h"
+#include "runtime/wait_handle.h"
 
-namespace dafs::dat {
+namespace dafs {
 
 // A source of work for a loop.
 class Pollable {
@@ -121,4 +121,4 @@ class Loop {
   std::atomic<bool> stop_{false};    // set by Stop, cleared when Run returns
 };
 
-}  // namespace dafs::dat
+}  // namespace dafs

@@ -8,14 +8,14 @@
 #include "runtime/loop.h"
 #include "runtime/task.h"
 
-namespace dafs::client {
+namespace dafs {
 
 namespace internal {
 template <class T>
-dat::Task<void> Keep(dat::Task<T> task, std::optional<T>* result) {
+Task<void> Keep(Task<T> task, std::optional<T>* result) {
   result->emplace(co_await task);
 }
-inline dat::Task<void> Note(dat::Task<void> task, bool* done) {
+inline Task<void> Note(Task<void> task, bool* done) {
   co_await task;
   *done = true;
 }
@@ -23,16 +23,16 @@ inline dat::Task<void> Note(dat::Task<void> task, bool* done) {
 
 // Awaits `task` on `loop` by running the loop on this thread. Returns the task's result.
 template <class T>
-T RunUntilDone(dat::Loop& loop, dat::Task<T> task) {
+T RunUntilDone(Loop& loop, Task<T> task) {
   std::optional<T> result;
-  dat::Start(internal::Keep(std::move(task), &result));
+  Start(internal::Keep(std::move(task), &result));
   while (!result.has_value()) loop.RunOnce(absl::InfiniteDuration());
   return *std::move(result);
 }
-inline void RunUntilDone(dat::Loop& loop, dat::Task<void> task) {
+inline void RunUntilDone(Loop& loop, Task<void> task) {
   bool done = false;
-  dat::Start(internal::Note(std::move(task), &done));
+  Start(internal::Note(std::move(task), &done));
   while (!done) loop.RunOnce(absl::InfiniteDuration());
 }
 
-}  // namespace dafs::client
+}  // namespace dafs

@@ -2,7 +2,7 @@
 
 #include <new>
 
-namespace dafs::dat {
+namespace dafs {
 namespace {
 
 // Frame sizes are rounded up to multiples of 128 bytes. Frames above 4 KiB come from the allocator.
@@ -58,4 +58,4 @@ void FreeFrame(void* frame, size_t size_bytes) noexcept {
   ++lists.count[index];
 }
 
-}  // namespace dafs::dat
+}  // namespace dafs

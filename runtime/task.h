@@ -12,7 +12,7 @@
 #include "absl/base/attributes.h"
 #include "runtime/check.h"
 
-namespace dafs::dat {
+namespace dafs {
 
 // Allocates coroutine frames from free lists, one list for each thread and size class. Once the
 // lists are warm, starting an operation does not call the allocator.
@@ -142,4 +142,4 @@ class Pending {
   std::coroutine_handle<> waiter_;
 };
 
-}  // namespace dafs::dat
+}  // namespace dafs

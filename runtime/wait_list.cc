@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dafs::dat {
+namespace dafs {
 
 WaitList::TimedWaiter WaitList::Wait(absl::Time deadline) { return TimedWaiter(*this, deadline); }
 
@@ -22,4 +22,4 @@ absl::Status WaitList::TimedWaiter::await_resume() {
   return Waiter::await_resume();
 }
 
-}  // namespace dafs::dat
+}  // namespace dafs

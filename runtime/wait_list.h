@@ -10,7 +10,7 @@
 #include "runtime/loop.h"
 #include "runtime/wait_queue.h"
 
-namespace dafs::dat {
+namespace dafs {
 
 class WaitList {
  public:
@@ -43,4 +43,4 @@ class WaitList::TimedWaiter : public Waiter {
   Loop::TimerId timer_ = 0;
 };
 
-}  // namespace dafs::dat
+}  // namespace dafs

@@ -2,7 +2,7 @@
 
 #include "runtime/check.h"
 
-namespace dafs::dat {
+namespace dafs {
 
 WaiterLinks::~WaiterLinks() {
   DAFS_CHECK(first_ == nullptr, "a coroutine still waits in a queue that is destroyed");
@@ -37,4 +37,4 @@ void WaiterLinks::WakeAll(const absl::Status& status) {
   while (first_ != nullptr && first_->number_ <= last) Wake(*first_, status);
 }
 
-}  // namespace dafs::dat
+}  // namespace dafs

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 
-namespace dafs::dat {
+namespace dafs {
 
 // One wait. Derive from it to add what the coroutine waits for. Awaiting it returns the status
 // given to Wake. It may be woken before it is awaited.
@@ -79,4 +79,4 @@ class WaitQueue : public WaiterLinks {
   static W* Next(const W& waiter) { return static_cast<W*>(After(waiter)); }
 };
 
-}  // namespace dafs::dat
+}  // namespace dafs

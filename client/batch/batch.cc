@@ -88,8 +88,8 @@ struct Collected final : BatchSink {
 
 }  // namespace
 
-dat::Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity& who,
-                                                                 std::span<const BatchItem> items) {
+Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity& who,
+                                                            std::span<const BatchItem> items) {
   CO_RETURN_IF_ERROR(Check(items));
   Collected collected(items.size());
   auto queue = std::make_shared<Queue>(loop_, /*is_synchronous=*/true);
@@ -105,7 +105,7 @@ dat::Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity&
       absl::Status woken = co_await queue->wake.Wait(absl::InfiniteFuture());
       continue;
     }
-    dat::Task<absl::Status> sending = SendFront(*queue);
+    Task<absl::Status> sending = SendFront(*queue);
     absl::Status sent = co_await sending;
     if (absl::IsCancelled(sent)) EndAll(*queue, sent);  // perhaps before Shutdown gets here
   }
@@ -129,7 +129,7 @@ void Batches::Requeue(const EntryRef& entry) {
 
 void Batches::RequeueLater(const EntryRef& entry) {
   const absl::Duration delay = entry->delay.next();
-  if (dat::Loop::Now() + delay > entry->group->deadline) {
+  if (Loop::Now() + delay > entry->group->deadline) {
     return End(entry, absl::DeadlineExceededError(
                           "batch: the delay that the server requests exceeds the timeout"));
   }

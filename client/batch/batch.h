@@ -121,8 +121,8 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   // for as many items as fit into a message (256 at most). After an error the outcome of every item
   // is unknown. kInvalidArgument: a list breaks the rules above; nothing was sent. kCancelled:
   // Shutdown.
-  dat::Task<absl::StatusOr<std::vector<BatchResult>>> Run(const Identity& who,
-                                                          std::span<const BatchItem> items);
+  Task<absl::StatusOr<std::vector<BatchResult>>> Run(const Identity& who,
+                                                     std::span<const BatchItem> items);
 
   // Queues `items`, in order, after those queued before. Copies them, except the memory. Returns
   // the first of their consecutive request ids. `sink` outlives the items. Works without a
@@ -134,7 +134,7 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   // Cancels the time window of item `request_id`: it is urgent now. OK: the server
   // knows that, or the item will be sent as urgent.
   // kNotFound: the result has already arrived; kUnimplemented: the server ignores windows.
-  dat::Task<absl::Status> HurryUp(uint64_t request_id);
+  Task<absl::Status> HurryUp(uint64_t request_id);
 
   // Ends an item that has not been sent (it waits for others, or for the server to accept more):
   // calls its sink with kCancelled before this returns. False: the item has been sent, or has
@@ -142,7 +142,7 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   bool Cancel(uint64_t request_id);
 
   // Sets BatchOptions::num_completions, for this session and later ones.
-  dat::Task<absl::Status> WantCompletions(uint32_t num_completions);
+  Task<absl::Status> WantCompletions(uint32_t num_completions);
 
   // For reports and tests.
   struct Counts {
@@ -187,14 +187,14 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
 
   // send.cc
   void StartPump();
-  dat::Task<void> Pump();
-  dat::Task<absl::Status> AwaitBreath(Queue& queue, absl::Time deadline);
+  Task<void> Pump();
+  Task<absl::Status> AwaitBreath(Queue& queue, absl::Time deadline);
   bool LacksWindows(const Queue& queue) const;
   std::vector<EntryRef> TakeFront(Queue& queue, const Session& session, bool synchronous);
   bool OverlapsKept(const Entry& entry) const;
-  dat::Task<absl::Status> CommitOverlapped(EntryRef entry);
+  Task<absl::Status> CommitOverlapped(EntryRef entry);
   // Sends the first items of `queue`, and records the result.
-  dat::Task<absl::Status> SendFront(Queue& queue);
+  Task<absl::Status> SendFront(Queue& queue);
   absl::Status LossOf(const Entry& entry) const;
   void Failed(const BatchCall& call, const absl::Status& status);
   void Answered(BatchCall& call);
@@ -205,24 +205,24 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   enum class Verdict : uint8_t { kEnd, kAgain, kLater };
   Verdict Judge(Entry& entry, const wire::CompletionNotification& done, absl::Status* why);
   void ForgetWritten(const Entry& entry, uint32_t bytes) const;
-  dat::Task<absl::Status> SendHurryUp(uint64_t request_id);
-  dat::Task<void> HurryLater(uint64_t request_id);
+  Task<absl::Status> SendHurryUp(uint64_t request_id);
+  Task<void> HurryLater(uint64_t request_id);
   void Watch();
-  dat::Task<void> Probe();
+  Task<void> Probe();
 
   Files& files_;
   uint64_t last_id_ = 0;
   absl::flat_hash_map<uint64_t, EntryRef> entries_;  // those that have not ended
   std::shared_ptr<Queue> queue_;                     // of Submit; owners: also its groups
-  dat::WaitList breath_;  // callers that may not submit yet, or lack windows
+  WaitList breath_;  // callers that may not submit yet, or lack windows
   absl::Duration throttle_delay_ = kThrottleLeast;
   uint32_t wanted_completions_ = 0;
   size_t accepted_ = 0;     // items that the server accepted and has not reported
   size_t windows_out_ = 0;  // memory windows of items
   Counts counts_;
   absl::Time last_heard_;  // last report of an item
-  dat::Loop::TimerId pump_timer_ = 0;
-  dat::Loop::TimerId watch_timer_ = 0;
+  Loop::TimerId pump_timer_ = 0;
+  Loop::TimerId watch_timer_ = 0;
   bool throttled_ = false;
   bool pumping_ = false;
   bool probing_ = false;

@@ -52,10 +52,10 @@ struct Batches::Entry {
 
 // Items to be sent, in order.
 struct Batches::Queue {
-  Queue(dat::Loop& loop, bool is_synchronous) : synchronous(is_synchronous), wake(loop) {}
+  Queue(Loop& loop, bool is_synchronous) : synchronous(is_synchronous), wake(loop) {}
   const bool synchronous;
   std::deque<EntryRef> todo;
-  dat::WaitList wake;  // for Run: there are items to send, or there will be no more
+  WaitList wake;  // for Run: there are items to send, or there will be no more
 };
 
 // The result of everything after Shutdown.

@@ -30,7 +30,7 @@ constexpr int kMostDamaged = 8;
 
 void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>& completions) {
   ++counts_.reported;
-  last_heard_ = dat::Loop::Now();
+  last_heard_ = Loop::Now();
   throttled_ = false;
   for (const wire::CompletionNotification& done : completions) {
     const auto entry = entries_.find(done.request_id);
@@ -115,7 +115,7 @@ Batches::Verdict Batches::Judge(Entry& entry, const wire::CompletionNotification
 
 // ---- Haste -------------------------------------------------------------------------------------
 
-dat::Task<absl::Status> Batches::HurryUp(uint64_t request_id) {
+Task<absl::Status> Batches::HurryUp(uint64_t request_id) {
   const auto at = entries_.find(request_id);
   if (at == entries_.end()) co_return absl::NotFoundError("batch: the result has arrived");
   const EntryRef entry = at->second;
@@ -129,19 +129,19 @@ dat::Task<absl::Status> Batches::HurryUp(uint64_t request_id) {
     }
     co_return absl::OkStatus();
   }
-  dat::Task<absl::Status> task = SendHurryUp(request_id);
+  Task<absl::Status> task = SendHurryUp(request_id);
   absl::Status status = co_await task;
   co_return status;
 }
 
 // Sent once, on this session only: on the next session the item has no time window.
-dat::Task<absl::Status> Batches::SendHurryUp(uint64_t request_id) {
+Task<absl::Status> Batches::SendHurryUp(uint64_t request_id) {
   Session* session = connection_.session();
   if (session == nullptr) co_return absl::OkStatus();
   Call<wire::HurryUpArgs> hurry;
   hurry.args.request_id = request_id;
   CallBase* const chain[] = {&hurry};
-  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, runner_.DeadlineFromNow());
+  Task<absl::Status> task = session->Run(wire::CredHandle(), chain, runner_.DeadlineFromNow());
   absl::Status status = co_await task;
   if (absl::IsUnavailable(status)) co_return absl::OkStatus();
   if (!status.ok()) co_return status;
@@ -151,17 +151,17 @@ dat::Task<absl::Status> Batches::SendHurryUp(uint64_t request_id) {
   co_return StatusOf(hurry, "hurry up");
 }
 
-dat::Task<void> Batches::HurryLater(uint64_t request_id) {
-  dat::Task<absl::Status> task = SendHurryUp(request_id);
+Task<void> Batches::HurryLater(uint64_t request_id) {
+  Task<absl::Status> task = SendHurryUp(request_id);
   absl::Status ignored = co_await task;
 }
 
-dat::Task<absl::Status> Batches::WantCompletions(uint32_t num_completions) {
+Task<absl::Status> Batches::WantCompletions(uint32_t num_completions) {
   wanted_completions_ = num_completions;
   BatchCall call(*this, {});
   call.args.num_completions = num_completions;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(nullptr, chain, "batch");
+  Task<absl::Status> task = RunAll(nullptr, chain, "batch");
   absl::Status status = co_await task;
   co_return status;
 }
@@ -204,10 +204,10 @@ void Batches::Watch() {
   const ClientOptions& options = client_.options();
   absl::Duration period = options.silence / 2;
   if (options.soft) period = std::min(period, options.timeout / 4);
-  last_heard_ = std::max(last_heard_, dat::Loop::Now() - period);
+  last_heard_ = std::max(last_heard_, Loop::Now() - period);
   watch_timer_ = loop_.RunAfter(std::max(period, absl::Milliseconds(1)), [this] {
     watch_timer_ = 0;
-    const absl::Time now = dat::Loop::Now();
+    const absl::Time now = Loop::Now();
     bool late = false;
     for (const auto& [id, entry] : entries_) {
       if (entry->state != State::kAccepted || now < entry->group->deadline) continue;
@@ -219,14 +219,14 @@ void Batches::Watch() {
       session->GiveUp(absl::UnavailableError("batch: no result in time"));
     } else if (accepted_ > 0 && !probing_ && now - last_heard_ >= client_.options().silence / 2) {
       probing_ = true;
-      dat::Start(Probe());
+      Start(Probe());
     }
     Watch();
   });
 }
 
-dat::Task<void> Batches::Probe() {
-  dat::Task<absl::Status> task = files_.Null();
+Task<void> Batches::Probe() {
+  Task<absl::Status> task = files_.Null();
   absl::Status ignored = co_await task;
   probing_ = false;
 }

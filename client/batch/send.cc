@@ -43,13 +43,13 @@ void Batches::StartPump() {
     pump_timer_ = 0;
     if (pumping_) return;
     pumping_ = true;
-    dat::Start(Pump());
+    Start(Pump());
   });
 }
 
-dat::Task<void> Batches::Pump() {
+Task<void> Batches::Pump() {
   while (!queue_->todo.empty() && !shut_down_) {
-    dat::Task<absl::Status> sending = SendFront(*queue_);
+    Task<absl::Status> sending = SendFront(*queue_);
     absl::Status sent = co_await sending;
     if (absl::IsCancelled(sent)) break;
   }
@@ -58,14 +58,14 @@ dat::Task<void> Batches::Pump() {
 
 // 4.2.3: after WHOA_COWBOY nothing is submitted until an item is reported. Spec gap: if this
 // session has no accepted items, no report can come; then a pause replaces it.
-dat::Task<absl::Status> Batches::AwaitBreath(Queue& queue, absl::Time deadline) {
+Task<absl::Status> Batches::AwaitBreath(Queue& queue, absl::Time deadline) {
   while ((throttled_ || LacksWindows(queue)) && !shut_down_) {
     if (accepted_ > 0 || LacksWindows(queue)) {
       absl::Status woken = co_await breath_.Wait(deadline);
       CO_RETURN_IF_ERROR(woken);
       continue;
     }
-    dat::Task<absl::Status> pause = connection_.Pause(throttle_delay_);
+    Task<absl::Status> pause = connection_.Pause(throttle_delay_);
     CO_RETURN_IF_ERROR(co_await pause);
     throttle_delay_ = std::min(throttle_delay_ * 2, kThrottleMost);
     if (accepted_ == 0) throttled_ = false;
@@ -144,10 +144,10 @@ bool Batches::OverlapsKept(const Entry& entry) const {
 }
 
 // Once only: the order of the batch and of later writes to the same range is undefined (4.2.3-01).
-dat::Task<absl::Status> Batches::CommitOverlapped(EntryRef entry) {
+Task<absl::Status> Batches::CommitOverlapped(EntryRef entry) {
   const std::shared_ptr<Group> group = entry->group;
   entry->overlap_committed = true;
-  dat::Task<absl::StatusOr<wire::Verifier>> committing =
+  Task<absl::StatusOr<wire::Verifier>> committing =
       committer_.CommitAll(group->who, entry->item.file, 0, 0);
   absl::StatusOr<wire::Verifier> committed = co_await committing;
   if (absl::IsCancelled(committed.status())) co_return committed.status();
@@ -155,26 +155,26 @@ dat::Task<absl::Status> Batches::CommitOverlapped(EntryRef entry) {
   co_return absl::OkStatus();
 }
 
-dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
+Task<absl::Status> Batches::SendFront(Queue& queue) {
   if (const EntryRef front = queue.todo.front();
       front->state == State::kQueued && OverlapsKept(*front)) {
-    dat::Task<absl::Status> committing = CommitOverlapped(front);
+    Task<absl::Status> committing = CommitOverlapped(front);
     absl::Status committed = co_await committing;
     co_return committed;
   }
   const absl::Time deadline = queue.todo.front()->group->deadline;
-  dat::Task<absl::Status> breathing = AwaitBreath(queue, deadline);
+  Task<absl::Status> breathing = AwaitBreath(queue, deadline);
   absl::Status status = co_await breathing;
   Session* session = nullptr;
   if (status.ok()) {
-    dat::Task<absl::StatusOr<Session*>> waiting = connection_.Ready(deadline);
+    Task<absl::StatusOr<Session*>> waiting = connection_.Ready(deadline);
     absl::StatusOr<Session*> ready = co_await waiting;
     status = ready.status();
     if (ready.ok()) session = *ready;
   }
   if (!status.ok()) {
     if (absl::IsDeadlineExceeded(status)) {  // soft: for items past their deadline
-      const absl::Time now = dat::Loop::Now();
+      const absl::Time now = Loop::Now();
       std::vector<EntryRef> late;
       std::erase_if(queue.todo, [&](const EntryRef& entry) {
         if (entry->group->deadline > now) return false;
@@ -199,7 +199,7 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
     call.args.num_completions = wanted_completions_;
   }
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> running = runner_.Run(&group->who, chain);
+  Task<absl::Status> running = runner_.Run(&group->who, chain);
   status = co_await running;
   if (!status.ok()) {
     Failed(call, status);
@@ -298,7 +298,7 @@ void Batches::Answered(BatchCall& call) {
       continue;
     }
     SetState(*entry, State::kAccepted);
-    if (entry->hurried && call.args.usec_window != 0) dat::Start(HurryLater(entry->id));
+    if (entry->hurried && call.args.usec_window != 0) Start(HurryLater(entry->id));
   }
   Watch();
 }

@@ -60,14 +60,14 @@ void PrintSession(const SessionReport& s) {
               s.max_request_size, s.max_response_size, s.max_requests, s.max_credentials);
 }
 
-absl::Status PingLoop(Files& files, dat::Loop& loop, int count) {
+absl::Status PingLoop(Files& files, Loop& loop, int count) {
   RETURN_IF_ERROR(RunUntilDone(loop, files.Connect()));
   PrintSession(files.Report().session);
   absl::Duration least = absl::InfiniteDuration(), most, total;
   for (int i = 1; i <= count; ++i) {
-    absl::Time start = dat::Loop::Now();
+    absl::Time start = Loop::Now();
     RETURN_IF_ERROR(RunUntilDone(loop, files.Null()));
-    absl::Duration took = dat::Loop::Now() - start;
+    absl::Duration took = Loop::Now() - start;
     std::printf("null %d: %s\n", i, Microseconds(took).c_str());
     std::fflush(stdout);
     least = std::min(least, took);
@@ -101,7 +101,7 @@ absl::Status Ping(const PingOptions& ping) {
   options.soft = true;
   options.timeout = options.connect_timeout = absl::Seconds(ping.timeout_s);
   ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Client::Create(std::move(options)));
-  ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<Loop> loop, Loop::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<Files> files, Files::Create(*client, *loop));
   absl::Status status = PingLoop(*files, *loop, ping.count);
   // A server that does not reply gets no DISCONNECT either.

@@ -23,20 +23,20 @@ using SetattrDirectCall =
 
 }  // namespace
 
-dat::Task<absl::StatusOr<std::vector<wire::Ace>>> AclOperations::GetAcl(
-    const Identity& who, const wire::FileHandle& file) {
+Task<absl::StatusOr<std::vector<wire::Ace>>> AclOperations::GetAcl(const Identity& who,
+                                                                   const wire::FileHandle& file) {
   constexpr std::string_view kWhat = "get ACL";
   Call<wire::GetattrInlineArgs> get;
   get.args.filehandle = file;
   get.args.attr_request_bitmap = wire::kFattrAcl;
   CallBase* const chain[] = {&get};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&who, chain);
   CO_RETURN_IF_ERROR(co_await task);
   wire::FileAttributes attributes;
   if (get.ok()) {
     attributes = std::move(get.res.obj_attributes);
   } else if (get.status == DafsStatus::kTooSmall) {  // the ACL is too large for a response
-    dat::Task<absl::StatusOr<wire::FileAttributes>> direct = GetAclDirect(who, file);
+    Task<absl::StatusOr<wire::FileAttributes>> direct = GetAclDirect(who, file);
     absl::StatusOr<wire::FileAttributes> found = co_await direct;
     if (!found.ok()) co_return found.status();
     attributes = *std::move(found);
@@ -49,7 +49,7 @@ dat::Task<absl::StatusOr<std::vector<wire::Ace>>> AclOperations::GetAcl(
   co_return std::move(attributes.acl);
 }
 
-dat::Task<absl::StatusOr<wire::FileAttributes>> AclOperations::GetAclDirect(
+Task<absl::StatusOr<wire::FileAttributes>> AclOperations::GetAclDirect(
     const Identity& who, const wire::FileHandle& file) {
   absl::StatusOr<BufferLease> lease = co_await buffers_.Acquire(BufferUse::kReadTarget, kXattrMost);
   if (!lease.ok()) co_return lease.status();
@@ -58,7 +58,7 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> AclOperations::GetAclDirect(
   get.args.filehandle = file;
   get.args.attr_request_bitmap = wire::kFattrAcl;
   CallBase* const chain[] = {&get};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "get ACL");
+  Task<absl::Status> task = RunAll(&who, chain, "get ACL");
   CO_RETURN_IF_ERROR(co_await task);
   const wire::ByteOrder order = client_.options().byte_order;
   wire::FileAttributes attributes;
@@ -71,8 +71,8 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> AclOperations::GetAclDirect(
   co_return attributes;
 }
 
-dat::Task<absl::Status> AclOperations::SetAcl(const Identity& who, const wire::FileHandle& file,
-                                              std::vector<wire::Ace> acl) {
+Task<absl::Status> AclOperations::SetAcl(const Identity& who, const wire::FileHandle& file,
+                                         std::vector<wire::Ace> acl) {
   constexpr std::string_view kWhat = "set ACL";
   wire::FileAttributes attributes;
   attributes.set(wire::kFattrAcl);
@@ -83,7 +83,7 @@ dat::Task<absl::Status> AclOperations::SetAcl(const Identity& who, const wire::F
     set.args.filehandle = file;
     set.args.obj_attributes = std::move(attributes);
     CallBase* const chain[] = {&set};
-    dat::Task<absl::Status> task = RunAll(&who, chain, kWhat);
+    Task<absl::Status> task = RunAll(&who, chain, kWhat);
     absl::Status status = co_await task;
     co_return status;
   }
@@ -99,7 +99,7 @@ dat::Task<absl::Status> AclOperations::SetAcl(const Identity& who, const wire::F
   SetattrDirectCall set(part);
   set.args.filehandle = file;
   CallBase* const chain[] = {&set};
-  dat::Task<absl::Status> task = RunAll(&who, chain, kWhat);
+  Task<absl::Status> task = RunAll(&who, chain, kWhat);
   absl::Status status = co_await task;
   co_return status;
 }

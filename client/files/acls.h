@@ -19,14 +19,14 @@ class AclOperations : public OperationGroup {
   explicit AclOperations(const OperationContext& context) : OperationGroup(context) {}
 
   // The ACL attribute. NOTSUPP (kUnimplemented): there is none, or not of this kind.
-  dat::Task<absl::StatusOr<std::vector<wire::Ace>>> GetAcl(const Identity& who,
-                                                           const wire::FileHandle& file);
-  dat::Task<absl::Status> SetAcl(const Identity& who, const wire::FileHandle& file,
-                                 std::vector<wire::Ace> acl);
+  Task<absl::StatusOr<std::vector<wire::Ace>>> GetAcl(const Identity& who,
+                                                      const wire::FileHandle& file);
+  Task<absl::Status> SetAcl(const Identity& who, const wire::FileHandle& file,
+                            std::vector<wire::Ace> acl);
 
  private:
-  dat::Task<absl::StatusOr<wire::FileAttributes>> GetAclDirect(const Identity& who,
-                                                               const wire::FileHandle& file);
+  Task<absl::StatusOr<wire::FileAttributes>> GetAclDirect(const Identity& who,
+                                                          const wire::FileHandle& file);
 };
 
 }  // namespace dafs::client

@@ -18,17 +18,17 @@ constexpr uint64_t kStatFsAttributes =
 
 }  // namespace
 
-dat::Task<absl::StatusOr<wire::FileAttributes>> AttributeOperations::GetAttributes(
+Task<absl::StatusOr<wire::FileAttributes>> AttributeOperations::GetAttributes(
     const Identity& who, const wire::FileHandle& file) {
   StatCall stat(false);
   stat.args.filehandle = file;
   CallBase* const chain[] = {&stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "get attributes");
+  Task<absl::Status> task = RunAll(&who, chain, "get attributes");
   CO_RETURN_IF_ERROR(co_await task);
   co_return stat.Take();
 }
 
-dat::Task<absl::StatusOr<wire::FileAttributes>> AttributeOperations::SetAttributes(
+Task<absl::StatusOr<wire::FileAttributes>> AttributeOperations::SetAttributes(
     const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
     const wire::FileAttributes& attributes) {
   Call<wire::SetattrInlineArgs> set;
@@ -40,10 +40,10 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> AttributeOperations::SetAttribut
   const bool cuts = attributes.has(wire::kFattrObjectSize);
   // Counts as a write: a concurrent rewrite of kept data could otherwise land beyond the new end.
   if (cuts && !client_.uncommitted().BeginWrite(file)) {
-    dat::Task<absl::Status> waiting = committer_.BeginWrite(file);
+    Task<absl::Status> waiting = committer_.BeginWrite(file);
     CO_RETURN_IF_ERROR(co_await waiting);
   }
-  dat::Task<absl::Status> task = RunAll(&who, chain, "set attributes");
+  Task<absl::Status> task = RunAll(&who, chain, "set attributes");
   absl::Status status = co_await task;
   if (cuts) {
     if (status.ok()) client_.uncommitted().Forget(file, attributes.object_size, UINT64_MAX);
@@ -53,26 +53,26 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> AttributeOperations::SetAttribut
   co_return stat.Take();
 }
 
-dat::Task<absl::StatusOr<uint32_t>> AttributeOperations::Access(const Identity& who,
-                                                                const wire::FileHandle& file,
-                                                                uint32_t access) {
+Task<absl::StatusOr<uint32_t>> AttributeOperations::Access(const Identity& who,
+                                                           const wire::FileHandle& file,
+                                                           uint32_t access) {
   Call<wire::AccessArgs> call;
   call.args.filehandle = file;
   call.args.access = access;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "access");
+  Task<absl::Status> task = RunAll(&who, chain, "access");
   CO_RETURN_IF_ERROR(co_await task);
   // The server checks bits that it cannot evaluate here when the operation is executed (6.5.2).
   co_return call.res.access | (access & ~call.res.supported);
 }
 
-dat::Task<absl::StatusOr<wire::FsAttributes>> AttributeOperations::StatFs(
-    const Identity& who, const wire::FileHandle& file) {
+Task<absl::StatusOr<wire::FsAttributes>> AttributeOperations::StatFs(const Identity& who,
+                                                                     const wire::FileHandle& file) {
   Call<wire::GetFsattrArgs> call;
   call.args.filehandle = file;
   call.args.attr_request_bitmap = kStatFsAttributes;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "statfs");
+  Task<absl::Status> task = RunAll(&who, chain, "statfs");
   CO_RETURN_IF_ERROR(co_await task);
   co_return std::move(call.res.obj_attributes);
 }

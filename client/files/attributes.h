@@ -18,19 +18,20 @@ class AttributeOperations : public OperationGroup {
  public:
   explicit AttributeOperations(const OperationContext& context) : OperationGroup(context) {}
 
-  dat::Task<absl::StatusOr<wire::FileAttributes>> GetAttributes(const Identity& who,
-                                                                const wire::FileHandle& file);
+  Task<absl::StatusOr<wire::FileAttributes>> GetAttributes(const Identity& who,
+                                                           const wire::FileHandle& file);
   // Sets what is valid in `attributes`, and returns the attributes after that. With nothing valid
   // it acts as a chown(2) that changes neither owner nor group. `state_id` zero: no open; the
   // server then checks a new size against other clients' shares.
-  dat::Task<absl::StatusOr<wire::FileAttributes>> SetAttributes(
-      const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
-      const wire::FileAttributes& attributes);
+  Task<absl::StatusOr<wire::FileAttributes>> SetAttributes(const Identity& who,
+                                                           const wire::FileHandle& file,
+                                                           const wire::StateId& state_id,
+                                                           const wire::FileAttributes& attributes);
   // `access`: wire::kAccess... bits. Returns those that the caller has.
-  dat::Task<absl::StatusOr<uint32_t>> Access(const Identity& who, const wire::FileHandle& file,
-                                             uint32_t access);
-  dat::Task<absl::StatusOr<wire::FsAttributes>> StatFs(const Identity& who,
-                                                       const wire::FileHandle& file);
+  Task<absl::StatusOr<uint32_t>> Access(const Identity& who, const wire::FileHandle& file,
+                                        uint32_t access);
+  Task<absl::StatusOr<wire::FsAttributes>> StatFs(const Identity& who,
+                                                  const wire::FileHandle& file);
 };
 
 }  // namespace dafs::client

@@ -14,9 +14,9 @@ constexpr size_t kMostAsking = 8;  // requests of DropIfRemoved, leaving slots t
 
 }  // namespace
 
-dat::Task<absl::StatusOr<wire::Verifier>> CommitOperations::Commit(const Identity& who,
-                                                                   const wire::FileHandle& file,
-                                                                   uint64_t offset, uint32_t size) {
+Task<absl::StatusOr<wire::Verifier>> CommitOperations::Commit(const Identity& who,
+                                                              const wire::FileHandle& file,
+                                                              uint64_t offset, uint32_t size) {
   return committer_.CommitAll(who, file, offset, size);
 }
 
@@ -24,12 +24,11 @@ absl::Status CommitOperations::TakeFailure(const wire::FileHandle& file) {
   return client_.lost_data().Take(file);
 }
 
-dat::Task<void> CommitOperations::CommitOfOthers(const Identity& who,
-                                                 const wire::FileHandle& file) {
+Task<void> CommitOperations::CommitOfOthers(const Identity& who, const wire::FileHandle& file) {
   if (!client_.uncommitted().Holds(file)) co_return;
   std::optional<Uncommitted::Writer> writer = client_.uncommitted().WriterOf(file);
   if (!writer.has_value() || writer->who.uid == who.uid) co_return;
-  dat::Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(writer->who, file, 0, 0);
+  Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(writer->who, file, 0, 0);
   absl::StatusOr<wire::Verifier> ignored = co_await task;
 }
 
@@ -37,7 +36,7 @@ bool CommitOperations::NeedsCommit(const wire::FileHandle& file) const {
   return client_.uncommitted().NeedsCommit(file);
 }
 
-dat::Task<void> CommitOperations::CommitNow(const wire::FileHandle& file) {
+Task<void> CommitOperations::CommitNow(const wire::FileHandle& file) {
   return schedule_.CommitNow(file);
 }
 
@@ -51,15 +50,15 @@ void CommitOperations::DropIfRemoved(const wire::FileHandle& file) {
   removed_.push_back(file);
   if (asking_ == kMostAsking) return;
   ++asking_;
-  dat::Start(AskForRemoved());
+  Start(AskForRemoved());
 }
 
-dat::Task<void> CommitOperations::AskForRemoved() {
+Task<void> CommitOperations::AskForRemoved() {
   while (!removed_.empty() && !ending_) {
     const wire::FileHandle file = std::move(removed_.front());
     removed_.pop_front();
     if (!NeedsCommit(file)) continue;
-    dat::Task<bool> asking = IsRemoved(file);
+    Task<bool> asking = IsRemoved(file);
     if (!(co_await asking)) continue;
     client_.uncommitted().Drop(file);
     schedule_.Drop(file);
@@ -68,13 +67,13 @@ dat::Task<void> CommitOperations::AskForRemoved() {
 }
 
 // Returns false also if that is unknown.
-dat::Task<bool> CommitOperations::IsRemoved(const wire::FileHandle& file) {
+Task<bool> CommitOperations::IsRemoved(const wire::FileHandle& file) {
   StatCall stat(false);
   stat.args.filehandle = file;
   stat.can_wait = true;
   CallBase* const chain[] = {&stat};
   const Identity self{};
-  dat::Task<absl::Status> task = RunAll(&self, chain, "get attributes");
+  Task<absl::Status> task = RunAll(&self, chain, "get attributes");
   const absl::Status status = co_await task;
   if (!status.ok()) co_return IsGone(status);
   const wire::FileAttributes attributes = stat.Take();

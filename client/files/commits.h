@@ -27,9 +27,8 @@ class CommitOperations : public OperationGroup {
   // whole file if the client keeps unstable writes of it (client/state/uncommitted.h). Writes that
   // the server has lost are written again first. The error is the server's; TakeFailure says
   // whether data is lost.
-  dat::Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who,
-                                                   const wire::FileHandle& file, uint64_t offset,
-                                                   uint32_t size);
+  Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who, const wire::FileHandle& file,
+                                              uint64_t offset, uint32_t size);
   // Why data of `file` could not be made stable and was dropped, by this or another worker. Returns
   // each failure once: the caller reports it to every open of the file. Cheap while no file has a
   // failure.
@@ -38,7 +37,7 @@ class CommitOperations : public OperationGroup {
   bool NeedsCommit(const wire::FileHandle& file) const;
   // Commits `file` in the background, before all other files that wait for that. Returns after the
   // COMMIT, even if it failed: TakeFailure says whether data is lost.
-  dat::Task<void> CommitNow(const wire::FileHandle& file);
+  Task<void> CommitNow(const wire::FileHandle& file);
   // Checks whether `file`, which may have been removed, still exists, with the next request that is
   // sent. If it does not, drops its uncommitted data without a COMMIT. Does not wait.
   void DropIfRemoved(const wire::FileHandle& file);
@@ -49,11 +48,11 @@ class CommitOperations : public OperationGroup {
   // Commits data that other users wrote to `file`, before `who` changes its permissions. If the
   // server lost that data later, those users might not be allowed to write it again (WIRE R64); the
   // file's owner is. TakeFailure returns the result.
-  dat::Task<void> CommitOfOthers(const Identity& who, const wire::FileHandle& file);
+  Task<void> CommitOfOthers(const Identity& who, const wire::FileHandle& file);
 
  private:
-  dat::Task<void> AskForRemoved();
-  dat::Task<bool> IsRemoved(const wire::FileHandle& file);
+  Task<void> AskForRemoved();
+  Task<bool> IsRemoved(const wire::FileHandle& file);
 
   CommitSchedule& schedule_;
   bool ending_ = false;                   // CommitAll was called

@@ -34,37 +34,36 @@ class DataOperations : public OperationGroup {
   // READ_DIRECT, or READ_INLINE for small reads, and parallel pieces beyond the server's largest
   // read. `into` holds at least `size` and stays leased until this returns. `quiet`: does not
   // update the access time, if the server supports that.
-  dat::Task<absl::StatusOr<ReadResult>> Read(const Identity& who, const wire::FileHandle& file,
-                                             const wire::StateId& state_id, uint64_t offset,
-                                             BufferLease& into, uint32_t size, bool quiet = false);
+  Task<absl::StatusOr<ReadResult>> Read(const Identity& who, const wire::FileHandle& file,
+                                        const wire::StateId& state_id, uint64_t offset,
+                                        BufferLease& into, uint32_t size, bool quiet = false);
   // Writes `size` bytes that start `position` bytes into the payload of `from`. `after` (may be
   // null): the file's attributes after the write, fetched in the same chain. They are valid only if
   // the write is small and is sent in one piece.
-  dat::Task<absl::StatusOr<WriteResult>> Write(const Identity& who, const wire::FileHandle& file,
-                                               const wire::StateId& state_id, uint64_t offset,
-                                               const BufferLease& from, uint32_t position,
-                                               uint32_t size, wire::StableHow stability,
-                                               wire::FileAttributes* after = nullptr);
+  Task<absl::StatusOr<WriteResult>> Write(const Identity& who, const wire::FileHandle& file,
+                                          const wire::StateId& state_id, uint64_t offset,
+                                          const BufferLease& from, uint32_t position, uint32_t size,
+                                          wire::StableHow stability,
+                                          wire::FileAttributes* after = nullptr);
   // The same for client/library/async_io.h, with memory of the application or of a lease: at most
   // read_bytes() or write_bytes() in one call. Unregistered memory is transferred inline, whatever
   // its size.
-  dat::Task<absl::StatusOr<ReadResult>> Read(const DataTarget& from, const UserPart& into);
-  dat::Task<absl::StatusOr<WriteResult>> Write(const DataTarget& to, const UserPart& from);
-  dat::Task<absl::StatusOr<ReadResult>> Read(const DataTarget& from, const LeasePart& into);
-  dat::Task<absl::StatusOr<WriteResult>> Write(const DataTarget& to, const LeasePart& from);
+  Task<absl::StatusOr<ReadResult>> Read(const DataTarget& from, const UserPart& into);
+  Task<absl::StatusOr<WriteResult>> Write(const DataTarget& to, const UserPart& from);
+  Task<absl::StatusOr<ReadResult>> Read(const DataTarget& from, const LeasePart& into);
+  Task<absl::StatusOr<WriteResult>> Write(const DataTarget& to, const LeasePart& from);
   // At most append_bytes() in one call: an append is atomic and is never split. Not idempotent.
   // WRITE_TOOBIG: nothing was appended because `size` exceeds append_bytes(). This call may have
   // lowered that limit: it found that the server reads no data from here, or that the session has
   // smaller messages.
-  dat::Task<absl::StatusOr<AppendResult>> Append(const Identity& who, const wire::FileHandle& file,
-                                                 const wire::StateId& state_id,
-                                                 const BufferLease& from, uint32_t position,
-                                                 uint32_t size, wire::StableHow stability);
+  Task<absl::StatusOr<AppendResult>> Append(const Identity& who, const wire::FileHandle& file,
+                                            const wire::StateId& state_id, const BufferLease& from,
+                                            uint32_t position, uint32_t size,
+                                            wire::StableHow stability);
   // 6.5.6 CACHE_HINT: how the caller will use the file, and `count` bytes of it from `offset` on
   // (0: to the end). The server need not follow it.
-  dat::Task<absl::Status> CacheHint(const Identity& who, const wire::FileHandle& file,
-                                    uint64_t offset, uint32_t count, wire::AccessPattern pattern,
-                                    uint32_t cache_hint);
+  Task<absl::Status> CacheHint(const Identity& who, const wire::FileHandle& file, uint64_t offset,
+                               uint32_t count, wire::AccessPattern pattern, uint32_t cache_hint);
 
  private:
   bool UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) const;
@@ -72,19 +71,19 @@ class DataOperations : public OperationGroup {
   template <class Part>
   bool IsDamaged(const ReadDirectCallOf<Part>& read, const Part& part) const;
   template <class Part>
-  dat::Task<absl::StatusOr<ReadResult>> ReadWhole(DataTarget target, Part whole);
-  dat::Task<absl::StatusOr<ReadResult>> ReadInPieces(DataTarget target, LeasePart whole);
+  Task<absl::StatusOr<ReadResult>> ReadWhole(DataTarget target, Part whole);
+  Task<absl::StatusOr<ReadResult>> ReadInPieces(DataTarget target, LeasePart whole);
   template <class Part>
-  dat::Task<absl::StatusOr<WriteResult>> WriteBracketed(DataTarget target, Part whole);
+  Task<absl::StatusOr<WriteResult>> WriteBracketed(DataTarget target, Part whole);
   template <class Part>
-  dat::Task<absl::StatusOr<WriteResult>> WriteWhole(DataTarget target, Part whole);
-  dat::Task<absl::StatusOr<WriteResult>> WriteParts(DataTarget target, LeasePart whole);
-  dat::Task<absl::StatusOr<WriteResult>> WriteParts(DataTarget target, UserPart whole);
-  dat::Task<absl::StatusOr<WriteResult>> WriteInPieces(DataTarget target, LeasePart whole);
-  dat::Task<bool> KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
-                           wire::Verifier verifier);
-  dat::Task<bool> KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
-                           wire::Verifier verifier);
+  Task<absl::StatusOr<WriteResult>> WriteWhole(DataTarget target, Part whole);
+  Task<absl::StatusOr<WriteResult>> WriteParts(DataTarget target, LeasePart whole);
+  Task<absl::StatusOr<WriteResult>> WriteParts(DataTarget target, UserPart whole);
+  Task<absl::StatusOr<WriteResult>> WriteInPieces(DataTarget target, LeasePart whole);
+  Task<bool> KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
+                      wire::Verifier verifier);
+  Task<bool> KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
+                      wire::Verifier verifier);
 };
 
 }  // namespace dafs::client

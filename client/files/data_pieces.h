@@ -18,7 +18,7 @@ class Pieces {
  public:
   using Results = absl::InlinedVector<absl::StatusOr<Result>, 4>;
 
-  // Starts `transfer(before, bytes)`, a dat::Task<absl::StatusOr<Result>>, for each piece of at
+  // Starts `transfer(before, bytes)`, a Task<absl::StatusOr<Result>>, for each piece of at
   // most `most` bytes. `before`: the number of bytes of `size` before the piece.
   template <class Transfer>
   Pieces(uint32_t size, uint32_t most, Transfer transfer)
@@ -27,16 +27,16 @@ class Pieces {
     const size_t count = left_;
     for (size_t i = 0; i < count; ++i) {
       const auto before = static_cast<uint32_t>(i * most);
-      dat::Start(Run(transfer(before, std::min(most, size - before)), i));
+      Start(Run(transfer(before, std::min(most, size - before)), i));
     }
   }
 
-  dat::Pending<bool> done;
+  Pending<bool> done;
   // In the order of the pieces; valid once `done` is set.
   Results& results() { return results_; }
 
  private:
-  dat::Task<void> Run(dat::Task<absl::StatusOr<Result>> transfer, size_t index) {
+  Task<void> Run(Task<absl::StatusOr<Result>> transfer, size_t index) {
     results_[index] = co_await transfer;
     if (--left_ == 0) done.Set(true);  // this may be gone now
   }

@@ -10,7 +10,7 @@
 
 namespace dafs::client {
 
-dat::Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectory(
+Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectory(
     const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
     const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into,
     wire::FileAttributes* after) {
@@ -30,7 +30,7 @@ dat::Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectory(
     });
     AfterCall self(directory, way == Way::kDirect ? after : nullptr);
     CallBase* const chain[] = {&list.base(), &self};
-    dat::Task<absl::Status> task = Run(&who, self.In(chain));
+    Task<absl::Status> task = Run(&who, self.In(chain));
     CO_RETURN_IF_ERROR(co_await task);
     if (transfers_.LearnFromList(way, list.base())) continue;
     if (!list.base().ok()) co_return StatusOf(list.base(), "read directory");

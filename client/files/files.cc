@@ -18,14 +18,14 @@
 
 namespace dafs::client {
 
-absl::StatusOr<std::unique_ptr<Files>> Files::Create(Client& client, dat::Loop& loop) {
+absl::StatusOr<std::unique_ptr<Files>> Files::Create(Client& client, Loop& loop) {
   BufferPoolOptions options = client.options().buffers;
   options.name = client.options().server_name;
   ASSIGN_OR_RETURN(std::unique_ptr<BufferPool> buffers, BufferPool::Create(options));
   return absl::WrapUnique(new Files(client, loop, std::move(buffers)));
 }
 
-Files::Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffers)
+Files::Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers)
     : client_(client),
       loop_(loop),
       buffers_(std::move(buffers)),
@@ -89,19 +89,19 @@ void Files::Shutdown() {
   buffers_->Close();
 }
 
-dat::Task<absl::Status> Files::Connect() { return connection_->ConnectOnce(); }
+Task<absl::Status> Files::Connect() { return connection_->ConnectOnce(); }
 
-dat::Task<void> Files::Disconnect() {
+Task<void> Files::Disconnect() {
   // Commits the remaining data, if the server is reachable.
   schedule_->CommitSoon();
   schedule_->CommitAll(nullptr);
-  const absl::Time end = dat::Loop::Now() + absl::Seconds(2);
-  while (connection_->session() != nullptr && dat::Loop::Now() < end &&
+  const absl::Time end = Loop::Now() + absl::Seconds(2);
+  while (connection_->session() != nullptr && Loop::Now() < end &&
          (!schedule_->empty() || !client_.uncommitted().Files().empty())) {
-    dat::Task<absl::Status> pause = connection_->Pause(absl::Milliseconds(5));
+    Task<absl::Status> pause = connection_->Pause(absl::Milliseconds(5));
     if (!(co_await pause).ok()) break;
   }
-  dat::Task<void> task = connection_->Disconnect(absl::Seconds(2));
+  Task<void> task = connection_->Disconnect(absl::Seconds(2));
   co_await task;
   Shutdown();
 }
@@ -116,13 +116,13 @@ WorkerReport Files::Report() const {
 
 absl::Duration Files::DisconnectedFor() const {
   if (connection_->session() != nullptr) return absl::ZeroDuration();
-  return dat::Loop::Now() - connection_->lost_at();
+  return Loop::Now() - connection_->lost_at();
 }
 
-dat::Task<absl::Status> Files::Null() {
+Task<absl::Status> Files::Null() {
   Call<wire::NullArgs> call;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = runner_->RunAll(nullptr, chain, "null");
+  Task<absl::Status> task = runner_->RunAll(nullptr, chain, "null");
   absl::Status status = co_await task;
   co_return status;
 }

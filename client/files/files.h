@@ -69,7 +69,7 @@ struct WorkerReport;
 class Files {
  public:
   // Sends nothing yet: the first operation connects. Allocates the worker's buffer pool.
-  static absl::StatusOr<std::unique_ptr<Files>> Create(Client& client, dat::Loop& loop);
+  static absl::StatusOr<std::unique_ptr<Files>> Create(Client& client, Loop& loop);
   // After Shutdown, outside of the loop's callbacks.
   ~Files();
   Files(const Files&) = delete;
@@ -79,14 +79,14 @@ class Files {
   // ...) instead of waiting. kUnavailable: no connection; kPermissionDenied: not authenticated;
   // other codes come from the server. For the start of a mount; otherwise operations connect by
   // themselves.
-  dat::Task<absl::Status> Connect();
+  Task<absl::Status> Connect();
   // GET_ROOT_HANDLE, LOOKUP of the export path, GETATTR and GET_FSATTR in one chain. Returns the
   // root of the mount. Also stores the server's limits, for all workers of the client. NOENT: no
   // such export; ACCES: not for this caller or this client.
-  dat::Task<absl::StatusOr<Node>> Mount(const Identity& who);
-  dat::Task<absl::Status> Null();
+  Task<absl::StatusOr<Node>> Mount(const Identity& who);
+  Task<absl::Status> Null();
   // DISCONNECT and close. Outstanding operations end with kCancelled.
-  dat::Task<void> Disconnect();
+  Task<void> Disconnect();
   // Ends everything now: all operations, waiting or outstanding, end with kCancelled before this
   // returns.
   void Shutdown();
@@ -136,7 +136,7 @@ class Files {
   WorkerReport Report() const;
   // How long there has been no session; zero while there is one.
   absl::Duration DisconnectedFor() const;
-  dat::Loop& loop() { return loop_; }
+  Loop& loop() { return loop_; }
   Client& client() { return client_; }
   // Which names the server accepts.
   wire::NameRule name_rule() const {
@@ -146,11 +146,11 @@ class Files {
   }
 
  private:
-  Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffers);
-  dat::Task<void> AskWhetherSquashed(const Identity& who, const wire::FileHandle& root);
+  Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers);
+  Task<void> AskWhetherSquashed(const Identity& who, const wire::FileHandle& root);
 
   Client& client_;
-  dat::Loop& loop_;
+  Loop& loop_;
   std::unique_ptr<BufferPool> buffers_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Runner> runner_;

@@ -5,10 +5,9 @@
 
 namespace dafs::client {
 
-dat::Task<absl::Status> DataOperations::CacheHint(const Identity& who, const wire::FileHandle& file,
-                                                  uint64_t offset, uint32_t count,
-                                                  wire::AccessPattern pattern,
-                                                  uint32_t cache_hint) {
+Task<absl::Status> DataOperations::CacheHint(const Identity& who, const wire::FileHandle& file,
+                                             uint64_t offset, uint32_t count,
+                                             wire::AccessPattern pattern, uint32_t cache_hint) {
   Call<wire::CacheHintArgs> hint;
   hint.args.filehandle = file;
   hint.args.offset = offset;
@@ -16,7 +15,7 @@ dat::Task<absl::Status> DataOperations::CacheHint(const Identity& who, const wir
   hint.args.access_pattern = pattern;
   hint.args.cache_hint = cache_hint;
   CallBase* const chain[] = {&hint};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "cache hint");
+  Task<absl::Status> task = RunAll(&who, chain, "cache hint");
   absl::Status status = co_await task;
   co_return status;
 }

@@ -4,13 +4,13 @@
 
 namespace dafs::client {
 
-dat::Task<absl::Status> LockWait::Pause() {
+Task<absl::Status> LockWait::Pause() {
   if (std::exchange(state_->woken, false)) {
     pause_ = kPauseLeast;
     co_return absl::OkStatus();
   }
   if (state_->cancelled) co_return absl::OkStatus();
-  const absl::Time until = dat::Loop::Now() + pause_;
+  const absl::Time until = Loop::Now() + pause_;
   pause_ = std::min(pause_ * 2, kPauseMost);
   absl::Status status = co_await state_->list.Wait(until);
   if (std::exchange(state_->woken, false)) pause_ = kPauseLeast;

@@ -26,7 +26,7 @@ class LockWait {
 
   // Calls `process` once, when a lock request has to wait; it returns LockOwner::process for this
   // wait.
-  LockWait(dat::Loop& loop, std::function<uint64_t()> process)
+  LockWait(Loop& loop, std::function<uint64_t()> process)
       : loop_(loop), state_(std::make_shared<State>(loop)), process_(std::move(process)) {}
   LockWait(const LockWait&) = delete;
   LockWait& operator=(const LockWait&) = delete;
@@ -43,7 +43,7 @@ class LockWait {
   // For Files.
   uint64_t Process() { return process_ ? process_() : 0; }
   // Waits until the next request is due.
-  dat::Task<absl::Status> Pause();
+  Task<absl::Status> Pause();
   // Ends everything: Pause returns `why`.
   void End(const absl::Status& why) {
     const std::shared_ptr<State> state = state_;  // the wait may be gone before WakeAll returns
@@ -54,13 +54,13 @@ class LockWait {
 
  private:
   struct State {
-    explicit State(dat::Loop& loop) : list(loop) {}
-    dat::WaitList list;
+    explicit State(Loop& loop) : list(loop) {}
+    WaitList list;
     bool cancelled = false;
     bool woken = false;  // since the last request
   };
 
-  dat::Loop& loop_;
+  Loop& loop_;
   const std::shared_ptr<State> state_;  // owners: the wait, and its waker while it runs
   std::function<uint64_t()> process_;
   absl::Duration pause_ = kPauseLeast;

@@ -45,10 +45,10 @@ class KnownWait {
 }  // namespace
 
 // LOCK, and the attributes of the file under the lock.
-dat::Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
-                                                               const LockOwner& owner,
-                                                               const LockRange& range,
-                                                               wire::LockType type) {
+Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
+                                                          const LockOwner& owner,
+                                                          const LockRange& range,
+                                                          wire::LockType type) {
   Call<wire::LockArgs> lock;
   StatCall stat;
   lock.args.filehandle = owner.file;
@@ -57,7 +57,7 @@ dat::Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& w
   lock.args.offset = range.first;
   lock.args.length = wire::LengthOf(range);
   CallBase* const chain[] = {&lock, &stat};
-  dat::Task<absl::Status> task =
+  Task<absl::Status> task =
       Run(&who, type == wire::LockType::kAbort ? std::span<CallBase* const>(chain, 1)
                                                : std::span<CallBase* const>(chain));
   CO_RETURN_IF_ERROR(co_await task);
@@ -72,12 +72,11 @@ dat::Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& w
   co_return answer;
 }
 
-dat::Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who,
-                                                           const LockOwner& owner,
-                                                           const LockRange& range, LockWait* wait) {
+Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const LockOwner& owner,
+                                                      const LockRange& range, LockWait* wait) {
   KnownWait known(client_.locks());
   for (;;) {
-    dat::Task<absl::StatusOr<LockAnswer>> task =
+    Task<absl::StatusOr<LockAnswer>> task =
         LockOnce(who, owner, range, wire::TypeOf(range, wait != nullptr));
     absl::StatusOr<LockAnswer> answer = co_await task;
     if (!answer.ok()) co_return answer;
@@ -104,11 +103,11 @@ dat::Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who,
     if (answer->outcome != LockOutcome::kDenied) {
       // Nothing waits for this: the caller may have been cancelled because the server is
       // unreachable.
-      dat::Start(Abandon(who, owner, range));
+      Start(Abandon(who, owner, range));
       co_return answer;
     }
     waits_.insert(wait);
-    dat::Task<absl::Status> pause = wait->Pause();
+    Task<absl::Status> pause = wait->Pause();
     absl::Status paused = co_await pause;
     waits_.erase(wait);
     if (!paused.ok()) co_return paused;
@@ -116,8 +115,8 @@ dat::Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who,
 }
 
 // 6.5.18 ABORT: releases the place in the queue. A server that does not know the wait ignores it.
-dat::Task<void> LockOperations::Abandon(Identity who, LockOwner owner, LockRange range) {
-  dat::Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
+Task<void> LockOperations::Abandon(Identity who, LockOwner owner, LockRange range) {
+  Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
   absl::StatusOr<LockAnswer> ignored = co_await task;
 }
 
@@ -129,7 +128,7 @@ void LockOperations::EndWaits(const absl::Status& why) {
   }
 }
 
-dat::Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
+Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
     const Identity& who, const wire::FileHandle& file, std::string_view owner,
     const LockRange& range) {
   Call<wire::LocktArgs> call;
@@ -139,7 +138,7 @@ dat::Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
   call.args.offset = range.first;
   call.args.length = wire::LengthOf(range);
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&who, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (call.ok()) co_return std::optional<LockConflict>();
   if (call.status != DafsStatus::kDenied) co_return StatusOf(call, "test lock");
@@ -155,23 +154,22 @@ dat::Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
 
 // Data written under a lock must be stable before the next holder writes. Otherwise a rewrite after
 // a crash of the server's machine could overwrite the next holder's data. fsync reports an error.
-dat::Task<void> LockOperations::CommitBeforeUnlock(const Identity& who,
-                                                   const wire::FileHandle& file) {
+Task<void> LockOperations::CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file) {
   if (!client_.uncommitted().Holds(file)) co_return;
-  dat::Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(who, file, 0, 0);
+  Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(who, file, 0, 0);
   absl::StatusOr<wire::Verifier> ignored = co_await task;
 }
 
-dat::Task<absl::Status> LockOperations::Unlock(const Identity& who, const LockOwner& owner,
-                                               uint64_t first, uint64_t last) {
-  dat::Task<void> committing = CommitBeforeUnlock(who, owner.file);
+Task<absl::Status> LockOperations::Unlock(const Identity& who, const LockOwner& owner,
+                                          uint64_t first, uint64_t last) {
+  Task<void> committing = CommitBeforeUnlock(who, owner.file);
   co_await committing;
   Call<wire::LockuArgs> call;
   call.args = UnlockArgs(owner.file, owner.state_id, first, last);
   CallBase* const chain[] = {&call};
   const std::vector<LockRange> before = client_.locks().HeldBy(owner.file, owner.state_id);
   const bool held = client_.locks().Release(owner, first, last);
-  dat::Task<absl::Status> task = RunAll(&who, chain, "unlock");
+  Task<absl::Status> task = RunAll(&who, chain, "unlock");
   absl::Status status = co_await task;
   if (wire::DafsFromStatus(status) == DafsStatus::kLockRange) {
     // A server that does not split locks (4.4.1.2) has released nothing.
@@ -184,37 +182,37 @@ dat::Task<absl::Status> LockOperations::Unlock(const Identity& who, const LockOw
 
 // A read of no bytes with the lock's open. If the server has dropped the open, its refusal leads to
 // ReclaimOpen.
-dat::Task<void> LockOperations::ValidateLock(LockOwner owner) {
+Task<void> LockOperations::ValidateLock(LockOwner owner) {
   std::optional<Opens::Entry> entry = client_.opens().Find(owner.state_id);
   if (!entry.has_value() || !entry->lost.ok()) co_return;
   Call<wire::ReadInlineArgs> read;
   read.args.filehandle = owner.file;
   read.args.state_id = owner.state_id;
   CallBase* const chain[] = {&read};
-  dat::Task<absl::Status> task = Run(&entry->info->who, chain);
+  Task<absl::Status> task = Run(&entry->info->who, chain);
   absl::Status ignored = co_await task;
 }
 
-dat::Task<void> LockOperations::ValidateLocks() {
+Task<void> LockOperations::ValidateLocks() {
   for (const LockOwner& owner : client_.locks().Owners()) {
-    dat::Task<void> task = ValidateLock(owner);
+    Task<void> task = ValidateLock(owner);
     co_await task;
   }
 }
 
 // Turns the write lock into a read lock where `before` has one, and unlocks the gaps.
-dat::Task<absl::Status> LockOperations::GiveBack(const Identity& who, const LockOwner& owner,
-                                                 const LockRange& range,
-                                                 const std::vector<LockRange>& before) {
+Task<absl::Status> LockOperations::GiveBack(const Identity& who, const LockOwner& owner,
+                                            const LockRange& range,
+                                            const std::vector<LockRange>& before) {
   uint64_t next = range.first;
   bool done = false;
   for (const LockRange& had : before) {
     if (next < had.first) {
-      dat::Task<absl::Status> unlock = Unlock(who, owner, next, had.first - 1);
+      Task<absl::Status> unlock = Unlock(who, owner, next, had.first - 1);
       CO_RETURN_IF_ERROR(co_await unlock);
     }
     if (had.write != range.write) {
-      dat::Task<absl::StatusOr<LockAnswer>> lock = Lock(who, owner, had);
+      Task<absl::StatusOr<LockAnswer>> lock = Lock(who, owner, had);
       absl::StatusOr<LockAnswer> answer = co_await lock;
       if (!answer.ok()) co_return answer.status();
     }
@@ -222,16 +220,16 @@ dat::Task<absl::Status> LockOperations::GiveBack(const Identity& who, const Lock
     next = had.last + 1;
   }
   if (done) co_return absl::OkStatus();
-  dat::Task<absl::Status> unlock = Unlock(who, owner, next, range.last);
+  Task<absl::Status> unlock = Unlock(who, owner, next, range.last);
   absl::Status status = co_await unlock;
   co_return status;
 }
 
 // 4.4.1.2: a client releases its locks before it closes. Uses one chain; a later CLOSE releases the
 // rest.
-dat::Task<void> LockOperations::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
-                                                  const wire::StateId& state_id,
-                                                  const std::vector<LockRange>& held) {
+Task<void> LockOperations::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
+                                             const wire::StateId& state_id,
+                                             const std::vector<LockRange>& held) {
   Call<wire::LockuArgs> records;
   Call<wire::LockuArgs> flock;
   std::vector<CallBase*> chain;
@@ -243,7 +241,7 @@ dat::Task<void> LockOperations::UnlockBeforeClose(const Identity& who, const wir
     flock.args = UnlockArgs(file, state_id, wire::kFlockByte, wire::kFlockByte);
     chain.push_back(&flock);
   }
-  dat::Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&who, chain);
   absl::Status ignored = co_await task;
   // A server that releases locks only in the ranges in which they were granted.
   if (records.status != DafsStatus::kLockRange) co_return;
@@ -251,21 +249,20 @@ dat::Task<void> LockOperations::UnlockBeforeClose(const Identity& who, const wir
     Call<wire::LockuArgs> one;
     one.args = UnlockArgs(file, state_id, range.first, range.last);
     CallBase* const alone[] = {&one};
-    dat::Task<absl::Status> unlocking = Run(&who, alone);
+    Task<absl::Status> unlocking = Run(&who, alone);
     ignored = co_await unlocking;
   }
 }
 
-dat::Task<void> LockOperations::ReleaseBeforeClose(const Identity& who,
-                                                   const wire::FileHandle& file,
-                                                   const wire::StateId& state_id) {
+Task<void> LockOperations::ReleaseBeforeClose(const Identity& who, const wire::FileHandle& file,
+                                              const wire::StateId& state_id) {
   // Commit while the client still holds the locks. If the server crashes now, they are reclaimed,
   // so that no other client gets them before the data is written again.
-  dat::Task<void> committing = CommitBeforeUnlock(who, file);
+  Task<void> committing = CommitBeforeUnlock(who, file);
   co_await committing;
   const std::vector<LockRange> held = client_.locks().Forget(file, state_id);
   if (held.empty()) co_return;
-  dat::Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
+  Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
   co_await unlock;
   client_.locks().Wake(file, held);
 }

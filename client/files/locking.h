@@ -32,41 +32,40 @@ class LockOperations : public OperationGroup {
   // the wait is cancelled, or a deadlock is found; no slot is held between two requests.
   // kUnimplemented: the server has no locks. ACCES, BAD_STATEID, EXPIRED, RESOURCE (too many
   // locks).
-  dat::Task<absl::StatusOr<LockAnswer>> Lock(const Identity& who, const LockOwner& owner,
-                                             const wire::LockRange& range,
-                                             LockWait* wait = nullptr);
+  Task<absl::StatusOr<LockAnswer>> Lock(const Identity& who, const LockOwner& owner,
+                                        const wire::LockRange& range, LockWait* wait = nullptr);
   // Call it after a silence in which leases may have expired. Checks at the server whether each
   // lock is still held (4.4.1.2). A lost lock is logged, and the next use of its file fails.
-  dat::Task<void> ValidateLocks();
+  Task<void> ValidateLocks();
   // Returns a lock that conflicts with `range` for the owner of this name; nullopt: none.
-  dat::Task<absl::StatusOr<std::optional<LockConflict>>> TestLock(const Identity& who,
-                                                                  const wire::FileHandle& file,
-                                                                  std::string_view owner,
-                                                                  const wire::LockRange& range);
+  Task<absl::StatusOr<std::optional<LockConflict>>> TestLock(const Identity& who,
+                                                             const wire::FileHandle& file,
+                                                             std::string_view owner,
+                                                             const wire::LockRange& range);
   // Undoes a lock that was granted after its caller had given up. Afterwards the owner holds
   // exactly `before` of `range`. Meanwhile no other owner can lock the ranges in `before`.
-  dat::Task<absl::Status> GiveBack(const Identity& who, const LockOwner& owner,
-                                   const wire::LockRange& range,
-                                   const std::vector<wire::LockRange>& before);
+  Task<absl::Status> GiveBack(const Identity& who, const LockOwner& owner,
+                              const wire::LockRange& range,
+                              const std::vector<wire::LockRange>& before);
   // Unlocks everything from `first` to `last`, inclusive. OK also if nothing was held.
-  dat::Task<absl::Status> Unlock(const Identity& who, const LockOwner& owner, uint64_t first,
-                                 uint64_t last);
+  Task<absl::Status> Unlock(const Identity& who, const LockOwner& owner, uint64_t first,
+                            uint64_t last);
   // Releases every lock of the open `state_id`, which is about to be closed (4.4.1.2). Does nothing
   // if it holds none.
-  dat::Task<void> ReleaseBeforeClose(const Identity& who, const wire::FileHandle& file,
-                                     const wire::StateId& state_id);
+  Task<void> ReleaseBeforeClose(const Identity& who, const wire::FileHandle& file,
+                                const wire::StateId& state_id);
   // Ends every wait of Lock with `why`, at the end of the mount.
   void EndWaits(const absl::Status& why);
 
  private:
-  dat::Task<void> ValidateLock(LockOwner owner);
-  dat::Task<void> Abandon(Identity who, LockOwner owner, wire::LockRange range);
-  dat::Task<absl::StatusOr<LockAnswer>> LockOnce(const Identity& who, const LockOwner& owner,
-                                                 const wire::LockRange& range, wire::LockType type);
-  dat::Task<void> CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file);
-  dat::Task<void> UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
-                                    const wire::StateId& state_id,
-                                    const std::vector<wire::LockRange>& held);
+  Task<void> ValidateLock(LockOwner owner);
+  Task<void> Abandon(Identity who, LockOwner owner, wire::LockRange range);
+  Task<absl::StatusOr<LockAnswer>> LockOnce(const Identity& who, const LockOwner& owner,
+                                            const wire::LockRange& range, wire::LockType type);
+  Task<void> CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file);
+  Task<void> UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
+                               const wire::StateId& state_id,
+                               const std::vector<wire::LockRange>& held);
 
   absl::flat_hash_set<LockWait*> waits_;  // those that pause between two requests
 };

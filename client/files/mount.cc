@@ -21,7 +21,7 @@ void Learn(const wire::FsAttributes& fs, Limits& limits) {
 
 }  // namespace
 
-dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
+Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   Call<wire::GetRootHandleArgs> root;
   Call<wire::LookupArgs> lookup;
   StatCall stat;
@@ -32,7 +32,7 @@ dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   CallBase* const chain[] = {&root, &lookup, &stat, &fs};
   CallBase* const at_root[] = {&root, &stat, &fs};
   const bool deep = !lookup.args.path.empty();
-  dat::Task<absl::Status> task = runner_->RunAll(
+  Task<absl::Status> task = runner_->RunAll(
       &who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root), "mount",
       1);
   CO_RETURN_IF_ERROR(co_await task);
@@ -41,21 +41,21 @@ dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   node.handle = deep ? lookup.res.filehandle : root.res.root_handle;
   node.attributes = stat.Take();
   client_.root().Found(node.handle);
-  dat::Task<void> asking = AskWhetherSquashed(who, node.handle);
+  Task<void> asking = AskWhetherSquashed(who, node.handle);
   co_await asking;
   co_return node;
 }
 
 // Does not ask a server without extensions. If the server refuses, assumes that it squashes no
 // user.
-dat::Task<void> Files::AskWhetherSquashed(const Identity& who, const wire::FileHandle& root) {
+Task<void> Files::AskWhetherSquashed(const Identity& who, const wire::FileHandle& root) {
   Limits& limits = client_.limits();
   if (limits.extensions.load(std::memory_order_relaxed) == 0) co_return;
   Call<wire::ExtensionsArgs> ask;
   ask.args.filehandle = root;
   ask.args.wanted = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
   CallBase* const chain[] = {&ask};
-  dat::Task<absl::Status> task = runner_->Run(&who, chain);
+  Task<absl::Status> task = runner_->Run(&who, chain);
   const absl::Status status = co_await task;
   if (!status.ok() || !ask.ok()) co_return;
   limits.squashed.store((ask.res.granted & wire::kExtensionSquashed) != 0,

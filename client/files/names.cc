@@ -11,15 +11,15 @@
 
 namespace dafs::client {
 
-dat::Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& who,
-                                                       const wire::FileHandle& directory,
-                                                       std::string_view name) {
+Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& who,
+                                                  const wire::FileHandle& directory,
+                                                  std::string_view name) {
   Call<wire::LookupArgs> lookup;
   StatCall stat;
   lookup.args.directory = directory;
   lookup.args.path.emplace_back(name);
   CallBase* const chain[] = {&lookup, &stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "lookup");
+  Task<absl::Status> task = RunAll(&who, chain, "lookup");
   CO_RETURN_IF_ERROR(co_await task);
   Node node;
   node.handle = lookup.res.filehandle;
@@ -27,13 +27,13 @@ dat::Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& who,
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> NameOperations::LookupParent(const Identity& who,
-                                                             const wire::FileHandle& directory) {
+Task<absl::StatusOr<Node>> NameOperations::LookupParent(const Identity& who,
+                                                        const wire::FileHandle& directory) {
   Call<wire::LookuppArgs> lookup;
   StatCall stat;
   lookup.args.filehandle = directory;
   CallBase* const chain[] = {&lookup, &stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "lookup of the parent");
+  Task<absl::Status> task = RunAll(&who, chain, "lookup of the parent");
   CO_RETURN_IF_ERROR(co_await task);
   Node node;
   node.handle = lookup.res.filehandle;
@@ -41,9 +41,11 @@ dat::Task<absl::StatusOr<Node>> NameOperations::LookupParent(const Identity& who
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(
-    const Identity& who, const wire::FileHandle& directory, std::string_view name,
-    const wire::FileAttributes& attributes, wire::FileAttributes* after) {
+Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(const Identity& who,
+                                                         const wire::FileHandle& directory,
+                                                         std::string_view name,
+                                                         const wire::FileAttributes& attributes,
+                                                         wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
   AfterCall parent(directory, after);
@@ -52,7 +54,7 @@ dat::Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(
   create.args.obj_type = wire::ObjectType::kDir;
   create.args.attr = attributes;
   CallBase* const chain[] = {&create, &stat, &parent};
-  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make directory", parent.count());
+  Task<absl::Status> task = RunAll(&who, parent.In(chain), "make directory", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
   parent.Put();
   Node node;
@@ -61,11 +63,11 @@ dat::Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
-                                                            const wire::FileHandle& directory,
-                                                            std::string_view name,
-                                                            std::string_view target,
-                                                            wire::FileAttributes* after) {
+Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
+                                                       const wire::FileHandle& directory,
+                                                       std::string_view name,
+                                                       std::string_view target,
+                                                       wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
   AfterCall parent(directory, after);
@@ -74,8 +76,7 @@ dat::Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
   create.args.obj_type = wire::ObjectType::kLnk;
   create.args.linkdata = target;
   CallBase* const chain[] = {&create, &stat, &parent};
-  dat::Task<absl::Status> task =
-      RunAll(&who, parent.In(chain), "make symbolic link", parent.count());
+  Task<absl::Status> task = RunAll(&who, parent.In(chain), "make symbolic link", parent.count());
   absl::Status status = co_await task;
   if (!create.sent && wire::HasDafsStatus(status) &&
       wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall) {
@@ -90,10 +91,11 @@ dat::Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> NameOperations::MakeNode(
-    const Identity& who, const wire::FileHandle& directory, std::string_view name,
-    wire::ObjectType type, const wire::SpecData& device, uint32_t mode,
-    wire::FileAttributes* after) {
+Task<absl::StatusOr<Node>> NameOperations::MakeNode(const Identity& who,
+                                                    const wire::FileHandle& directory,
+                                                    std::string_view name, wire::ObjectType type,
+                                                    const wire::SpecData& device, uint32_t mode,
+                                                    wire::FileAttributes* after) {
   std::atomic<bool>& unknown = client_.limits().no_make_node;
   if (!unknown.load(std::memory_order_relaxed)) {
     Call<wire::MakeNodeArgs> make;
@@ -105,7 +107,7 @@ dat::Task<absl::StatusOr<Node>> NameOperations::MakeNode(
     make.args.specdata = device;
     make.args.mode = mode;
     CallBase* const chain[] = {&make, &stat, &parent};
-    dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
+    Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
     absl::Status status = co_await task;
     if (status.ok()) {
       parent.Put();
@@ -121,16 +123,18 @@ dat::Task<absl::StatusOr<Node>> NameOperations::MakeNode(
   attributes.set(wire::kFattrMode);
   attributes.mode = mode;
   const bool regular = type == wire::ObjectType::kReg;
-  dat::Task<absl::StatusOr<Node>> making =
+  Task<absl::StatusOr<Node>> making =
       regular ? MakeEmptyFile(who, directory, name, attributes, after)
               : CreateNode(who, directory, name, type, device, attributes, after);
   absl::StatusOr<Node> node = co_await making;
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(
-    const Identity& who, const wire::FileHandle& directory, std::string_view name,
-    const wire::FileAttributes& attributes, wire::FileAttributes* after) {
+Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(const Identity& who,
+                                                         const wire::FileHandle& directory,
+                                                         std::string_view name,
+                                                         const wire::FileAttributes& attributes,
+                                                         wire::FileAttributes* after) {
   OpenRequest request;
   request.directory = directory;
   request.name = name;
@@ -139,10 +143,10 @@ dat::Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(
   request.create = true;
   request.create_mode = wire::CreateMode::kGuarded;
   request.attributes = attributes;
-  dat::Task<absl::StatusOr<OpenFile>> opening = opens_.Open(who, request, after);
+  Task<absl::StatusOr<OpenFile>> opening = opens_.Open(who, request, after);
   absl::StatusOr<OpenFile> open = co_await opening;
   if (!open.ok()) co_return open.status();
-  dat::Task<absl::Status> closing = opens_.Close(who, open->handle, open->state_id);
+  Task<absl::Status> closing = opens_.Close(who, open->handle, open->state_id);
   CO_RETURN_IF_ERROR(co_await closing);
   Node node;
   node.handle = open->handle;
@@ -152,10 +156,12 @@ dat::Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(
 
 // CREATE takes attributes for directories only (6.5.9). For other types a SETATTR follows in the
 // same chain.
-dat::Task<absl::StatusOr<Node>> NameOperations::CreateNode(
-    const Identity& who, const wire::FileHandle& directory, std::string_view name,
-    wire::ObjectType type, const wire::SpecData& device, const wire::FileAttributes& attributes,
-    wire::FileAttributes* after) {
+Task<absl::StatusOr<Node>> NameOperations::CreateNode(const Identity& who,
+                                                      const wire::FileHandle& directory,
+                                                      std::string_view name, wire::ObjectType type,
+                                                      const wire::SpecData& device,
+                                                      const wire::FileAttributes& attributes,
+                                                      wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
@@ -167,12 +173,12 @@ dat::Task<absl::StatusOr<Node>> NameOperations::CreateNode(
   set.args.obj_attributes = attributes;
   set.chf_fh = true;
   CallBase* const chain[] = {&create, &set, &stat, &parent};
-  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
+  Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
   absl::Status status = co_await task;
   if (!status.ok()) {
     // Created, but with the wrong attributes: remove it.
     if (create.ok()) {
-      dat::Task<absl::Status> undo = Remove(who, directory, name);
+      Task<absl::Status> undo = Remove(who, directory, name);
       absl::Status ignored = co_await undo;
     }
     co_return status;
@@ -184,11 +190,10 @@ dat::Task<absl::StatusOr<Node>> NameOperations::CreateNode(
   co_return node;
 }
 
-dat::Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who,
-                                                     const wire::FileHandle& file,
-                                                     const wire::FileHandle& directory,
-                                                     std::string_view name,
-                                                     wire::FileAttributes* after) {
+Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who, const wire::FileHandle& file,
+                                                const wire::FileHandle& directory,
+                                                std::string_view name,
+                                                wire::FileAttributes* after) {
   Call<wire::LinkArgs> link;
   StatCall stat(false);  // LINK leaves the directory current
   AfterCall parent(directory, after);
@@ -197,7 +202,7 @@ dat::Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who,
   link.args.newname = name;
   stat.args.filehandle = file;
   CallBase* const chain[] = {&link, &stat, &parent};
-  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "link", parent.count());
+  Task<absl::Status> task = RunAll(&who, parent.In(chain), "link", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
   parent.Put();
   Node node;
@@ -206,21 +211,20 @@ dat::Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who,
   co_return node;
 }
 
-dat::Task<absl::Status> NameOperations::Remove(const Identity& who,
-                                               const wire::FileHandle& directory,
-                                               std::string_view name, wire::FileAttributes* after) {
+Task<absl::Status> NameOperations::Remove(const Identity& who, const wire::FileHandle& directory,
+                                          std::string_view name, wire::FileAttributes* after) {
   Call<wire::RemoveArgs> remove;
   AfterCall parent(directory, after);
   remove.args.filehandle = directory;
   remove.args.target = name;
   CallBase* const chain[] = {&remove, &parent};
-  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "remove", parent.count());
+  Task<absl::Status> task = RunAll(&who, parent.In(chain), "remove", parent.count());
   absl::Status status = co_await task;
   if (status.ok()) parent.Put();
   co_return status;
 }
 
-dat::Task<absl::Status> NameOperations::Rename(
+Task<absl::Status> NameOperations::Rename(
     const Identity& who, const wire::FileHandle& from_directory, std::string_view from_name,
     const wire::FileHandle& to_directory, std::string_view to_name,
     wire::FileAttributes* from_after, wire::FileAttributes* to_after) {
@@ -236,8 +240,7 @@ dat::Task<absl::Status> NameOperations::Rename(
   for (AfterCall* directory : {&from, &to}) {
     if (directory->count() != 0) chain[members++] = directory;
   }
-  dat::Task<absl::Status> task =
-      RunAll(&who, std::span(chain).first(members), "rename", members - 1);
+  Task<absl::Status> task = RunAll(&who, std::span(chain).first(members), "rename", members - 1);
   absl::Status status = co_await task;
   if (status.ok()) {
     from.Put();
@@ -246,11 +249,11 @@ dat::Task<absl::Status> NameOperations::Rename(
   co_return status;
 }
 
-dat::Task<absl::Status> NameOperations::Rename2(const Identity& who,
-                                                const wire::FileHandle& from_directory,
-                                                std::string_view from_name,
-                                                const wire::FileHandle& to_directory,
-                                                std::string_view to_name, uint32_t flags) {
+Task<absl::Status> NameOperations::Rename2(const Identity& who,
+                                           const wire::FileHandle& from_directory,
+                                           std::string_view from_name,
+                                           const wire::FileHandle& to_directory,
+                                           std::string_view to_name, uint32_t flags) {
   Call<wire::Rename2Args> rename;
   rename.args.sourcedir = from_directory;
   rename.args.targetdir = to_directory;
@@ -258,28 +261,28 @@ dat::Task<absl::Status> NameOperations::Rename2(const Identity& who,
   rename.args.newname = to_name;
   rename.args.flags = flags;
   CallBase* const chain[] = {&rename};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "rename");
+  Task<absl::Status> task = RunAll(&who, chain, "rename");
   absl::Status status = co_await task;
   co_return status;
 }
 
-dat::Task<absl::StatusOr<std::string>> NameOperations::ReadLink(const Identity& who,
-                                                                const wire::FileHandle& link) {
+Task<absl::StatusOr<std::string>> NameOperations::ReadLink(const Identity& who,
+                                                           const wire::FileHandle& link) {
   Call<wire::ReadlinkInlineArgs> read;
   read.args.filehandle = link;
   CallBase* const chain[] = {&read};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&who, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (read.ok()) co_return std::move(read.res.link);
   if (read.status != wire::DafsStatus::kTooSmall) co_return StatusOf(read, "read link");
   // The target does not fit into a response of the negotiated size.
-  dat::Task<absl::StatusOr<std::string>> direct = ReadLinkDirect(who, link);
+  Task<absl::StatusOr<std::string>> direct = ReadLinkDirect(who, link);
   absl::StatusOr<std::string> target = co_await direct;
   co_return target;
 }
 
-dat::Task<absl::StatusOr<std::string>> NameOperations::ReadLinkDirect(
-    const Identity& who, const wire::FileHandle& link) {
+Task<absl::StatusOr<std::string>> NameOperations::ReadLinkDirect(const Identity& who,
+                                                                 const wire::FileHandle& link) {
   const uint32_t bytes = std::min(4 + wire::kLinkDataBound.max_bytes, buffers_.large_bytes());
   absl::StatusOr<BufferLease> lease = co_await buffers_.Acquire(BufferUse::kReadTarget, bytes);
   if (!lease.ok()) co_return lease.status();
@@ -287,7 +290,7 @@ dat::Task<absl::StatusOr<std::string>> NameOperations::ReadLinkDirect(
   ReadlinkDirectCall read(part);
   read.args.filehandle = link;
   CallBase* const chain[] = {&read};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "read link");
+  Task<absl::Status> task = RunAll(&who, chain, "read link");
   CO_RETURN_IF_ERROR(co_await task);
   const wire::ByteOrder order = client_.options().byte_order;
   auto target = wire::DecodeDirectString(part.bytes(), order);

@@ -30,62 +30,56 @@ class NameOperations : public OperationGroup {
   // change, fetched in the same chain. No attribute in it is valid if the server did not return
   // them. Null: not requested.
 
-  dat::Task<absl::StatusOr<Node>> Lookup(const Identity& who, const wire::FileHandle& directory,
-                                         std::string_view name);
-  dat::Task<absl::StatusOr<Node>> LookupParent(const Identity& who,
-                                               const wire::FileHandle& directory);
+  Task<absl::StatusOr<Node>> Lookup(const Identity& who, const wire::FileHandle& directory,
+                                    std::string_view name);
+  Task<absl::StatusOr<Node>> LookupParent(const Identity& who, const wire::FileHandle& directory);
   // Sets `attributes` (mode, owner and the like) as it creates the directory. Returns its node.
-  dat::Task<absl::StatusOr<Node>> MakeDirectory(const Identity& who,
-                                                const wire::FileHandle& directory,
-                                                std::string_view name,
-                                                const wire::FileAttributes& attributes,
-                                                wire::FileAttributes* after = nullptr);
+  Task<absl::StatusOr<Node>> MakeDirectory(const Identity& who, const wire::FileHandle& directory,
+                                           std::string_view name,
+                                           const wire::FileAttributes& attributes,
+                                           wire::FileAttributes* after = nullptr);
   // NAMETOOLONG also if the target does not fit into a message.
-  dat::Task<absl::StatusOr<Node>> MakeSymlink(const Identity& who,
-                                              const wire::FileHandle& directory,
-                                              std::string_view name, std::string_view target,
-                                              wire::FileAttributes* after = nullptr);
+  Task<absl::StatusOr<Node>> MakeSymlink(const Identity& who, const wire::FileHandle& directory,
+                                         std::string_view name, std::string_view target,
+                                         wire::FileAttributes* after = nullptr);
   // BLK, CHR, SOCK, FIFO or REG. Private procedure 1003 MAKE_NODE. If the server lacks it: CREATE,
   // then SETATTR of the mode (REG: OPEN GUARDED, CLOSE).
-  dat::Task<absl::StatusOr<Node>> MakeNode(const Identity& who, const wire::FileHandle& directory,
-                                           std::string_view name, wire::ObjectType type,
-                                           const wire::SpecData& device, uint32_t mode,
-                                           wire::FileAttributes* after = nullptr);
+  Task<absl::StatusOr<Node>> MakeNode(const Identity& who, const wire::FileHandle& directory,
+                                      std::string_view name, wire::ObjectType type,
+                                      const wire::SpecData& device, uint32_t mode,
+                                      wire::FileAttributes* after = nullptr);
   // Returns the attributes of `file` with its new link count.
-  dat::Task<absl::StatusOr<Node>> Link(const Identity& who, const wire::FileHandle& file,
-                                       const wire::FileHandle& directory, std::string_view name,
-                                       wire::FileAttributes* after = nullptr);
+  Task<absl::StatusOr<Node>> Link(const Identity& who, const wire::FileHandle& file,
+                                  const wire::FileHandle& directory, std::string_view name,
+                                  wire::FileAttributes* after = nullptr);
   // Both unlink and rmdir. NOTEMPTY, NOENT.
-  dat::Task<absl::Status> Remove(const Identity& who, const wire::FileHandle& directory,
-                                 std::string_view name, wire::FileAttributes* after = nullptr);
+  Task<absl::Status> Remove(const Identity& who, const wire::FileHandle& directory,
+                            std::string_view name, wire::FileAttributes* after = nullptr);
   // `from_after`, `to_after`: the attributes of each directory. If both are one directory, only
   // `from_after` is filled in.
-  dat::Task<absl::Status> Rename(const Identity& who, const wire::FileHandle& from_directory,
-                                 std::string_view from_name, const wire::FileHandle& to_directory,
-                                 std::string_view to_name,
-                                 wire::FileAttributes* from_after = nullptr,
-                                 wire::FileAttributes* to_after = nullptr);
+  Task<absl::Status> Rename(const Identity& who, const wire::FileHandle& from_directory,
+                            std::string_view from_name, const wire::FileHandle& to_directory,
+                            std::string_view to_name, wire::FileAttributes* from_after = nullptr,
+                            wire::FileAttributes* to_after = nullptr);
   // Private procedure 1001 RENAME2. `flags`: wire::kRenameNoReplace or kRenameExchange.
   // kUnimplemented: the server lacks the procedure.
-  dat::Task<absl::Status> Rename2(const Identity& who, const wire::FileHandle& from_directory,
-                                  std::string_view from_name, const wire::FileHandle& to_directory,
-                                  std::string_view to_name, uint32_t flags);
-  dat::Task<absl::StatusOr<std::string>> ReadLink(const Identity& who,
-                                                  const wire::FileHandle& link);
+  Task<absl::Status> Rename2(const Identity& who, const wire::FileHandle& from_directory,
+                             std::string_view from_name, const wire::FileHandle& to_directory,
+                             std::string_view to_name, uint32_t flags);
+  Task<absl::StatusOr<std::string>> ReadLink(const Identity& who, const wire::FileHandle& link);
 
  private:
-  dat::Task<absl::StatusOr<Node>> MakeEmptyFile(const Identity& who,
-                                                const wire::FileHandle& directory,
-                                                std::string_view name,
-                                                const wire::FileAttributes& attributes,
-                                                wire::FileAttributes* after);
-  dat::Task<absl::StatusOr<Node>> CreateNode(const Identity& who, const wire::FileHandle& directory,
-                                             std::string_view name, wire::ObjectType type,
-                                             const wire::SpecData& device,
-                                             const wire::FileAttributes& attributes,
-                                             wire::FileAttributes* after);
-  dat::Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
-                                                        const wire::FileHandle& link);
+  Task<absl::StatusOr<Node>> MakeEmptyFile(const Identity& who, const wire::FileHandle& directory,
+                                           std::string_view name,
+                                           const wire::FileAttributes& attributes,
+                                           wire::FileAttributes* after);
+  Task<absl::StatusOr<Node>> CreateNode(const Identity& who, const wire::FileHandle& directory,
+                                        std::string_view name, wire::ObjectType type,
+                                        const wire::SpecData& device,
+                                        const wire::FileAttributes& attributes,
+                                        wire::FileAttributes* after);
+  Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
+                                                   const wire::FileHandle& link);
 
   OpenOperations& opens_;
 };

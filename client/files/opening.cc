@@ -110,9 +110,8 @@ bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
 
 }  // namespace
 
-dat::Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who,
-                                                         const OpenRequest& request,
-                                                         wire::FileAttributes* after) {
+Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const OpenRequest& request,
+                                                    wire::FileAttributes* after) {
   OpenCall<wire::OpenArgs> open(client_.opens(), who);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
@@ -126,11 +125,11 @@ dat::Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who,
   CallBase* const without_set[] = {&open, &stat, &parent};
   std::span<CallBase* const> chain(without_set);
   if (set.args.obj_attributes.valid != 0) chain = members;
-  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "open", parent.count());
+  Task<absl::Status> task = RunAll(&who, parent.In(chain), "open", parent.count());
   absl::Status status = co_await task;
   if (!status.ok()) {
     if (open.ok()) {
-      dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+      Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
       absl::Status ignored = co_await closing;
     }
     co_return status;
@@ -156,11 +155,11 @@ dat::Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who,
     wire::FileAttributes empty;
     empty.object_size = 0;
     empty.set(wire::kFattrObjectSize);
-    dat::Task<absl::StatusOr<wire::FileAttributes>> cutting =
+    Task<absl::StatusOr<wire::FileAttributes>> cutting =
         attributes_.SetAttributes(who, file.handle, state_id, empty);
     absl::StatusOr<wire::FileAttributes> cut = co_await cutting;
     if (!cut.ok()) {
-      dat::Task<absl::Status> closing = Close(who, file.handle, file.state_id);
+      Task<absl::Status> closing = Close(who, file.handle, file.state_id);
       absl::Status ignored = co_await closing;
       co_return cut.status();
     }
@@ -173,15 +172,14 @@ dat::Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who,
 // Opens by one of the procedures that take a file handle. NOTSUPP sets `unknown`. If it is set, the
 // OpenFile returned has no state.
 template <class Args>
-dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& who,
-                                                               Call<Args>& open,
-                                                               std::atomic<bool>& unknown) {
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& who, Call<Args>& open,
+                                                          std::atomic<bool>& unknown) {
   OpenFile file;
   file.handle = open.args.filehandle;
   if (unknown.load(std::memory_order_relaxed)) co_return file;
   StatCall stat;
   CallBase* const chain[] = {&open, &stat};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&who, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (open.ok() && stat.ok()) {
     file.handle = open.res.filehandle;
@@ -190,7 +188,7 @@ dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& w
     co_return file;
   }
   if (open.ok()) {
-    dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+    Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
     absl::Status ignored = co_await closing;
     co_return StatusOf(stat, "open by handle");
   }
@@ -199,43 +197,41 @@ dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& w
   co_return file;
 }
 
-dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByHandle(const Identity& who,
-                                                                 const wire::FileHandle& handle,
-                                                                 uint32_t share_access,
-                                                                 std::string_view owner) {
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByHandle(const Identity& who,
+                                                            const wire::FileHandle& handle,
+                                                            uint32_t share_access,
+                                                            std::string_view owner) {
   OpenCall<wire::OpenHandleArgs> open(client_.opens(), who);
   open.args.filehandle = handle;
   open.args.share_access = share_access;
   open.args.owner = owner;
-  dat::Task<absl::StatusOr<OpenFile>> opening =
-      OpenByCall(who, open, client_.limits().no_open_handle);
+  Task<absl::StatusOr<OpenFile>> opening = OpenByCall(who, open, client_.limits().no_open_handle);
   absl::StatusOr<OpenFile> file = co_await opening;
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
   // WIRE R64: the zero state id is "no state", accepted by READ and WRITE.
-  dat::Task<absl::StatusOr<wire::FileAttributes>> getting = attributes_.GetAttributes(who, handle);
+  Task<absl::StatusOr<wire::FileAttributes>> getting = attributes_.GetAttributes(who, handle);
   absl::StatusOr<wire::FileAttributes> attributes = co_await getting;
   if (!attributes.ok()) co_return attributes.status();
   file->attributes = *std::move(attributes);
   co_return file;
 }
 
-dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenForExecution(const Identity& who,
-                                                                     const wire::FileHandle& handle,
-                                                                     std::string_view owner) {
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenForExecution(const Identity& who,
+                                                                const wire::FileHandle& handle,
+                                                                std::string_view owner) {
   OpenCall<wire::OpenExecuteArgs> open(client_.opens(), who);
   open.args.filehandle = handle;
   open.args.owner = owner;
-  dat::Task<absl::StatusOr<OpenFile>> opening =
-      OpenByCall(who, open, client_.limits().no_open_execute);
+  Task<absl::StatusOr<OpenFile>> opening = OpenByCall(who, open, client_.limits().no_open_execute);
   absl::StatusOr<OpenFile> file = co_await opening;
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
-  dat::Task<absl::StatusOr<OpenFile>> reading = OpenByHandle(who, handle, wire::kShareRead, owner);
+  Task<absl::StatusOr<OpenFile>> reading = OpenByHandle(who, handle, wire::kShareRead, owner);
   file = co_await reading;
   co_return file;
 }
 
-dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
-                                                                 const OpenRequest& request) {
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
+                                                            const OpenRequest& request) {
   OpenCall<wire::OpenArgs> open(client_.opens(), who);
   StatCall stat;
   open.args.claim_type = wire::OpenClaimType::kCreateUnlinked;
@@ -247,11 +243,11 @@ dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity&
   open.args.share_access = request.share_access;
   open.args.share_deny = request.share_deny;
   CallBase* const chain[] = {&open, &stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "open unlinked");
+  Task<absl::Status> task = RunAll(&who, chain, "open unlinked");
   absl::Status status = co_await task;
   if (!status.ok()) {
     if (open.ok()) {
-      dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+      Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
       absl::Status ignored = co_await closing;
     }
     co_return status;
@@ -264,11 +260,11 @@ dat::Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity&
   co_return file;
 }
 
-dat::Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const Identity& who,
-                                                                      const wire::FileHandle& file,
-                                                                      const wire::StateId& state_id,
-                                                                      uint32_t share_access,
-                                                                      std::string_view owner) {
+Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const Identity& who,
+                                                                 const wire::FileHandle& file,
+                                                                 const wire::StateId& state_id,
+                                                                 uint32_t share_access,
+                                                                 std::string_view owner) {
   std::atomic<bool>& unknown = client_.limits().no_open_owner;
   if (unknown.load(std::memory_order_relaxed)) {
     co_return absl::UnimplementedError("open for a lock owner: the server lacks the procedure");
@@ -283,23 +279,23 @@ dat::Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const Iden
   call.args.state_id = state_id;
   call.args.owner = owner;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "open for a lock owner");
+  Task<absl::Status> task = RunAll(&who, chain, "open for a lock owner");
   absl::Status status = co_await task;
   if (absl::IsUnimplemented(status)) unknown.store(true, std::memory_order_relaxed);
   if (!status.ok()) co_return status;
   co_return call.res.state_id;
 }
 
-dat::Task<absl::Status> OpenOperations::Downgrade(const Identity& who, const wire::FileHandle& file,
-                                                  const wire::StateId& state_id,
-                                                  uint32_t share_access, uint32_t share_deny) {
+Task<absl::Status> OpenOperations::Downgrade(const Identity& who, const wire::FileHandle& file,
+                                             const wire::StateId& state_id, uint32_t share_access,
+                                             uint32_t share_deny) {
   Call<wire::OpenDowngradeArgs> call;
   call.args.filehandle = file;
   call.args.state_id = state_id;
   call.args.share_access = share_access;
   call.args.share_deny = share_deny;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "open downgrade");
+  Task<absl::Status> task = RunAll(&who, chain, "open downgrade");
   absl::Status status = co_await task;
   if (status.ok()) client_.opens().Downgraded(state_id, share_access, share_deny);
   co_return status;
@@ -310,11 +306,11 @@ bool OpenOperations::IsOpen(const wire::StateId& state_id) const {
   return entry.has_value() && entry->lost.ok() && !entry->closing;
 }
 
-dat::Task<absl::Status> OpenOperations::Close(const Identity& who, const wire::FileHandle& file,
-                                              const wire::StateId& state_id, bool can_wait) {
+Task<absl::Status> OpenOperations::Close(const Identity& who, const wire::FileHandle& file,
+                                         const wire::StateId& state_id, bool can_wait) {
   if (state_id.is_zero()) co_return absl::OkStatus();
   if (!client_.locks().HeldBy(file, state_id).empty()) {
-    dat::Task<void> releasing = locks_.ReleaseBeforeClose(who, file, state_id);
+    Task<void> releasing = locks_.ReleaseBeforeClose(who, file, state_id);
     co_await releasing;
   }
   client_.opens().Closing(state_id);
@@ -323,7 +319,7 @@ dat::Task<absl::Status> OpenOperations::Close(const Identity& who, const wire::F
   call.args.filehandle = file;
   call.args.state_id = state_id;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&who, chain);
   absl::Status status = co_await task;
   // Removed whatever the outcome: nothing uses it any more. A lost open counts as closed.
   std::optional<Opens::Entry> entry = client_.opens().Remove(state_id);

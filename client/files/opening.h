@@ -34,46 +34,43 @@ class OpenOperations : public OperationGroup {
 
   // OPEN, SETATTR if truncation or an exclusive create needs it, GETATTR: one chain.
   // EXIST, SYMLINK, ISDIR, DENIED (a share conflict), ...
-  dat::Task<absl::StatusOr<OpenFile>> Open(const Identity& who, const OpenRequest& request,
-                                           wire::FileAttributes* after = nullptr);
+  Task<absl::StatusOr<OpenFile>> Open(const Identity& who, const OpenRequest& request,
+                                      wire::FileAttributes* after = nullptr);
   // Private procedure 1000 OPEN_HANDLE. If the server lacks it, returns an OpenFile with state id
   // zero: reads and writes with it are allowed but checked each time.
-  dat::Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who,
-                                                   const wire::FileHandle& file,
-                                                   uint32_t share_access, std::string_view owner);
+  Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who, const wire::FileHandle& file,
+                                              uint32_t share_access, std::string_view owner);
   // Creates a file without a name in the file system of `directory` (OPEN with
   // CLAIM_CREATE_UNLINKED). The last close removes it unless it was linked. Uses the directory,
   // shares, owner and attributes of `request`. kUnimplemented also if the file system does not
   // support it.
-  dat::Task<absl::StatusOr<OpenFile>> OpenUnlinked(const Identity& who, const OpenRequest& request);
+  Task<absl::StatusOr<OpenFile>> OpenUnlinked(const Identity& who, const OpenRequest& request);
   // Reduces the shares of an open to a subset of its present ones (INVAL otherwise). 6.5.26.
-  dat::Task<absl::Status> Downgrade(const Identity& who, const wire::FileHandle& file,
-                                    const wire::StateId& state_id, uint32_t share_access,
-                                    uint32_t share_deny);
+  Task<absl::Status> Downgrade(const Identity& who, const wire::FileHandle& file,
+                               const wire::StateId& state_id, uint32_t share_access,
+                               uint32_t share_deny);
   // Private procedure 1002 OPEN_EXECUTE: opens for reading if the user may read or execute the
   // file. If the server lacks it, acts as OpenByHandle.
-  dat::Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& who,
-                                                       const wire::FileHandle& file,
-                                                       std::string_view owner);
+  Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& who, const wire::FileHandle& file,
+                                                  std::string_view owner);
   // Private procedure 1010 OPEN_OWNER: another open of `file`, for `owner`, with the access
   // (`share_access`) of its open `state_id`, whatever the present mode of the file. Returns the new
   // state id; the caller closes it like any other. kUnimplemented: the server lacks the procedure.
-  dat::Task<absl::StatusOr<wire::StateId>> OpenForOwner(const Identity& who,
-                                                        const wire::FileHandle& file,
-                                                        const wire::StateId& state_id,
-                                                        uint32_t share_access,
-                                                        std::string_view owner);
+  Task<absl::StatusOr<wire::StateId>> OpenForOwner(const Identity& who,
+                                                   const wire::FileHandle& file,
+                                                   const wire::StateId& state_id,
+                                                   uint32_t share_access, std::string_view owner);
   // Whether the open can still be used: it was not lost with the server's state. Sends no request.
   bool IsOpen(const wire::StateId& state_id) const;
   // Releases the locks of the open first. A zero state id: does nothing, OK. `can_wait`: nothing
   // waits for the reply, so the request may be delayed up to 5 ms to share a send.
-  dat::Task<absl::Status> Close(const Identity& who, const wire::FileHandle& file,
-                                const wire::StateId& state_id, bool can_wait = false);
+  Task<absl::Status> Close(const Identity& who, const wire::FileHandle& file,
+                           const wire::StateId& state_id, bool can_wait = false);
 
  private:
   template <class Args>
-  dat::Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& who, Call<Args>& open,
-                                                 std::atomic<bool>& unknown);
+  Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& who, Call<Args>& open,
+                                            std::atomic<bool>& unknown);
 
   LockOperations& locks_;
   AttributeOperations& attributes_;

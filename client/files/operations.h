@@ -23,7 +23,7 @@ class TransferPolicy;
 
 struct OperationContext {
   Client& client;
-  dat::Loop& loop;
+  Loop& loop;
   BufferPool& buffers;
   Connection& connection;
   Runner& runner;
@@ -50,16 +50,16 @@ class OperationGroup {
   ~OperationGroup() = default;
 
   // As in Runner.
-  dat::Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain) {
+  Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain) {
     return runner_.Run(who, chain);
   }
-  dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
-                                 std::string_view what, size_t extra = 0) {
+  Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
+                            std::string_view what, size_t extra = 0) {
     return runner_.RunAll(who, chain, what, extra);
   }
 
   Client& client_;
-  dat::Loop& loop_;
+  Loop& loop_;
   BufferPool& buffers_;
   Connection& connection_;
   Runner& runner_;

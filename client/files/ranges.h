@@ -21,20 +21,21 @@ class RangeOperations : public OperationGroup {
   explicit RangeOperations(const OperationContext& context) : OperationGroup(context) {}
 
   // fallocate(2). FBIG, NOSPC, DQUOT, INVAL.
-  dat::Task<absl::Status> Allocate(const Identity& who, const wire::FileHandle& file,
-                                   const wire::StateId& state_id, wire::AllocateMode mode,
-                                   uint64_t offset, uint64_t length);
+  Task<absl::Status> Allocate(const Identity& who, const wire::FileHandle& file,
+                              const wire::StateId& state_id, wire::AllocateMode mode,
+                              uint64_t offset, uint64_t length);
   // Returns the first offset, from `offset` on, that is data, or is in a hole. NXIO: there is none.
-  dat::Task<absl::StatusOr<uint64_t>> Seek(const Identity& who, const wire::FileHandle& file,
-                                           const wire::StateId& state_id, wire::SeekWhat what,
-                                           uint64_t offset);
+  Task<absl::StatusOr<uint64_t>> Seek(const Identity& who, const wire::FileHandle& file,
+                                      const wire::StateId& state_id, wire::SeekWhat what,
+                                      uint64_t offset);
   // Copies at the server, to stable storage (COMMIT). The client has no data to write again, so it
   // repeats a copy that the server loses before COMMIT. XDEV: the server cannot copy between these
   // two files.
-  dat::Task<absl::StatusOr<CopyResult>> CopyRange(
-      const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
-      uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,
-      uint64_t offset, uint64_t length);
+  Task<absl::StatusOr<CopyResult>> CopyRange(const Identity& who, const wire::FileHandle& source,
+                                             const wire::StateId& source_state_id,
+                                             uint64_t source_offset, const wire::FileHandle& file,
+                                             const wire::StateId& state_id, uint64_t offset,
+                                             uint64_t length);
 };
 
 }  // namespace dafs::client

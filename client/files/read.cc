@@ -19,11 +19,11 @@ constexpr int kMostDamaged = 3;  // transfers of one read with a wrong direct_ch
 
 }  // namespace
 
-dat::Task<absl::StatusOr<ReadResult>> DataOperations::Read(const Identity& who,
-                                                           const wire::FileHandle& file,
-                                                           const wire::StateId& state_id,
-                                                           uint64_t offset, BufferLease& into,
-                                                           uint32_t size, bool quiet) {
+Task<absl::StatusOr<ReadResult>> DataOperations::Read(const Identity& who,
+                                                      const wire::FileHandle& file,
+                                                      const wire::StateId& state_id,
+                                                      uint64_t offset, BufferLease& into,
+                                                      uint32_t size, bool quiet) {
   DAFS_CHECK(into.use() == BufferUse::kReadTarget && size <= into.payload_bytes(),
              "a read into a lease that does not hold it");
   DataTarget target{&who, &file, state_id, offset};
@@ -49,14 +49,14 @@ bool DataOperations::UseLock(wire::DafsStatus status, DataTarget& target, uint32
   return true;
 }
 
-dat::Task<absl::StatusOr<ReadResult>> DataOperations::Read(const DataTarget& from,
-                                                           const UserPart& into) {
+Task<absl::StatusOr<ReadResult>> DataOperations::Read(const DataTarget& from,
+                                                      const UserPart& into) {
   DAFS_CHECK(into.size <= transfers_.read_bytes(), "a read of the application that is not split");
   return ReadWhole(from, into);
 }
 
-dat::Task<absl::StatusOr<ReadResult>> DataOperations::Read(const DataTarget& from,
-                                                           const LeasePart& into) {
+Task<absl::StatusOr<ReadResult>> DataOperations::Read(const DataTarget& from,
+                                                      const LeasePart& into) {
   return ReadWhole(from, into);
 }
 
@@ -69,7 +69,7 @@ bool DataOperations::IsDamaged(const ReadDirectCallOf<Part>& read, const Part& p
 }
 
 template <class Part>
-dat::Task<absl::StatusOr<ReadResult>> DataOperations::ReadWhole(DataTarget target, Part whole) {
+Task<absl::StatusOr<ReadResult>> DataOperations::ReadWhole(DataTarget target, Part whole) {
   ReadResult total;
   int damaged = 0;
   while (total.count < whole.size && !total.eof) {
@@ -87,7 +87,7 @@ dat::Task<absl::StatusOr<ReadResult>> DataOperations::ReadWhole(DataTarget targe
     });
     const CallBase& call = read.base();
     CallBase* const chain[] = {&read.base()};
-    dat::Task<absl::Status> task = Run(target.who, chain);
+    Task<absl::Status> task = Run(target.who, chain);
     CO_RETURN_IF_ERROR(co_await task);
     if (transfers_.LearnFromRead(transfer.way, call)) continue;
     if (UseLock(call.status, target, whole.size)) continue;
@@ -110,8 +110,7 @@ dat::Task<absl::StatusOr<ReadResult>> DataOperations::ReadWhole(DataTarget targe
   co_return total;
 }
 
-dat::Task<absl::StatusOr<ReadResult>> DataOperations::ReadInPieces(DataTarget target,
-                                                                   LeasePart whole) {
+Task<absl::StatusOr<ReadResult>> DataOperations::ReadInPieces(DataTarget target, LeasePart whole) {
   Pieces<ReadResult> pieces(whole.size, transfers_.read_bytes(),
                             [&](uint32_t before, uint32_t bytes) {
                               return ReadWhole(target.Behind(before), whole.Sub(before, bytes));

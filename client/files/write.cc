@@ -18,7 +18,7 @@
 
 namespace dafs::client {
 
-dat::Task<absl::StatusOr<WriteResult>> DataOperations::Write(
+Task<absl::StatusOr<WriteResult>> DataOperations::Write(
     const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
     uint64_t offset, const BufferLease& from, uint32_t position, uint32_t size,
     wire::StableHow stability, wire::FileAttributes* after) {
@@ -30,37 +30,34 @@ dat::Task<absl::StatusOr<WriteResult>> DataOperations::Write(
   return WriteBracketed(target, LeasePart{&buffers_, &from, position, size});
 }
 
-dat::Task<absl::StatusOr<WriteResult>> DataOperations::Write(const DataTarget& to,
-                                                             const UserPart& from) {
+Task<absl::StatusOr<WriteResult>> DataOperations::Write(const DataTarget& to,
+                                                        const UserPart& from) {
   return WriteBracketed(to, from);
 }
 
-dat::Task<absl::StatusOr<WriteResult>> DataOperations::Write(const DataTarget& to,
-                                                             const LeasePart& from) {
+Task<absl::StatusOr<WriteResult>> DataOperations::Write(const DataTarget& to,
+                                                        const LeasePart& from) {
   return WriteBracketed(to, from);
 }
 
 // In parallel pieces if it is larger than the server accepts at once.
-dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteParts(DataTarget target,
-                                                                  LeasePart whole) {
+Task<absl::StatusOr<WriteResult>> DataOperations::WriteParts(DataTarget target, LeasePart whole) {
   return whole.size <= transfers_.write_bytes() ? WriteWhole(target, whole)
                                                 : WriteInPieces(target, whole);
 }
 
 // AsyncIo has split it already.
-dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteParts(DataTarget target,
-                                                                  UserPart whole) {
+Task<absl::StatusOr<WriteResult>> DataOperations::WriteParts(DataTarget target, UserPart whole) {
   return WriteWhole(target, whole);
 }
 
 template <class Part>
-dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteBracketed(DataTarget target,
-                                                                      Part whole) {
+Task<absl::StatusOr<WriteResult>> DataOperations::WriteBracketed(DataTarget target, Part whole) {
   if (!client_.uncommitted().BeginWrite(*target.file)) {
-    dat::Task<absl::Status> waiting = committer_.BeginWrite(*target.file);
+    Task<absl::Status> waiting = committer_.BeginWrite(*target.file);
     CO_RETURN_IF_ERROR(co_await waiting);
   }
-  dat::Task<absl::StatusOr<WriteResult>> task = WriteParts(target, whole);
+  Task<absl::StatusOr<WriteResult>> task = WriteParts(target, whole);
   absl::StatusOr<WriteResult> result = co_await task;
   client_.uncommitted().EndWrite(*target.file);
   co_return result;
@@ -101,7 +98,7 @@ absl::Status Join(WriteResult& total, WriteCall<Part>& write, uint32_t size,
 }  // namespace
 
 template <class Part>
-dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, Part whole) {
+Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, Part whole) {
   WriteResult total;
   bool may_be_direct = whole.registered();
   while (total.count < whole.size) {
@@ -123,7 +120,7 @@ dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget tar
       stat.emplace(*target.file, target.after);
     }
     CallBase* const chain[] = {&write.base(), stat.has_value() ? &*stat : nullptr};
-    dat::Task<absl::Status> task =
+    Task<absl::Status> task =
         Run(target.who, std::span<CallBase* const>(chain, stat.has_value() ? 2 : 1));
     absl::Status status = co_await task;
     if (status.ok() && transfers_.LearnFromWrite(transfer.way, write.base())) {
@@ -149,7 +146,7 @@ dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget tar
       }
       continue;
     }
-    dat::Task<bool> keeping = KeepPart(target, offset, part.Sub(0, count), total.verifier);
+    Task<bool> keeping = KeepPart(target, offset, part.Sub(0, count), total.verifier);
     if (!(co_await keeping)) {  // no memory to keep it: write stably instead
       total.count = before;
       target.stability = wire::StableHow::kFileSync;
@@ -160,16 +157,16 @@ dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget tar
 
 // Keeps the data for a rewrite, for both kinds of memory. Keeps the buffer of a lease itself, if
 // that is possible and the data fills more than half of it.
-dat::Task<bool> DataOperations::KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
-                                         wire::Verifier verifier) {
+Task<bool> DataOperations::KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
+                                    wire::Verifier verifier) {
   std::shared_ptr<const void> memory;
   if (part.size > part.lease->payload_bytes() / 2) memory = part.pool->Keep(*part.lease);
   if (memory != nullptr && part.pool->KeepsMost()) committer_.CommitSoon();
   return committer_.Keep(target, offset, part.bytes(), std::move(memory), verifier);
 }
 
-dat::Task<bool> DataOperations::KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
-                                         wire::Verifier verifier) {
+Task<bool> DataOperations::KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
+                                    wire::Verifier verifier) {
   if (part.given_back()) co_return false;  // the application may have changed it
   const MemoryHold hold = part.Hold();
   std::span<const std::byte> first;
@@ -180,7 +177,7 @@ dat::Task<bool> DataOperations::KeepPart(const DataTarget& target, uint64_t offs
       first = bytes;
       return false;
     });
-    dat::Task<bool> keeping = committer_.Keep(target, offset, first, nullptr, verifier);
+    Task<bool> keeping = committer_.Keep(target, offset, first, nullptr, verifier);
     if (!(co_await keeping)) co_return false;
     offset += first.size();
     left -= static_cast<uint32_t>(first.size());
@@ -188,8 +185,8 @@ dat::Task<bool> DataOperations::KeepPart(const DataTarget& target, uint64_t offs
   co_return true;
 }
 
-dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteInPieces(DataTarget target,
-                                                                     LeasePart whole) {
+Task<absl::StatusOr<WriteResult>> DataOperations::WriteInPieces(DataTarget target,
+                                                                LeasePart whole) {
   Pieces<WriteResult> pieces(whole.size, transfers_.write_bytes(),
                              [&](uint32_t before, uint32_t bytes) {
                                return WriteWhole(target.Behind(before), whole.Sub(before, bytes));
@@ -212,7 +209,7 @@ dat::Task<absl::StatusOr<WriteResult>> DataOperations::WriteInPieces(DataTarget 
   co_return total;
 }
 
-dat::Task<absl::StatusOr<AppendResult>> DataOperations::Append(
+Task<absl::StatusOr<AppendResult>> DataOperations::Append(
     const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
     const BufferLease& from, uint32_t position, uint32_t size, wire::StableHow stability) {
   DAFS_CHECK(
@@ -233,7 +230,7 @@ dat::Task<absl::StatusOr<AppendResult>> DataOperations::Append(
     });
     const CallBase& call = append.base();
     CallBase* const chain[] = {&append.base()};
-    dat::Task<absl::Status> task = Run(&who, chain);
+    Task<absl::Status> task = Run(&who, chain);
     absl::Status status = co_await task;
     if (status.ok() && transfers_.LearnFromWrite(way, call)) continue;
     // A new session with smaller messages: the request was not sent.

@@ -89,10 +89,9 @@ bool IsLostState(const absl::Status& status) {
 
 // ---- Getting ---------------------------------------------------------------------------------
 
-dat::Task<absl::StatusOr<std::string>> XattrOperations::GetXattr(const Identity& who,
-                                                                 const wire::FileHandle& file,
-                                                                 std::string_view name,
-                                                                 bool can_wait) {
+Task<absl::StatusOr<std::string>> XattrOperations::GetXattr(const Identity& who,
+                                                            const wire::FileHandle& file,
+                                                            std::string_view name, bool can_wait) {
   constexpr std::string_view kWhat = "get extended attribute";
   Call<wire::OpenattrArgs> attributes;
   Call<wire::LookupArgs> lookup;
@@ -103,19 +102,19 @@ dat::Task<absl::StatusOr<std::string>> XattrOperations::GetXattr(const Identity&
   lookup.chf_fh = read.chf_fh = true;
   attributes.can_wait = lookup.can_wait = read.can_wait = can_wait;
   CallBase* const chain[] = {&attributes, &lookup, &read};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&who, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (!attributes.ok()) co_return StatusOf(attributes, kWhat);
   if (!lookup.ok()) co_return StatusOf(lookup, kWhat);
   if (!read.ok()) co_return StatusOfRead(read, kWhat);
   if (read.res.eof) co_return std::move(read.value);
   // More than a response holds: read all of it again, in one piece.
-  dat::Task<absl::StatusOr<std::string>> direct = GetXattrDirect(who, lookup.res.filehandle);
+  Task<absl::StatusOr<std::string>> direct = GetXattrDirect(who, lookup.res.filehandle);
   absl::StatusOr<std::string> value = co_await direct;
   co_return value;
 }
 
-dat::Task<absl::StatusOr<std::string>> XattrOperations::GetXattrDirect(
+Task<absl::StatusOr<std::string>> XattrOperations::GetXattrDirect(
     const Identity& who, const wire::FileHandle& attribute) {
   constexpr std::string_view kWhat = "get extended attribute";
   if (kXattrMost > buffers_.large_bytes()) {
@@ -128,7 +127,7 @@ dat::Task<absl::StatusOr<std::string>> XattrOperations::GetXattrDirect(
   read.args.filehandle = attribute;
   read.args.byte_count = kXattrMost;
   CallBase* const chain[] = {&read};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&who, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (!read.ok()) co_return StatusOfRead(read, kWhat);
   const std::span<const std::byte> value = part.bytes().first(read.res.bytes_read);
@@ -143,7 +142,7 @@ dat::Task<absl::StatusOr<std::string>> XattrOperations::GetXattrDirect(
   co_return std::string(reinterpret_cast<const char*>(value.data()), value.size());
 }
 
-dat::Task<absl::StatusOr<std::vector<std::string>>> XattrOperations::ListXattrs(
+Task<absl::StatusOr<std::vector<std::string>>> XattrOperations::ListXattrs(
     const Identity& who, const wire::FileHandle& file) {
   constexpr std::string_view kWhat = "list extended attributes";
   std::vector<std::string> names;
@@ -162,7 +161,7 @@ dat::Task<absl::StatusOr<std::vector<std::string>>> XattrOperations::ListXattrs(
     list.args.maxcount = kXattrListBytes;
     list.chf_fh = true;
     CallBase* const chain[] = {&attributes, &list};
-    dat::Task<absl::Status> task = RunAll(&who, chain, kWhat);
+    Task<absl::Status> task = RunAll(&who, chain, kWhat);
     CO_RETURN_IF_ERROR(co_await task);
     wire::DirentView entry;
     while (list.entries.Next(entry)) {
@@ -180,9 +179,9 @@ dat::Task<absl::StatusOr<std::vector<std::string>>> XattrOperations::ListXattrs(
 
 // ---- Setting ---------------------------------------------------------------------------------
 
-dat::Task<absl::Status> XattrOperations::SetXattr(const Identity& who, const wire::FileHandle& file,
-                                                  std::string_view name, std::string_view value,
-                                                  XattrMode mode) {
+Task<absl::Status> XattrOperations::SetXattr(const Identity& who, const wire::FileHandle& file,
+                                             std::string_view name, std::string_view value,
+                                             XattrMode mode) {
   if (value.size() > kXattrMost) co_return wire::StatusFromDafs(DafsStatus::kFbig, kWhatSet);
   const auto size = static_cast<uint32_t>(value.size());
   const uint32_t room = transfers_.InlineWriteRoom();
@@ -196,7 +195,7 @@ dat::Task<absl::Status> XattrOperations::SetXattr(const Identity& who, const wir
       piece.args.offset = done;
       writes.push_back(&piece);
     }
-    dat::Task<absl::Status> task = SetXattrBy(who, file, name, mode, writes);
+    Task<absl::Status> task = SetXattrBy(who, file, name, mode, writes);
     absl::Status status = co_await task;
     co_return status;
   }
@@ -207,17 +206,16 @@ dat::Task<absl::Status> XattrOperations::SetXattr(const Identity& who, const wir
   WriteDirectCall write(part);
   write.args.byte_count = size;
   CallBase* const writes[] = {&write};
-  dat::Task<absl::Status> task = SetXattrBy(who, file, name, mode, writes);
+  Task<absl::Status> task = SetXattrBy(who, file, name, mode, writes);
   absl::Status status = co_await task;
   co_return status;
 }
 
 // OPEN, `writes` and CLOSE. An open without its CLOSE must not be reclaimed. So its state id gets
 // no permanent name (client/state/opens.h), and the whole chain is repeated.
-dat::Task<absl::Status> XattrOperations::SetXattrBy(const Identity& who,
-                                                    const wire::FileHandle& file,
-                                                    std::string_view name, XattrMode mode,
-                                                    std::span<CallBase* const> writes) {
+Task<absl::Status> XattrOperations::SetXattrBy(const Identity& who, const wire::FileHandle& file,
+                                               std::string_view name, XattrMode mode,
+                                               std::span<CallBase* const> writes) {
   for (int attempt = 0;; ++attempt) {
     Call<wire::OpenattrArgs> attributes;
     Call<wire::OpenArgs> open;
@@ -237,12 +235,12 @@ dat::Task<absl::Status> XattrOperations::SetXattrBy(const Identity& who,
       chain.push_back(write);
     }
     chain.push_back(&close);
-    dat::Task<absl::Status> task = Run(&who, chain);
+    Task<absl::Status> task = Run(&who, chain);
     absl::Status status = co_await task;
     if (status.ok()) status = FirstError(chain, kWhatSet);
     if (status.ok()) co_return status;
     if (open.ok() && !close.answered) {
-      dat::Task<void> abandoning = AbandonXattr(who, open.res, open.xid.client_id, open.args.owner);
+      Task<void> abandoning = AbandonXattr(who, open.res, open.xid.client_id, open.args.owner);
       co_await abandoning;
     }
     // The open was lost. Setting the value again is harmless if the mode allows an existing
@@ -255,8 +253,8 @@ dat::Task<absl::Status> XattrOperations::SetXattrBy(const Identity& who,
 
 // Closes an open whose value is incomplete. A change that the server must refuse comes first: it
 // makes CLOSE discard all changes.
-dat::Task<void> XattrOperations::AbandonXattr(const Identity& who, const wire::OpenRes& open,
-                                              wire::ClientId client_id, std::string owner) {
+Task<void> XattrOperations::AbandonXattr(const Identity& who, const wire::OpenRes& open,
+                                         wire::ClientId client_id, std::string owner) {
   OpenInfo info;
   info.handle = open.filehandle;
   info.owner = std::move(owner);
@@ -269,26 +267,25 @@ dat::Task<void> XattrOperations::AbandonXattr(const Identity& who, const wire::O
   spoil.args.obj_attributes.set(wire::kFattrObjectSize);
   spoil.args.obj_attributes.object_size = UINT64_MAX;
   CallBase* const chain[] = {&spoil};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&who, chain);
   absl::Status ignored = co_await task;
   if (!spoil.answered || spoil.ok()) {
     client_.opens().Remove(lasting);  // leave it open at the server rather than set part of a value
     co_return;
   }
-  dat::Task<absl::Status> closing = opens_.Close(who, open.filehandle, lasting);
+  Task<absl::Status> closing = opens_.Close(who, open.filehandle, lasting);
   ignored = co_await closing;
 }
 
-dat::Task<absl::Status> XattrOperations::RemoveXattr(const Identity& who,
-                                                     const wire::FileHandle& file,
-                                                     std::string_view name) {
+Task<absl::Status> XattrOperations::RemoveXattr(const Identity& who, const wire::FileHandle& file,
+                                                std::string_view name) {
   Call<wire::OpenattrArgs> attributes;
   Call<wire::RemoveArgs> remove;
   attributes.args.filehandle = file;
   remove.args.target = name;
   remove.chf_fh = true;
   CallBase* const chain[] = {&attributes, &remove};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "remove extended attribute");
+  Task<absl::Status> task = RunAll(&who, chain, "remove extended attribute");
   absl::Status status = co_await task;
   co_return status;
 }

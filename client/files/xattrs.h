@@ -34,27 +34,27 @@ class XattrOperations : public OperationGroup {
   // is one that was set, never parts of two. NOENT: there is none; NOTSUPP (kUnimplemented): the
   // server or its file system has no such attributes. `can_wait`: until another request is sent, as
   // in CallBase.
-  dat::Task<absl::StatusOr<std::string>> GetXattr(const Identity& who, const wire::FileHandle& file,
-                                                  std::string_view name, bool can_wait = false);
+  Task<absl::StatusOr<std::string>> GetXattr(const Identity& who, const wire::FileHandle& file,
+                                             std::string_view name, bool can_wait = false);
   // Atomic: others see the old value or the new one. `value` stays until this returns. FBIG: larger
   // than kXattrMost; NOSPC: larger than the file system allows.
-  dat::Task<absl::Status> SetXattr(const Identity& who, const wire::FileHandle& file,
-                                   std::string_view name, std::string_view value, XattrMode mode);
+  Task<absl::Status> SetXattr(const Identity& who, const wire::FileHandle& file,
+                              std::string_view name, std::string_view value, XattrMode mode);
   // NOENT: there is none.
-  dat::Task<absl::Status> RemoveXattr(const Identity& who, const wire::FileHandle& file,
-                                      std::string_view name);
+  Task<absl::Status> RemoveXattr(const Identity& who, const wire::FileHandle& file,
+                                 std::string_view name);
   // Returns the names that the caller may see, in no order.
-  dat::Task<absl::StatusOr<std::vector<std::string>>> ListXattrs(const Identity& who,
-                                                                 const wire::FileHandle& file);
+  Task<absl::StatusOr<std::vector<std::string>>> ListXattrs(const Identity& who,
+                                                            const wire::FileHandle& file);
 
  private:
-  dat::Task<absl::StatusOr<std::string>> GetXattrDirect(const Identity& who,
-                                                        const wire::FileHandle& attribute);
-  dat::Task<absl::Status> SetXattrBy(const Identity& who, const wire::FileHandle& file,
-                                     std::string_view name, XattrMode mode,
-                                     std::span<CallBase* const> writes);
-  dat::Task<void> AbandonXattr(const Identity& who, const wire::OpenRes& open,
-                               wire::ClientId client_id, std::string owner);
+  Task<absl::StatusOr<std::string>> GetXattrDirect(const Identity& who,
+                                                   const wire::FileHandle& attribute);
+  Task<absl::Status> SetXattrBy(const Identity& who, const wire::FileHandle& file,
+                                std::string_view name, XattrMode mode,
+                                std::span<CallBase* const> writes);
+  Task<void> AbandonXattr(const Identity& who, const wire::OpenRes& open, wire::ClientId client_id,
+                          std::string owner);
 
   OpenOperations& opens_;
   uint64_t set_ = 0;  // numbers the opens of SetXattr: each is its own owner

@@ -320,7 +320,7 @@ absl::StatusOr<IoId> AsyncIo::Issue(bool write, IoFile& file,
   record.AddLane();  // keeps it from ending below
   for (uint32_t i = 0; i < kMostLanes && record.has_more() && !record.given_up(); ++i) {
     record.AddLane();
-    dat::Start(RunLane(record));
+    Start(RunLane(record));
   }
   record.LaneEnded();
   return id;
@@ -357,13 +357,13 @@ absl::Status AsyncIo::Cancel(IoId id) {
 // ---- One I/O ---------------------------------------------------------------------------------
 
 // Transfers one piece after the other.
-dat::Task<void> AsyncIo::RunLane(Record& record) {
+Task<void> AsyncIo::RunLane(Record& record) {
   for (;;) {
     const uint32_t most =
         record.write() ? files_.transfers().write_bytes() : files_.transfers().read_bytes();
     Piece piece;
     if (!record.Next(most, piece)) break;
-    dat::Task<absl::Status> task =
+    Task<absl::Status> task =
         Stages(record, piece.range.size) ? RunStaged(record, piece) : RunPiece(record, piece);
     absl::Status status = co_await task;
     record.Finished(piece, std::move(status));
@@ -379,17 +379,17 @@ bool AsyncIo::Stages(const Record& record, uint32_t size) const {
   return size > (record.write() ? options.inline_write_bytes : options.inline_read_bytes);
 }
 
-dat::Task<absl::Status> AsyncIo::RunPiece(Record& record, Piece& piece) {
+Task<absl::Status> AsyncIo::RunPiece(Record& record, Piece& piece) {
   const DataTarget target = record.TargetOf(who_, piece.range);
   if (record.write()) {
-    dat::Task<absl::StatusOr<WriteResult>> task = files_.data().Write(target, piece.part);
+    Task<absl::StatusOr<WriteResult>> task = files_.data().Write(target, piece.part);
     absl::StatusOr<WriteResult> result = co_await task;
     if (!result.ok()) co_return result.status();
     piece.done = result->count;
     piece.committed = result->committed;
     co_return result->later;
   }
-  dat::Task<absl::StatusOr<ReadResult>> task = files_.data().Read(target, piece.part);
+  Task<absl::StatusOr<ReadResult>> task = files_.data().Read(target, piece.part);
   absl::StatusOr<ReadResult> result = co_await task;
   if (!result.ok()) co_return result.status();
   piece.done = result->count;
@@ -397,7 +397,7 @@ dat::Task<absl::Status> AsyncIo::RunPiece(Record& record, Piece& piece) {
   co_return absl::OkStatus();
 }
 
-dat::Task<absl::Status> AsyncIo::RunStaged(Record& record, Piece& piece) {
+Task<absl::Status> AsyncIo::RunStaged(Record& record, Piece& piece) {
   const DataTarget target = record.TargetOf(who_, piece.range);
   BufferPool& buffers = files_.buffers();
   const BufferUse use = record.write() ? BufferUse::kWriteSource : BufferUse::kReadTarget;
@@ -407,14 +407,14 @@ dat::Task<absl::Status> AsyncIo::RunStaged(Record& record, Piece& piece) {
   const LeasePart part{&buffers, &*lease, 0, piece.range.size};
   if (record.write()) {
     piece.part.CopyTo(part.bytes());
-    dat::Task<absl::StatusOr<WriteResult>> task = files_.data().Write(target, part);
+    Task<absl::StatusOr<WriteResult>> task = files_.data().Write(target, part);
     absl::StatusOr<WriteResult> result = co_await task;
     if (!result.ok()) co_return result.status();
     piece.done = result->count;
     piece.committed = result->committed;
     co_return result->later;
   }
-  dat::Task<absl::StatusOr<ReadResult>> task = files_.data().Read(target, part);
+  Task<absl::StatusOr<ReadResult>> task = files_.data().Read(target, part);
   absl::StatusOr<ReadResult> result = co_await task;
   if (!result.ok()) co_return result.status();
   if (record.given_up()) co_return absl::CancelledError("cancelled by the application");

@@ -108,9 +108,9 @@ class AsyncIo {
   absl::Status Check(bool write, std::span<const MemorySegment> segments,
                      std::span<const FileRange> ranges) const;
   Record* Find(IoId id);
-  dat::Task<void> RunLane(Record& record);
-  dat::Task<absl::Status> RunPiece(Record& record, Piece& piece);
-  dat::Task<absl::Status> RunStaged(Record& record, Piece& piece);
+  Task<void> RunLane(Record& record);
+  Task<absl::Status> RunPiece(Record& record, Piece& piece);
+  Task<absl::Status> RunStaged(Record& record, Piece& piece);
   bool Stages(const Record& record, uint32_t size) const;
 
   Files& files_;

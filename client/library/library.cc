@@ -54,11 +54,11 @@ std::string Library::NewOwner() {
   return absl::StrCat("libdafs ", owners_.fetch_add(1, std::memory_order_relaxed));
 }
 
-ExportSession::ExportSession(Library& library, dat::Loop& loop, Identity who)
+ExportSession::ExportSession(Library& library, Loop& loop, Identity who)
     : library_(library), loop_(loop), who_(std::move(who)), group_(loop) {}
 
-absl::StatusOr<std::unique_ptr<ExportSession>> ExportSession::Open(Library& library,
-                                                                   dat::Loop& loop, Identity who,
+absl::StatusOr<std::unique_ptr<ExportSession>> ExportSession::Open(Library& library, Loop& loop,
+                                                                   Identity who,
                                                                    uint32_t most_out) {
   auto session = absl::WrapUnique(new ExportSession(library, loop, std::move(who)));
   RETURN_IF_ERROR(session->Connect(most_out));

@@ -79,8 +79,7 @@ class ExportSession {
   // Connects. The library and the loop outlive the session. `most_out`: client/library/async_io.h.
   // Errors as of Files::Connect and Files::Mount.
   static absl::StatusOr<std::unique_ptr<ExportSession>> Open(
-      Library& library, dat::Loop& loop, Identity who,
-      uint32_t most_out = AsyncIo::kDefaultMostOut);
+      Library& library, Loop& loop, Identity who, uint32_t most_out = AsyncIo::kDefaultMostOut);
   // Disconnects, and waits for that at most two seconds. Outstanding I/O ends with kCancelled; its
   // completions are dropped if they were not collected.
   ~ExportSession();
@@ -118,18 +117,18 @@ class ExportSession {
 
   // All operations of the protocol; RunUntilDone (runtime/run.h) waits for one.
   Files& files() { return *files_; }
-  dat::Loop& loop() { return loop_; }
+  Loop& loop() { return loop_; }
   const Node& root() const { return root_; }
   const Identity& who() const { return who_; }
 
  private:
-  ExportSession(Library& library, dat::Loop& loop, Identity who);
+  ExportSession(Library& library, Loop& loop, Identity who);
   absl::Status Connect(uint32_t most_out);
   absl::StatusOr<wire::FileHandle> Walk(std::string_view path, std::string* name);
   absl::StatusOr<uint64_t> Finish(absl::StatusOr<IoId> id);
 
   Library& library_;
-  dat::Loop& loop_;
+  Loop& loop_;
   const Identity who_;
   std::unique_ptr<Files> files_;
   CompletionGroup group_;  // for the synchronous calls

@@ -141,7 +141,7 @@ void BufferPool::ReleaseLater() {
     if (!*alive) return;
     release_timer_ = 0;
     if (rest_ != nullptr) rest_();
-    if (ReleaseUnused(dat::Loop::Now())) ReleaseLater();
+    if (ReleaseUnused(Loop::Now())) ReleaseLater();
   });
 }
 

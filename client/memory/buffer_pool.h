@@ -139,7 +139,7 @@ class BufferPool {
 
   // Kept buffers return, and unused memory is released, on the thread of `loop`. Before this call
   // neither happens: Keep returns null. Call once. `loop` outlives the pool.
-  void ReturnBy(dat::Loop& loop) { loop_ = &loop; }
+  void ReturnBy(Loop& loop) { loop_ = &loop; }
   // Calls `rest` before each check for unused memory: a caller that holds a buffer from
   // TryAcquireToListen can return it. Null: no more calls.
   void OnRest(absl::AnyInvocable<void()> rest) { rest_ = std::move(rest); }
@@ -215,23 +215,23 @@ class BufferPool {
   const uint32_t large_bytes_;
   const uint32_t small_bytes_;
   const absl::Duration release_unused_after_;
-  dat::WaitQueue<Acquisition> waiters_;
+  WaitQueue<Acquisition> waiters_;
   bool closed_ = false;
   bool serving_ = false;  // ServeWaiters is on the stack
   uint32_t leased_ = 0;
   uint32_t quarantined_ = 0;
   uint32_t kept_ = 0;
   uint32_t most_kept_ = 0;
-  dat::Loop* loop_ = nullptr;
+  Loop* loop_ = nullptr;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for callbacks in the loop
   absl::AnyInvocable<void()> rest_;
-  dat::Loop::TimerId release_timer_ = 0;  // set while memory is resident that may be released
+  Loop::TimerId release_timer_ = 0;  // set while memory is resident that may be released
   Exposure exposure_;
   UserMemory user_memory_{exposure_};
 };
 
 // The awaitable of Acquire; lives in the awaiting coroutine's frame.
-class BufferPool::Acquisition : public dat::Waiter {
+class BufferPool::Acquisition : public Waiter {
  public:
   Acquisition(BufferPool& pool, BufferUse use, uint32_t payload_bytes)
       : pool_(pool), use_(use), payload_bytes_(payload_bytes) {}

@@ -40,11 +40,11 @@ size_t CompletionGroup::Poll(std::span<IoCompletion> out) {
 
 size_t CompletionGroup::Wait(std::span<IoCompletion> out, absl::Duration timeout) {
   const bool for_ever = timeout == absl::InfiniteDuration();
-  const absl::Time end = for_ever ? absl::InfiniteFuture() : dat::Loop::Now() + timeout;
+  const absl::Time end = for_ever ? absl::InfiniteFuture() : Loop::Now() + timeout;
   while (first_ == nullptr && out_ > 0) {
     absl::Duration left = absl::InfiniteDuration();
     if (!for_ever) {
-      left = end - dat::Loop::Now();
+      left = end - Loop::Now();
       if (left <= absl::ZeroDuration()) break;
     }
     loop_.RunOnce(left);

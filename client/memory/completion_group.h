@@ -51,7 +51,7 @@ struct GroupEntry {
 
 class CompletionGroup {
  public:
-  explicit CompletionGroup(dat::Loop& loop) : loop_(loop) {}
+  explicit CompletionGroup(Loop& loop) : loop_(loop) {}
   ~CompletionGroup();  // after all completions were collected
   CompletionGroup(const CompletionGroup&) = delete;
   CompletionGroup& operator=(const CompletionGroup&) = delete;
@@ -76,7 +76,7 @@ class CompletionGroup {
   void Remove(internal::GroupEntry& entry);
   size_t Take(std::span<IoCompletion> out);
 
-  dat::Loop& loop_;
+  Loop& loop_;
   size_t out_ = 0;
   size_t ended_ = 0;
   internal::GroupEntry* first_ = nullptr;

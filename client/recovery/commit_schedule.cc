@@ -8,7 +8,7 @@
 
 namespace dafs::client {
 
-CommitSchedule::CommitSchedule(Committer& committer, Uncommitted& store, dat::Loop& loop)
+CommitSchedule::CommitSchedule(Committer& committer, Uncommitted& store, Loop& loop)
     : committer_(committer), store_(store), loop_(loop) {
   committer_.ScheduleBy(*this);
 }
@@ -25,7 +25,7 @@ void CommitSchedule::Shutdown() {
 void CommitSchedule::Add(const wire::FileHandle& file, uint64_t bytes) {
   if (shut_down_) return;
   auto [it, fresh] = by_file_.try_emplace(file);
-  if (fresh) it->second = waiting_.insert(waiting_.end(), {file, 0, dat::Loop::Now()});
+  if (fresh) it->second = waiting_.insert(waiting_.end(), {file, 0, Loop::Now()});
   it->second->bytes += bytes;
   bytes_ += bytes;
   if (timer_ == 0 || bytes_ > kMostBytes || ending_) Pump();
@@ -49,9 +49,9 @@ void CommitSchedule::CommitSoon() {
   Pump();
 }
 
-dat::Task<void> CommitSchedule::CommitNow(wire::FileHandle file) {
+Task<void> CommitSchedule::CommitNow(wire::FileHandle file) {
   if (shut_down_) co_return;
-  dat::Pending<bool> done;
+  Pending<bool> done;
   waiting_.push_front({std::move(file), 0, absl::InfinitePast(), &done});
   Pump();
   co_await done;
@@ -91,7 +91,7 @@ void CommitSchedule::Pump() {
       continue;
     }
     ++running_;
-    dat::Start(Commit(std::move(entry)));
+    Start(Commit(std::move(entry)));
   }
   pumping_ = false;
   if (timer_ == 0 && !waiting_.empty() && running_ < kMostAtOnce) SetTimer();
@@ -99,17 +99,17 @@ void CommitSchedule::Pump() {
 }
 
 void CommitSchedule::SetTimer() {
-  const absl::Duration left = waiting_.front().since + kCommitAfter - dat::Loop::Now();
+  const absl::Duration left = waiting_.front().since + kCommitAfter - Loop::Now();
   timer_ = loop_.RunAfter(left, [this] {
     timer_ = 0;
-    due_ = dat::Loop::Now() - kCommitAfter + kTogether;
+    due_ = Loop::Now() - kCommitAfter + kTogether;
     Pump();
   });
 }
 
-dat::Task<void> CommitSchedule::Commit(Entry entry) {
+Task<void> CommitSchedule::Commit(Entry entry) {
   // No caller waits for it, and a message of its own would cost more than the COMMIT.
-  dat::Task<absl::Status> committing = committer_.CommitBehind(entry.file, /*can_wait=*/!ending_);
+  Task<absl::Status> committing = committer_.CommitBehind(entry.file, /*can_wait=*/!ending_);
   absl::Status status = co_await committing;
   if (!status.ok() && !ending_ && !absl::IsCancelled(status) && store_.NeedsCommit(entry.file)) {
     Add(entry.file, entry.bytes);  // the end of the mount does not wait for a retry

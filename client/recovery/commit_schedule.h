@@ -36,7 +36,7 @@ class CommitSchedule {
   static constexpr size_t kMostAtOnce = 8;
 
   // All outlive it.
-  CommitSchedule(Committer& committer, Uncommitted& store, dat::Loop& loop);
+  CommitSchedule(Committer& committer, Uncommitted& store, Loop& loop);
   CommitSchedule(const CommitSchedule&) = delete;
   CommitSchedule& operator=(const CommitSchedule&) = delete;
   // Nothing is committed any more. Ends the waits of CommitNow.
@@ -47,7 +47,7 @@ class CommitSchedule {
   // Commits all kept data of the mount now, also that of other workers. Does not wait.
   void CommitSoon();
   // Commits `file` before all other files that wait. Returns after that COMMIT, even if it failed.
-  dat::Task<void> CommitNow(wire::FileHandle file);
+  Task<void> CommitNow(wire::FileHandle file);
   // The file needs no COMMIT any more.
   void Drop(const wire::FileHandle& file);
   // Commits everything now, at the end of the mount. Runs `done` after that, perhaps before this
@@ -59,21 +59,21 @@ class CommitSchedule {
   struct Entry {
     wire::FileHandle file;
     uint64_t bytes = 0;
-    absl::Time since;                    // of the first write; infinite past: due at once
-    dat::Pending<bool>* done = nullptr;  // of CommitNow, in its frame
-    bool soon = false;                   // of CommitSoon
+    absl::Time since;               // of the first write; infinite past: due at once
+    Pending<bool>* done = nullptr;  // of CommitNow, in its frame
+    bool soon = false;              // of CommitSoon
   };
   using Entries = std::list<Entry>;
 
   bool IsDue(const Entry& entry) const;
   void Pump();
   void SetTimer();
-  dat::Task<void> Commit(Entry entry);
+  Task<void> Commit(Entry entry);
   void Ended(const Entry& entry);
 
   Committer& committer_;
   Uncommitted& store_;
-  dat::Loop& loop_;
+  Loop& loop_;
   Entries waiting_;                                                   // the oldest first
   absl::flat_hash_map<wire::FileHandle, Entries::iterator> by_file_;  // all but those of CommitNow
   uint64_t bytes_ = 0;                                                // of waiting_
@@ -84,7 +84,7 @@ class CommitSchedule {
   bool ending_ = false;     // everything is due
   bool shut_down_ = false;  // nothing is
   std::function<void()> when_empty_;
-  dat::Loop::TimerId timer_ = 0;
+  Loop::TimerId timer_ = 0;
 };
 
 }  // namespace dafs::client

@@ -62,10 +62,10 @@ Committer::Committer(Runner& runner)
     : runner_(runner), connection_(runner.connection()), store_(runner.client().uncommitted()) {}
 
 // Sends one COMMIT for the whole file if any of its data is kept, otherwise for the range.
-dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
-                                                                const wire::FileHandle& file,
-                                                                uint64_t offset, uint32_t size,
-                                                                bool* safe, bool can_wait) {
+Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
+                                                           const wire::FileHandle& file,
+                                                           uint64_t offset, uint32_t size,
+                                                           bool* safe, bool can_wait) {
   const bool kept = store_.Holds(file);
   const uint64_t covered = store_.BeforeCommit(file);
   Call<wire::CommitArgs> call;
@@ -74,27 +74,27 @@ dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& 
   call.args.count = kept ? 0 : size;
   call.can_wait = can_wait;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = runner_.RunAll(&who, chain, "commit");
+  Task<absl::Status> task = runner_.RunAll(&who, chain, "commit");
   CO_RETURN_IF_ERROR(co_await task);
   runner_.client().lost_data().Recovered(file);
   *safe = store_.AfterCommit(file, covered, call.res.writeverf);
   co_return call.res.writeverf;
 }
 
-dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& who,
-                                                               const wire::FileHandle& file,
-                                                               uint64_t offset, uint32_t size) {
-  dat::Task<absl::StatusOr<wire::Verifier>> task =
+Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& who,
+                                                          const wire::FileHandle& file,
+                                                          uint64_t offset, uint32_t size) {
+  Task<absl::StatusOr<wire::Verifier>> task =
       CommitRounds(who, file, offset, size, /*can_wait=*/false);
   absl::StatusOr<wire::Verifier> verifier = co_await task;
   NoteLoss(file, verifier.status(), /*once=*/false);
   co_return verifier;
 }
 
-dat::Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_wait) {
+Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_wait) {
   std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
   if (!writer.has_value()) co_return absl::OkStatus();
-  dat::Task<absl::StatusOr<wire::Verifier>> task = CommitRounds(writer->who, file, 0, 0, can_wait);
+  Task<absl::StatusOr<wire::Verifier>> task = CommitRounds(writer->who, file, 0, 0, can_wait);
   const absl::Status status = (co_await task).status();
   NoteLoss(file, status, /*once=*/true);
   // After a failed COMMIT the next one retries, but data of a deleted file is dropped.
@@ -107,18 +107,18 @@ void Committer::NoteLoss(const wire::FileHandle& file, const absl::Status& why, 
     LogLoss(connection_.name(), why);
 }
 
-dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity& who,
-                                                                  const wire::FileHandle& file,
-                                                                  uint64_t offset, uint32_t size,
-                                                                  bool can_wait) {
+Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity& who,
+                                                             const wire::FileHandle& file,
+                                                             uint64_t offset, uint32_t size,
+                                                             bool can_wait) {
   for (int round = 0; round < kMostRounds; ++round) {
     bool safe = false;
-    dat::Task<absl::StatusOr<wire::Verifier>> committing =
+    Task<absl::StatusOr<wire::Verifier>> committing =
         CommitOnce(who, file, offset, size, &safe, can_wait);
     absl::StatusOr<wire::Verifier> verifier = co_await committing;
     if (IsGone(verifier.status())) store_.Drop(file);
     if (!verifier.ok() || safe) co_return verifier;
-    dat::Task<absl::Status> writing = WriteAgain(file, *verifier);
+    Task<absl::Status> writing = WriteAgain(file, *verifier);
     absl::Status status = co_await writing;
     if (!status.ok()) GiveUpData(file, status);
     CO_RETURN_IF_ERROR(status);
@@ -128,16 +128,16 @@ dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity
 }
 
 // Writes again the data kept of `file` whose verifier differs from `verifier`.
-dat::Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verifier verifier) {
+Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verifier verifier) {
   while (!store_.BeginRewrite(file)) {  // another worker writes it again
     if (!store_.Holds(file)) co_return absl::OkStatus();
-    dat::Task<absl::Status> pause = connection_.Pause(kLookAgain);
+    Task<absl::Status> pause = connection_.Pause(kLookAgain);
     CO_RETURN_IF_ERROR(co_await pause);
     if (!store_.NextStale(file, verifier, 1).has_value()) co_return absl::OkStatus();
   }
   absl::Status status;
   while (status.ok() && !store_.Drained(file)) {
-    dat::Task<absl::Status> pause = connection_.Pause(kLookAgain);
+    Task<absl::Status> pause = connection_.Pause(kLookAgain);
     status = co_await pause;
   }
   uint64_t bytes = 0;
@@ -150,7 +150,7 @@ dat::Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verif
     // The rest was written again in this loop, under yet another verifier. The next COMMIT shows if
     // it is lost.
     if (!piece.has_value() || piece->offset < next) break;
-    dat::Task<absl::StatusOr<uint32_t>> task = WritePieceAgain(file, *piece);
+    Task<absl::StatusOr<uint32_t>> task = WritePieceAgain(file, *piece);
     absl::StatusOr<uint32_t> written = co_await task;
     status = written.status();
     if (!status.ok()) break;
@@ -166,8 +166,8 @@ dat::Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verif
   co_return status;
 }
 
-dat::Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle file,
-                                                               const Uncommitted::Piece& piece) {
+Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle file,
+                                                          const Uncommitted::Piece& piece) {
   WriteBytesCall call(piece.data);
   call.args.filehandle = file;
   // WIRE R64: a closed file is written without a state id, with the credentials of its writer. This
@@ -179,7 +179,7 @@ dat::Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle 
   call.args.offset = piece.offset;
   call.args.stable_how = wire::StableHow::kUnstable;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = runner_.RunAll(&piece.writer.who, chain, "write again");
+  Task<absl::Status> task = runner_.RunAll(&piece.writer.who, chain, "write again");
   CO_RETURN_IF_ERROR(co_await task);
   if (call.res.count == 0 || call.res.count > piece.data.size()) {
     co_return absl::UnknownError(
@@ -195,17 +195,17 @@ dat::Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle 
 
 // ---- Kept data ------------------------------------------------------------------------------
 
-dat::Task<absl::Status> Committer::BeginWrite(const wire::FileHandle& file) {
+Task<absl::Status> Committer::BeginWrite(const wire::FileHandle& file) {
   while (!store_.BeginWrite(file)) {
-    dat::Task<absl::Status> pause = connection_.Pause(kLookAgain);
+    Task<absl::Status> pause = connection_.Pause(kLookAgain);
     CO_RETURN_IF_ERROR(co_await pause);
   }
   co_return absl::OkStatus();
 }
 
-dat::Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
-                                std::span<const std::byte> data, std::shared_ptr<const void> memory,
-                                wire::Verifier verifier) {
+Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
+                           std::span<const std::byte> data, std::shared_ptr<const void> memory,
+                           wire::Verifier verifier) {
   if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier)) {
     schedule_->Add(*target.file, data.size());
     // Half full: start a COMMIT now, so that later writes need not wait for one.
@@ -217,7 +217,7 @@ dat::Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
     std::optional<Uncommitted::Writer> last = store_.WriterOf(file);
     if (!last.has_value()) continue;
     bool safe = false;
-    dat::Task<absl::StatusOr<wire::Verifier>> task = CommitOnce(last->who, file, 0, 0, &safe);
+    Task<absl::StatusOr<wire::Verifier>> task = CommitOnce(last->who, file, 0, 0, &safe);
     absl::StatusOr<wire::Verifier> committed = co_await task;
     if (!committed.ok()) GiveUpData(file, committed.status());
     if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier)) {
@@ -250,21 +250,21 @@ void Committer::StartRestoring() {
   ++restarts_;
   if (store_.Files().empty()) return;
   if (std::exchange(restoring_, true)) return;  // Restore starts over
-  dat::Start(Restore());
+  Start(Restore());
 }
 
 // Repeats until no file has lost data, since the server may lose data again meanwhile.
-dat::Task<void> Committer::Restore() {
+Task<void> Committer::Restore() {
   Waits::Note note(runner_.waits(), "the search for data that the restarted server lost");
   uint64_t seen = 0;
   bool lost = true;
   for (int rounds = 0; seen != restarts_ || (lost && rounds < kMostRounds); ++rounds) {
     if (std::exchange(seen, restarts_) != restarts_) rounds = 0;
-    dat::Task<bool> task = RestoreFiles();
+    Task<bool> task = RestoreFiles();
     lost = co_await task;
   }
   restoring_ = false;
-  dat::Task<absl::Status> turn = connection_.Pause(absl::ZeroDuration());
+  Task<absl::Status> turn = connection_.Pause(absl::ZeroDuration());
   if (!(co_await turn).ok()) co_return;  // the mount ends
   restored_();
   schedule_->CommitSoon();
@@ -273,7 +273,7 @@ dat::Task<void> Committer::Restore() {
 // One COMMIT per file system suffices to learn its verifier. All files are checked: a file without
 // a loss may have been written again by another worker that has not reached the other files yet.
 // Returns true if this or another worker wrote data again, or if the server restarted meanwhile.
-dat::Task<bool> Committer::RestoreFiles() {
+Task<bool> Committer::RestoreFiles() {
   const uint64_t seen = restarts_;
   bool lost = false;
   absl::flat_hash_map<wire::FsHandle, wire::Verifier> verifiers;
@@ -283,7 +283,7 @@ dat::Task<bool> Committer::RestoreFiles() {
       std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
       if (!writer.has_value()) continue;
       bool ignored = false;
-      dat::Task<absl::StatusOr<wire::Verifier>> committing =
+      Task<absl::StatusOr<wire::Verifier>> committing =
           CommitOnce(writer->who, file, 0, 0, &ignored);
       absl::StatusOr<wire::Verifier> verifier = co_await committing;
       if (seen != restarts_) co_return true;
@@ -294,7 +294,7 @@ dat::Task<bool> Committer::RestoreFiles() {
       now = verifiers.emplace(file.fshandle, *verifier).first;
     }
     if (!store_.NextStale(file, now->second, 1).has_value()) continue;
-    dat::Task<absl::Status> writing = WriteAgain(file, now->second);
+    Task<absl::Status> writing = WriteAgain(file, now->second);
     absl::Status status = co_await writing;
     if (seen != restarts_) co_return true;
     if (!status.ok()) GiveUpData(file, status);

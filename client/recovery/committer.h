@@ -37,11 +37,11 @@ class Committer {
   void ScheduleBy(CommitSchedule& schedule) { schedule_ = &schedule; }
 
   // Waits until `file` may be written. It may not while its data is being written again.
-  dat::Task<absl::Status> BeginWrite(const wire::FileHandle& file);
+  Task<absl::Status> BeginWrite(const wire::FileHandle& file);
   // Keeps `data`, which was written unstable at `offset`. `memory` holds the data; if null, the
   // data is copied. Returns false if there is no room even after a COMMIT.
-  dat::Task<bool> Keep(const DataTarget& target, uint64_t offset, std::span<const std::byte> data,
-                       std::shared_ptr<const void> memory, wire::Verifier verifier);
+  Task<bool> Keep(const DataTarget& target, uint64_t offset, std::span<const std::byte> data,
+                  std::shared_ptr<const void> memory, wire::Verifier verifier);
   // Records that `bytes` bytes, which the server answered as DATA_SYNC, need a COMMIT.
   void NeedCommit(const wire::FileHandle& file, const Identity& who, uint64_t bytes);
   // Starts to commit everything that is kept. Does not wait.
@@ -50,13 +50,12 @@ class Committer {
   // Sends COMMIT and writes lost data again, until nothing is lost. If data did not reach the disk
   // (EIO and the like), also records that in LostData. COMMIT covers the whole
   // file if any of its data is kept, otherwise the range (`size` 0: to the end).
-  dat::Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who,
-                                                      const wire::FileHandle& file, uint64_t offset,
-                                                      uint32_t size);
+  Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who, const wire::FileHandle& file,
+                                                 uint64_t offset, uint32_t size);
   // The same as its last writer, with no caller that waits for the result: a loss is recorded once
   // until a COMMIT succeeds. `can_wait`: the request may leave with the next one. For
   // CommitSchedule.
-  dat::Task<absl::Status> CommitBehind(wire::FileHandle file, bool can_wait);
+  Task<absl::Status> CommitBehind(wire::FileHandle file, bool can_wait);
 
   // Call when the server may have restarted: writes again what the server lost, before another
   // operation can see the loss. Each worker calls this. A worker waits for files that another
@@ -67,21 +66,19 @@ class Committer {
   void OnRestored(std::function<void()> restored) { restored_ = std::move(restored); }
 
  private:
-  dat::Task<absl::StatusOr<wire::Verifier>> CommitOnce(const Identity& who,
-                                                       const wire::FileHandle& file,
-                                                       uint64_t offset, uint32_t size, bool* safe,
-                                                       bool can_wait = false);
-  dat::Task<absl::StatusOr<wire::Verifier>> CommitRounds(const Identity& who,
-                                                         const wire::FileHandle& file,
-                                                         uint64_t offset, uint32_t size,
-                                                         bool can_wait);
+  Task<absl::StatusOr<wire::Verifier>> CommitOnce(const Identity& who, const wire::FileHandle& file,
+                                                  uint64_t offset, uint32_t size, bool* safe,
+                                                  bool can_wait = false);
+  Task<absl::StatusOr<wire::Verifier>> CommitRounds(const Identity& who,
+                                                    const wire::FileHandle& file, uint64_t offset,
+                                                    uint32_t size, bool can_wait);
   void NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once);
-  dat::Task<absl::Status> WriteAgain(wire::FileHandle file, wire::Verifier verifier);
-  dat::Task<absl::StatusOr<uint32_t>> WritePieceAgain(wire::FileHandle file,
-                                                      const Uncommitted::Piece& piece);
+  Task<absl::Status> WriteAgain(wire::FileHandle file, wire::Verifier verifier);
+  Task<absl::StatusOr<uint32_t>> WritePieceAgain(wire::FileHandle file,
+                                                 const Uncommitted::Piece& piece);
   void GiveUpData(const wire::FileHandle& file, const absl::Status& why);
-  dat::Task<void> Restore();
-  dat::Task<bool> RestoreFiles();
+  Task<void> Restore();
+  Task<bool> RestoreFiles();
 
   Runner& runner_;
   Connection& connection_;

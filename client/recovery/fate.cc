@@ -73,11 +73,11 @@ class Question {
   CallBase* const chain_[2] = {&check_, &fetch_};
 };
 
-dat::Task<absl::Status> Send(Connection& connection, Question& question, absl::Time deadline) {
-  dat::Task<absl::StatusOr<Session*>> ready = connection.Ready(deadline);
+Task<absl::Status> Send(Connection& connection, Question& question, absl::Time deadline) {
+  Task<absl::StatusOr<Session*>> ready = connection.Ready(deadline);
   absl::StatusOr<Session*> session = co_await ready;
   if (!session.ok()) co_return session.status();
-  dat::Task<absl::Status> task = (*session)->Run(wire::CredHandle(), question.chain(), deadline);
+  Task<absl::Status> task = (*session)->Run(wire::CredHandle(), question.chain(), deadline);
   absl::Status status = co_await task;
   co_return status;
 }
@@ -113,12 +113,12 @@ Fate FateOf(bool check_ok, DafsStatus answer) {
   }
 }
 
-dat::Task<absl::StatusOr<Fate>> AskFate(Connection& connection, Waits& waits, CallBase& call,
-                                        absl::Time deadline) {
+Task<absl::StatusOr<Fate>> AskFate(Connection& connection, Waits& waits, CallBase& call,
+                                   absl::Time deadline) {
   RetryPause pause(connection, waits, ServerDelay(kLongestDelay));
   for (int damaged = 0;;) {
     Question question(call);
-    dat::Task<absl::Status> asking = Send(connection, question, deadline);
+    Task<absl::Status> asking = Send(connection, question, deadline);
     absl::Status status = co_await asking;
     if (absl::IsUnavailable(status)) {  // this session is lost too, or the response was damaged
       if (question.damaged() && ++damaged > kMostDamaged) co_return status;
@@ -141,7 +141,7 @@ dat::Task<absl::StatusOr<Fate>> AskFate(Connection& connection, Waits& waits, Ca
         absl::StrCat(Text(wire::Name(call.proc())), ": the server still settles the old session (",
                      Text(wire::Name(answer)), ")");
     if (pause.IsTooLate(deadline)) co_return absl::DeadlineExceededError(what);
-    dat::Task<absl::Status> waiting = pause.Wait(std::move(what));
+    Task<absl::Status> waiting = pause.Wait(std::move(what));
     CO_RETURN_IF_ERROR(co_await waiting);
   }
 }

@@ -30,7 +30,7 @@ Fate FateOf(bool check_ok, wire::DafsStatus answer);
 // Asks until the fate of `call` is settled. Waits for a session. After kAnswered `call` has the
 // response as if it had just arrived. Errors: kDeadlineExceeded, kCancelled, kUnavailable (answers
 // arrive damaged again and again).
-dat::Task<absl::StatusOr<Fate>> AskFate(Connection& connection, Waits& waits, CallBase& call,
-                                        absl::Time deadline);
+Task<absl::StatusOr<Fate>> AskFate(Connection& connection, Waits& waits, CallBase& call,
+                                   absl::Time deadline);
 
 }  // namespace dafs::client

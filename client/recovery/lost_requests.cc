@@ -37,30 +37,31 @@ absl::Status UnknownFate(const Connection& connection, const CallBase& call,
 
 }  // namespace
 
-dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::Resolve(
-    std::span<CallBase* const> chain, absl::Status why, absl::Time deadline) {
+Task<absl::StatusOr<LostRequests::Next>> LostRequests::Resolve(std::span<CallBase* const> chain,
+                                                               absl::Status why,
+                                                               absl::Time deadline) {
   ResponseCaches::Claim claim(caches_, chain);
-  dat::Task<absl::StatusOr<Next>> task = ResolveClaimed(chain, std::move(why), deadline);
+  Task<absl::StatusOr<Next>> task = ResolveClaimed(chain, std::move(why), deadline);
   absl::StatusOr<Next> next = co_await task;
   if (!next.ok()) co_return next;
   for (const CallBase* call : chain) reissued_ += call->is_out() ? 1 : 0;
-  dat::Task<absl::Status> reclaiming = ReclaimFound(chain, deadline);
+  Task<absl::Status> reclaiming = ReclaimFound(chain, deadline);
   CO_RETURN_IF_ERROR(co_await reclaiming);
   co_return next;
 }
 
-dat::Task<absl::Status> LostRequests::ReclaimFound(std::span<CallBase* const> chain,
-                                                   absl::Time deadline) {
+Task<absl::Status> LostRequests::ReclaimFound(std::span<CallBase* const> chain,
+                                              absl::Time deadline) {
   for (const CallBase* call : chain) {
     const std::optional<wire::StateId> open = OpenedBy(*call);
     if (!open.has_value()) continue;
-    dat::Task<absl::StatusOr<Session*>> ready = connection_.Ready(deadline);
+    Task<absl::StatusOr<Session*>> ready = connection_.Ready(deadline);
     absl::StatusOr<Session*> session = co_await ready;
     if (!session.ok()) co_return session.status();
     // A server that did not restart knows the open, and would refuse the claim.
     const wire::ClientId client_id = (*session)->negotiated().client_id;
     if (client_.opens().StateIdOf(*open, client_id).has_value()) continue;
-    dat::Task<absl::Status> task = reclaim_->ReclaimOpen(*open);
+    Task<absl::Status> task = reclaim_->ReclaimOpen(*open);
     absl::Status status = co_await task;
     // Other errors are reported by the next use of the open.
     if (absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) co_return status;
@@ -68,7 +69,7 @@ dat::Task<absl::Status> LostRequests::ReclaimFound(std::span<CallBase* const> ch
   co_return absl::OkStatus();
 }
 
-dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
+Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
     std::span<CallBase* const> chain, absl::Status why, absl::Time deadline) {
   for (size_t i = 0; i < chain.size(); ++i) {
     CallBase& call = *chain[i];
@@ -76,12 +77,12 @@ dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
     if (!call.is_out()) break;  // it failed or was not sent, so no later member was executed
     if (!call.xid.cached) {
       if (!call.idempotent()) co_return UnknownFate(connection_, call, why);
-      dat::Task<absl::StatusOr<bool>> task = AnyExecuted(chain.subspan(i + 1), deadline);
+      Task<absl::StatusOr<bool>> task = AnyExecuted(chain.subspan(i + 1), deadline);
       absl::StatusOr<bool> executed = co_await task;
       if (!executed.ok()) co_return executed.status();
       co_return *executed ? Next::kWhole : Next::kRest;
     }
-    dat::Task<absl::StatusOr<Fate>> task = Ask(call, deadline);
+    Task<absl::StatusOr<Fate>> task = Ask(call, deadline);
     absl::StatusOr<Fate> fate = co_await task;
     if (!fate.ok()) co_return fate.status();
     if (*fate == Fate::kAnswered && call.ok()) continue;
@@ -97,11 +98,11 @@ dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
 
 // Whether a member of `chain` was executed. After a bulk fetch (4.3.1) only members that modify
 // lock state can have been. Executed members have their response afterwards.
-dat::Task<absl::StatusOr<bool>> LostRequests::AnyExecuted(std::span<CallBase* const> chain,
-                                                          absl::Time deadline) {
+Task<absl::StatusOr<bool>> LostRequests::AnyExecuted(std::span<CallBase* const> chain,
+                                                     absl::Time deadline) {
   for (CallBase* call : chain) {
     if (!call->is_out() || !call->xid.cached) continue;
-    dat::Task<absl::StatusOr<Fate>> task = Ask(*call, deadline);
+    Task<absl::StatusOr<Fate>> task = Ask(*call, deadline);
     absl::StatusOr<Fate> fate = co_await task;
     if (!fate.ok()) co_return fate.status();
     if (*fate == Fate::kAnswered) co_return true;
@@ -109,8 +110,8 @@ dat::Task<absl::StatusOr<bool>> LostRequests::AnyExecuted(std::span<CallBase* co
   co_return false;
 }
 
-dat::Task<absl::StatusOr<Fate>> LostRequests::Ask(CallBase& call, absl::Time deadline) {
-  dat::Task<absl::StatusOr<Fate>> asking = AskFate(connection_, waits_, call, deadline);
+Task<absl::StatusOr<Fate>> LostRequests::Ask(CallBase& call, absl::Time deadline) {
+  Task<absl::StatusOr<Fate>> asking = AskFate(connection_, waits_, call, deadline);
   absl::StatusOr<Fate> fate = co_await asking;
   if (fate.ok() && *fate == Fate::kAnswered) ++fetched_;
   co_return fate;

@@ -45,8 +45,8 @@ class LostRequests {
   // before that, and the server expects the reclaim until the old session's cache is discarded.
   // Waits for a session. kUnknown: the server does not know whether it executed a member that must
   // not be executed twice. Other errors: kDeadlineExceeded, kCancelled.
-  dat::Task<absl::StatusOr<Next>> Resolve(std::span<CallBase* const> chain, absl::Status why,
-                                          absl::Time deadline);
+  Task<absl::StatusOr<Next>> Resolve(std::span<CallBase* const> chain, absl::Status why,
+                                     absl::Time deadline);
 
   // Call after a session ended and its outstanding requests were resumed.
   void SessionLost(const wire::SessionId& session_id) { caches_.SessionLost(session_id); }
@@ -58,12 +58,11 @@ class LostRequests {
   uint64_t reissued() const { return reissued_; }
 
  private:
-  dat::Task<absl::StatusOr<Next>> ResolveClaimed(std::span<CallBase* const> chain, absl::Status why,
-                                                 absl::Time deadline);
-  dat::Task<absl::StatusOr<Fate>> Ask(CallBase& call, absl::Time deadline);
-  dat::Task<absl::StatusOr<bool>> AnyExecuted(std::span<CallBase* const> chain,
-                                              absl::Time deadline);
-  dat::Task<absl::Status> ReclaimFound(std::span<CallBase* const> chain, absl::Time deadline);
+  Task<absl::StatusOr<Next>> ResolveClaimed(std::span<CallBase* const> chain, absl::Status why,
+                                            absl::Time deadline);
+  Task<absl::StatusOr<Fate>> Ask(CallBase& call, absl::Time deadline);
+  Task<absl::StatusOr<bool>> AnyExecuted(std::span<CallBase* const> chain, absl::Time deadline);
+  Task<absl::Status> ReclaimFound(std::span<CallBase* const> chain, absl::Time deadline);
 
   Client& client_;
   Connection& connection_;

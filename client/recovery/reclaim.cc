@@ -46,10 +46,10 @@ void Reclaim::SessionReady(const Session& session) {
 
 void Reclaim::Start() {
   if (std::exchange(reclaiming_, true)) return;
-  dat::Start(ReclaimAll());
+  dafs::Start(ReclaimAll());
 }
 
-dat::Task<absl::Status> Reclaim::Await(absl::Time deadline) {
+Task<absl::Status> Reclaim::Await(absl::Time deadline) {
   Start();
   if (!reclaiming_) co_return absl::OkStatus();  // nothing to reclaim
   absl::Status status = co_await done_.Wait(deadline);
@@ -61,7 +61,7 @@ dat::Task<absl::Status> Reclaim::Await(absl::Time deadline) {
 
 bool Reclaim::restoring() const { return committer_.restoring(); }
 
-dat::Task<absl::Status> Reclaim::AwaitRestored(absl::Time deadline) {
+Task<absl::Status> Reclaim::AwaitRestored(absl::Time deadline) {
   absl::Status status = co_await done_.Wait(deadline);
   if (absl::IsDeadlineExceeded(status)) {
     status = absl::DeadlineExceededError("lost data is still being written again");
@@ -69,30 +69,30 @@ dat::Task<absl::Status> Reclaim::AwaitRestored(absl::Time deadline) {
   co_return status;
 }
 
-dat::Task<void> Reclaim::ReclaimAll() {
+Task<void> Reclaim::ReclaimAll() {
   for (Session* session = connection_.session();
        session != nullptr && !IsDone(session->negotiated().client_id);
        session = connection_.session()) {
-    dat::Task<absl::Status> task = ReclaimUnder(session->negotiated().client_id);
+    Task<absl::Status> task = ReclaimUnder(session->negotiated().client_id);
     absl::Status status = co_await task;
     if (status.ok()) continue;
     if (absl::IsCancelled(status)) break;
     LogWarning(absl::StrCat(connection_.name(),
                             ": reclaim of opens failed, retrying: ", status.message()));
-    dat::Task<absl::Status> pause = connection_.Pause(kPause);
+    Task<absl::Status> pause = connection_.Pause(kPause);
     if (!(co_await pause).ok()) break;
   }
   reclaiming_ = false;
   done_.WakeAll(absl::OkStatus());  // waiters check again
 }
 
-dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
+Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   const std::vector<wire::StateId> stale = client_.opens().Stale(client_id);
   Waits::Note note(runner_.waits(), absl::StrCat("reclaiming ", stale.size(), " opens"));
   for (const wire::StateId& open : stale) {
     std::optional<Opens::Entry> entry = client_.opens().Find(open);
     if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or lost
-    dat::Task<absl::Status> task = ReclaimOpen(open);
+    Task<absl::Status> task = ReclaimOpen(open);
     absl::Status status = co_await task;
     if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
         absl::IsCancelled(status)) {
@@ -103,7 +103,7 @@ dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   }
   const bool restarted = !reclaimed_under_.is_zero();
   reclaimed_under_ = client_id;
-  if (restarted) dat::Start(AskForSomething());
+  if (restarted) dafs::Start(AskForSomething());
   // The restart may have lost uncommitted data. Other workers may have written it, so this also
   // runs on the first session of this worker.
   committer_.StartRestoring();
@@ -114,18 +114,18 @@ dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   co_return absl::OkStatus();
 }
 
-dat::Task<void> Reclaim::AskForSomething() {
+Task<void> Reclaim::AskForSomething() {
   const std::optional<wire::FileHandle> root = client_.root().Latest();
   if (!root.has_value()) co_return;
   Call<wire::GetattrInlineArgs> ask;
   ask.args.filehandle = *root;
   CallBase* const chain[] = {&ask};
   const Identity self{};
-  dat::Task<absl::Status> asking = runner_.RunBehind(Runner::Gate::kNone, &self, chain);
+  Task<absl::Status> asking = runner_.RunBehind(Runner::Gate::kNone, &self, chain);
   absl::Status ignored = co_await asking;
 }
 
-dat::Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
+Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   if (!entry.has_value()) {
     co_return wire::StatusFromDafs(DafsStatus::kBadStateId, "a file that is closed");
@@ -144,21 +144,20 @@ dat::Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
   claim.args.share_access = entry->info->share_access;
   claim.args.share_deny = entry->info->share_deny;
   CallBase* const chain[] = {&claim};
-  dat::Task<absl::Status> claiming =
-      runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+  Task<absl::Status> claiming = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
   CO_RETURN_IF_ERROR(co_await claiming);
   if (!claim.ok()) {
-    dat::Task<absl::Status> again = OpenAgain(open, *entry, claim.status);
+    Task<absl::Status> again = OpenAgain(open, *entry, claim.status);
     absl::Status status = co_await again;
     co_return status;
   }
   wire::LockRanges claimed;
-  dat::Task<absl::Status> locking = ReclaimLocks(open, claim.res.state_id, &claimed);
+  Task<absl::Status> locking = ReclaimLocks(open, claim.res.state_id, &claimed);
   absl::Status locked = co_await locking;
   if (locked.ok()) {
-    dat::Task<void> taking = TakeReclaimed(open, *entry, claim.res.state_id, claim.xid.client_id);
+    Task<void> taking = TakeReclaimed(open, *entry, claim.res.state_id, claim.xid.client_id);
     co_await taking;
-    dat::Task<absl::Status> locking_again = ReclaimLocks(open, claim.res.state_id, &claimed);
+    Task<absl::Status> locking_again = ReclaimLocks(open, claim.res.state_id, &claimed);
     locked = co_await locking_again;
   }
   if (!locked.ok()) GiveUpOpen(open, locked);
@@ -168,8 +167,7 @@ dat::Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
 // The server refuses the claim: its grace period is over, or it never knew the open. A plain open
 // is made again. An open with a share reservation or a lock is lost, since another client may have
 // taken it.
-dat::Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry,
-                                           DafsStatus refused) {
+Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry, DafsStatus refused) {
   const OpenInfo& info = *entry.info;
   absl::Status why = wire::StatusFromDafs(refused, "reclaim an open");
   if (absl::IsAborted(why) && refused != DafsStatus::kExpired &&
@@ -191,7 +189,7 @@ dat::Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entr
   executing.args.owner = info.owner;
   CallBase* const call = info.executes ? static_cast<CallBase*>(&executing) : &again;
   CallBase* const chain[] = {call};
-  dat::Task<absl::Status> opening = runner_.RunBehind(Runner::Gate::kNone, &info.who, chain);
+  Task<absl::Status> opening = runner_.RunBehind(Runner::Gate::kNone, &info.who, chain);
   CO_RETURN_IF_ERROR(co_await opening);
   // If the server lacks OPEN_HANDLE, the client sends I/O without a state id, which the server
   // checks each time (WIRE R64).
@@ -201,15 +199,15 @@ dat::Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entr
   }
   // Zero after NOTSUPP.
   const wire::StateId state_id = info.executes ? executing.res.state_id : again.res.state_id;
-  dat::Task<void> taking = TakeReclaimed(open, entry, state_id, call->xid.client_id);
+  Task<void> taking = TakeReclaimed(open, entry, state_id, call->xid.client_id);
   co_await taking;
   co_return absl::OkStatus();
 }
 
 // Records `state_id` as the server's new name of `open`. Sends CLOSE if `open` was closed
 // meanwhile.
-dat::Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry,
-                                       wire::StateId state_id, wire::ClientId client_id) {
+Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
+                                  wire::ClientId client_id) {
   if (client_.opens().Reclaimed(open, state_id, client_id) || state_id.is_zero()) co_return;
   Session* session = connection_.session();
   if (session == nullptr) co_return;  // the open ends with the lease
@@ -217,7 +215,7 @@ dat::Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry,
   close.args.filehandle = entry.info->handle;
   close.args.state_id = state_id;
   CallBase* const chain[] = {&close};
-  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, runner_.DeadlineFromNow());
+  Task<absl::Status> task = session->Run(wire::CredHandle(), chain, runner_.DeadlineFromNow());
   absl::Status ignored = co_await task;
 }
 
@@ -250,8 +248,8 @@ void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
 // 4.4.1.2: uses RECLAIM. The server grants it only while no other client can have taken the lock.
 // `claimed` holds the ranges claimed so far. Claims ranges locked since, and unlocks ranges
 // released since.
-dat::Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId state_id,
-                                              wire::LockRanges* claimed) {
+Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId state_id,
+                                         wire::LockRanges* claimed) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   if (!entry.has_value()) co_return absl::OkStatus();
   const wire::FileHandle file = entry->info->handle;
@@ -268,7 +266,7 @@ dat::Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId 
     lock.args.offset = range.first;
     lock.args.length = wire::LengthOf(range);
     CallBase* const chain[] = {&lock};
-    dat::Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+    Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
     CO_RETURN_IF_ERROR(co_await task);
     if (!lock.ok()) co_return StatusOf(lock, "reclaim a lock");
     claimed->Set(range);
@@ -277,7 +275,7 @@ dat::Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId 
     ReclaimCall<wire::LockuArgs> unlock;
     unlock.args = UnlockArgs(file, state_id, range.first, range.last);
     CallBase* const chain[] = {&unlock};
-    dat::Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+    Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
     CO_RETURN_IF_ERROR(co_await task);
     claimed->Clear(range.first, range.last);
   }

@@ -32,41 +32,40 @@ class Reclaim {
   // Whether all opens have been reclaimed under this client_id.
   bool IsDone(const wire::ClientId& client_id) const { return reclaimed_under_ == client_id; }
   // Waits for the end of the reclaim. After OK the caller checks IsDone again.
-  dat::Task<absl::Status> Await(absl::Time deadline);
+  Task<absl::Status> Await(absl::Time deadline);
   // Whether data that the server lost is being written again.
   bool restoring() const;
-  dat::Task<absl::Status> AwaitRestored(absl::Time deadline);
+  Task<absl::Status> AwaitRestored(absl::Time deadline);
 
   // Reclaims `open`. OK: the server knows it again, or the reclaim failed and the open is marked as
   // lost. If it is closed, or was lost before, returns an error that says so. Other errors are
   // those of Runner::Run: the open was not reclaimed.
-  dat::Task<absl::Status> ReclaimOpen(wire::StateId open);
+  Task<absl::Status> ReclaimOpen(wire::StateId open);
 
  private:
   void Start();
-  dat::Task<void> ReclaimAll();
-  dat::Task<absl::Status> ReclaimUnder(wire::ClientId client_id);
-  dat::Task<absl::Status> OpenAgain(wire::StateId open, Opens::Entry entry,
-                                    wire::DafsStatus refused);
-  dat::Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
-                                wire::ClientId client_id);
+  Task<void> ReclaimAll();
+  Task<absl::Status> ReclaimUnder(wire::ClientId client_id);
+  Task<absl::Status> OpenAgain(wire::StateId open, Opens::Entry entry, wire::DafsStatus refused);
+  Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
+                           wire::ClientId client_id);
   void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
   // 5.2.5: a client reclaims its locks before it sends another request. So any request shows the
   // server that the reclaim is complete, and the server stops delaying other clients. An idle mount
   // would send no request.
-  dat::Task<void> AskForSomething();
+  Task<void> AskForSomething();
   // Reclaims the record locks of `open` under its new `state_id`, before the client uses that state
   // id. A second call reclaims what other workers changed meanwhile. Returns an error if a lock is
   // lost.
-  dat::Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id,
-                                       wire::LockRanges* claimed);
+  Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id,
+                                  wire::LockRanges* claimed);
   bool HoldsLocks(const wire::StateId& open) const;
 
   Runner& runner_;
   Committer& committer_;
   Client& client_;
   Connection& connection_;
-  dat::WaitList done_;  // waiters for the reclaim, or for the lost data
+  WaitList done_;  // waiters for the reclaim, or for the lost data
   bool reclaiming_ = false;
   // All opens are reclaimed under this client_id. A restarted server gives another one.
   wire::ClientId reclaimed_under_;

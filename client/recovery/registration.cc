@@ -34,21 +34,21 @@ wire::RegisterCredArgs ArgsFor(const Identity& who) {
 }  // namespace
 
 // A worker registers one at a time, so that many requests of a new user register it once.
-dat::Task<absl::Status> Registration::Register(const Identity& who, absl::Time deadline) {
+Task<absl::Status> Registration::Register(const Identity& who, absl::Time deadline) {
   if (busy_) {
     // The running registration may be for the same identity: the caller looks the handle up again.
     absl::Status turn = co_await turn_.Wait(deadline);
     co_return turn;
   }
   busy_ = true;
-  dat::Task<absl::Status> task = RegisterNow(who, deadline);
+  Task<absl::Status> task = RegisterNow(who, deadline);
   absl::Status status = co_await task;
   busy_ = false;
   turn_.WakeAll(absl::OkStatus());
   co_return status;
 }
 
-dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time deadline) {
+Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time deadline) {
   Call<wire::RegisterCredArgs> call;
   call.args = ArgsFor(who);
   CallBase* const chain[] = {&call};
@@ -58,7 +58,7 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
     if (session == nullptr) co_return absl::OkStatus();
     const Room room{session->negotiated().client_id,
                     std::max(session->negotiated().max_credentials, 1u)};
-    dat::Task<absl::Status> exchange = session->Run(wire::CredHandle(), chain, deadline);
+    Task<absl::Status> exchange = session->Run(wire::CredHandle(), chain, deadline);
     absl::Status status = co_await exchange;
     if (absl::IsUnavailable(status) && tries < kMostTries) {
       if (connection_.session() == nullptr) co_return absl::OkStatus();
@@ -66,14 +66,14 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
     }
     CO_RETURN_IF_ERROR(status);
     if (call.ok()) {
-      dat::Task<void> storing = Store(who, call.res.cred_handle, room, deadline);
+      Task<void> storing = Store(who, call.res.cred_handle, room, deadline);
       co_await storing;
       co_return absl::OkStatus();
     }
     if (call.status == DafsStatus::kResource && tries < kMostTries) {
       // Handles of another session of this client, perhaps an earlier one, fill the server's table.
       if (auto oldest = client_.credentials().TakeOldest()) {
-        dat::Task<void> release = Release(*oldest, deadline);
+        Task<void> release = Release(*oldest, deadline);
         co_await release;
         continue;
       }
@@ -85,22 +85,22 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
     if (call.status != DafsStatus::kDelay && call.status != DafsStatus::kGrace) {
       co_return StatusOf(call, absl::StrCat("register credentials of user ", who.uid));
     }
-    dat::Task<absl::Status> pause = connection_.Pause(delay.next());
+    Task<absl::Status> pause = connection_.Pause(delay.next());
     CO_RETURN_IF_ERROR(co_await pause);
     delay.Grow();
-    if (dat::Loop::Now() > deadline) {
+    if (Loop::Now() > deadline) {
       co_return absl::DeadlineExceededError("register credentials: the server asks to wait");
     }
   }
 }
 
 // Stores the handle, and releases those that it displaces.
-dat::Task<void> Registration::Store(const Identity& who, const wire::CredHandle& handle, Room room,
-                                    absl::Time deadline) {
+Task<void> Registration::Store(const Identity& who, const wire::CredHandle& handle, Room room,
+                               absl::Time deadline) {
   const std::vector<wire::CredHandle> useless =
       client_.credentials().Insert(room.client_id, who, handle, room.most);
   for (const wire::CredHandle& displaced : useless) {
-    dat::Task<void> release = Release(displaced, deadline);
+    Task<void> release = Release(displaced, deadline);
     co_await release;
   }
 }
@@ -115,13 +115,13 @@ void Registration::UseOwnCredential(const Identity& who, Room room, DafsStatus r
 }
 
 // The result is ignored: the server drops the handles with the client.
-dat::Task<void> Registration::Release(const wire::CredHandle& handle, absl::Time deadline) {
+Task<void> Registration::Release(const wire::CredHandle& handle, absl::Time deadline) {
   Session* session = connection_.session();
   if (session == nullptr || handle.is_zero()) co_return;
   Call<wire::ReleaseCredArgs> call;
   call.args.cred_handle = handle;
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, deadline);
+  Task<absl::Status> task = session->Run(wire::CredHandle(), chain, deadline);
   absl::Status ignored = co_await task;
 }
 

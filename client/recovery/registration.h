@@ -22,13 +22,13 @@ class Connection;
 class Registration {
  public:
   // All must outlive this.
-  Registration(Client& client, dat::Loop& loop, Connection& connection)
+  Registration(Client& client, Loop& loop, Connection& connection)
       : client_(client), connection_(connection), turn_(loop) {}
 
   // Sends REGISTER_CRED for `who` and stores the handle in Client::credentials. Also returns OK if
   // the session was lost or another registration came first: the caller looks the handle up again.
   // Errors: kDeadlineExceeded, kCancelled.
-  dat::Task<absl::Status> Register(const Identity& who, absl::Time deadline);
+  Task<absl::Status> Register(const Identity& who, absl::Time deadline);
 
   void Shutdown() { turn_.WakeAll(absl::CancelledError("the mount ends")); }
 
@@ -38,15 +38,15 @@ class Registration {
     wire::ClientId client_id;
     uint32_t most = 1;
   };
-  dat::Task<absl::Status> RegisterNow(const Identity& who, absl::Time deadline);
-  dat::Task<void> Store(const Identity& who, const wire::CredHandle& handle, Room room,
-                        absl::Time deadline);
+  Task<absl::Status> RegisterNow(const Identity& who, absl::Time deadline);
+  Task<void> Store(const Identity& who, const wire::CredHandle& handle, Room room,
+                   absl::Time deadline);
   void UseOwnCredential(const Identity& who, Room room, wire::DafsStatus refused);
-  dat::Task<void> Release(const wire::CredHandle& handle, absl::Time deadline);
+  Task<void> Release(const wire::CredHandle& handle, absl::Time deadline);
 
   Client& client_;
   Connection& connection_;
-  dat::WaitList turn_;
+  WaitList turn_;
   bool busy_ = false;
 };
 

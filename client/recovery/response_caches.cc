@@ -46,10 +46,10 @@ void ResponseCaches::SessionLost(const wire::SessionId& session_id) {
 void ResponseCaches::StartDiscard() {
   if (discarding_ || useless_.empty() || connection_.session() == nullptr) return;
   discarding_ = true;
-  dat::Start(Discard());
+  Start(Discard());
 }
 
-dat::Task<void> ResponseCaches::Discard() {
+Task<void> ResponseCaches::Discard() {
   int tries = 0;
   while (!useless_.empty()) {
     Session* session = connection_.session();
@@ -57,8 +57,8 @@ dat::Task<void> ResponseCaches::Discard() {
     Call<wire::DiscardResponsesArgs> discard;
     discard.args.session_id = useless_.back();
     CallBase* const chain[] = {&discard};
-    dat::Task<absl::Status> task =
-        session->Run(wire::CredHandle(), chain, dat::Loop::Now() + client_.options().silence);
+    Task<absl::Status> task =
+        session->Run(wire::CredHandle(), chain, Loop::Now() + client_.options().silence);
     absl::Status status = co_await task;
     // If the server cannot discard the cache now, it drops it with the client's next instance or on
     // expiry.
@@ -67,7 +67,7 @@ dat::Task<void> ResponseCaches::Discard() {
     const bool later =
         discard.status == DafsStatus::kBadSession || discard.status == DafsStatus::kDelay;
     if (later && ++tries < kMostDiscards) {
-      dat::Task<absl::Status> pause = connection_.Pause(kPause);
+      Task<absl::Status> pause = connection_.Pause(kPause);
       if (!(co_await pause).ok()) break;
       continue;
     }

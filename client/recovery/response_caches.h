@@ -45,7 +45,7 @@ class ResponseCaches {
 
  private:
   void StartDiscard();
-  dat::Task<void> Discard();
+  Task<void> Discard();
 
   Client& client_;
   Connection& connection_;

@@ -9,13 +9,13 @@
 namespace dafs::client {
 
 bool RetryPause::IsTooLate(absl::Time deadline) const {
-  return dat::Loop::Now() + delay_.next() > deadline;
+  return Loop::Now() + delay_.next() > deadline;
 }
 
-dat::Task<absl::Status> RetryPause::Wait(std::string what) {
+Task<absl::Status> RetryPause::Wait(std::string what) {
   if (!note_.has_value()) note_.emplace(waits_, std::move(what));
-  waits_.Look(dat::Loop::Now());
-  dat::Task<absl::Status> pause = connection_.Pause(delay_.next());
+  waits_.Look(Loop::Now());
+  Task<absl::Status> pause = connection_.Pause(delay_.next());
   CO_RETURN_IF_ERROR(co_await pause);
   delay_.Grow();
   co_return absl::OkStatus();

@@ -29,7 +29,7 @@ class RetryPause {
   bool IsTooLate(absl::Time deadline) const;
   // Waits. The first call records `what` as the reason, for as long as this exists. kCancelled: the
   // mount ends.
-  dat::Task<absl::Status> Wait(std::string what);
+  Task<absl::Status> Wait(std::string what);
 
  private:
   Connection& connection_;

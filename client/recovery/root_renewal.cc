@@ -41,7 +41,7 @@ class Walk {
 
 }  // namespace
 
-dat::Task<absl::StatusOr<bool>> RenewRoot(Runner& runner, Runner::Gate gate, CallBase& call) {
+Task<absl::StatusOr<bool>> RenewRoot(Runner& runner, Runner::Gate gate, CallBase& call) {
   RootHandle& root = runner.client().root();
   std::optional<wire::FileHandle> expired;
   call.VisitHandles([&](wire::FileHandle& handle) {
@@ -51,7 +51,7 @@ dat::Task<absl::StatusOr<bool>> RenewRoot(Runner& runner, Runner::Gate gate, Cal
   if (root.Present(*expired) != *expired) co_return true;  // another worker has renewed it
   Walk walk(runner.client());
   const Identity self{};  // the identity that looked it up first
-  dat::Task<absl::Status> walking = runner.RunBehind(gate, &self, walk.chain());
+  Task<absl::Status> walking = runner.RunBehind(gate, &self, walk.chain());
   CO_RETURN_IF_ERROR(co_await walking);
   const std::string what = absl::StrCat(runner.connection().name(),
                                         ": the filehandle of the mount's root is no longer valid (",

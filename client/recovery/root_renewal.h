@@ -11,6 +11,6 @@ namespace dafs::client {
 // Looks the root up again by its path if the refused `call` uses its handle. An expired handle
 // leads to the same directory; with a STALE or BADHANDLE one the path may lead to another. Returns
 // whether there is a new handle; logs it, or that there is none. Errors: those of Runner::Run.
-dat::Task<absl::StatusOr<bool>> RenewRoot(Runner& runner, Runner::Gate gate, CallBase& call);
+Task<absl::StatusOr<bool>> RenewRoot(Runner& runner, Runner::Gate gate, CallBase& call);
 
 }  // namespace dafs::client

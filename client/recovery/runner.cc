@@ -19,7 +19,7 @@
 
 namespace dafs::client {
 
-Runner::Runner(Client& client, dat::Loop& loop, Connection& connection)
+Runner::Runner(Client& client, Loop& loop, Connection& connection)
     : client_(client),
       loop_(loop),
       connection_(connection),
@@ -29,13 +29,13 @@ Runner::Runner(Client& client, dat::Loop& loop, Connection& connection)
 
 absl::Time Runner::DeadlineFromNow() const {
   const ClientOptions& options = client_.options();
-  return options.soft ? dat::Loop::Now() + options.timeout : absl::InfiniteFuture();
+  return options.soft ? Loop::Now() + options.timeout : absl::InfiniteFuture();
 }
 
 void Runner::Fill(WorkerReport& report) const {
   report.fetched = lost_.fetched();
   report.reissued = lost_.reissued();
-  if (auto longest = waits_.longest(dat::Loop::Now())) {
+  if (auto longest = waits_.longest(Loop::Now())) {
     report.waiting = longest->what;
     report.waiting_for = longest->age;
   }
@@ -52,30 +52,30 @@ struct Runner::Attempt {
   bool begun = false;  // some members of the chain were executed
 };
 
-dat::Task<absl::Status> Runner::Run(const Identity* who, std::span<CallBase* const> chain) {
+Task<absl::Status> Runner::Run(const Identity* who, std::span<CallBase* const> chain) {
   return RunBehind(Gate::kReclaimed, who, chain);
 }
 
-dat::Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
-                                          std::span<CallBase* const> whole) {
+Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
+                                     std::span<CallBase* const> whole) {
   Attempt attempt{who, gate, DeadlineFromNow(), RetryPause(connection_, waits_)};
   const OriginalFlags flags(whole);
   std::span<CallBase* const> chain = whole;
   for (;;) {
     Session* session = TryPrepare(attempt, chain);
     if (session == nullptr) {
-      dat::Task<absl::Status> waiting = Prepare(attempt, chain);
+      Task<absl::Status> waiting = Prepare(attempt, chain);
       CO_RETURN_IF_ERROR(co_await waiting);
       continue;
     }
     if (gathers_) {
       for (CallBase* call : chain) call->leaves_with_turn = true;
     }
-    dat::Task<absl::Status> exchange = session->Run(attempt.cred, chain, attempt.deadline);
+    Task<absl::Status> exchange = session->Run(attempt.cred, chain, attempt.deadline);
     absl::Status status = co_await exchange;  // the session may be destroyed now
     if (AnsweredWell(chain) == chain.size()) co_return absl::OkStatus();
     if (absl::IsUnavailable(status)) {
-      dat::Task<absl::StatusOr<LostRequests::Next>> finding =
+      Task<absl::StatusOr<LostRequests::Next>> finding =
           AfterLoss(attempt, chain, std::move(status));
       absl::StatusOr<LostRequests::Next> next = co_await finding;
       if (!next.ok()) co_return next.status();
@@ -91,7 +91,7 @@ dat::Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
     if (done == chain.size()) co_return absl::OkStatus();
     attempt.begun |= done > 0;
     if (chain[done]->answered) {
-      dat::Task<absl::StatusOr<bool>> deciding = AfterRefusal(attempt, chain, done);
+      Task<absl::StatusOr<bool>> deciding = AfterRefusal(attempt, chain, done);
       absl::StatusOr<bool> again = co_await deciding;
       if (!again.ok()) co_return again.status();
       if (!*again) co_return absl::OkStatus();
@@ -125,32 +125,32 @@ Session* Runner::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) 
 }
 
 // Waits for the first condition that TryPrepare found missing.
-dat::Task<absl::Status> Runner::Prepare(Attempt& attempt, std::span<CallBase* const> chain) {
+Task<absl::Status> Runner::Prepare(Attempt& attempt, std::span<CallBase* const> chain) {
   Session* session = connection_.session();
   if (session == nullptr) {
-    dat::Task<absl::StatusOr<Session*>> task = connection_.Ready(attempt.deadline);
+    Task<absl::StatusOr<Session*>> task = connection_.Ready(attempt.deadline);
     absl::StatusOr<Session*> ready = co_await task;
     co_return ready.status();
   }
   const wire::ClientId client_id = session->negotiated().client_id;
   if (attempt.gate == Gate::kReclaimed && !reclaim_->IsDone(client_id)) {
-    dat::Task<absl::Status> task = reclaim_->Await(attempt.deadline);
+    Task<absl::Status> task = reclaim_->Await(attempt.deadline);
     absl::Status status = co_await task;
     co_return status;
   }
   if (attempt.gate == Gate::kReclaimed && AwaitsData(attempt, chain)) {
-    dat::Task<absl::Status> task = reclaim_->AwaitRestored(attempt.deadline);
+    Task<absl::Status> task = reclaim_->AwaitRestored(attempt.deadline);
     absl::Status status = co_await task;
     co_return status;
   }
   if (attempt.who != nullptr && session->negotiated().trusted &&
       !client_.credentials().Find(client_id, *attempt.who).has_value()) {
-    dat::Task<absl::Status> task = registration_.Register(*attempt.who, attempt.deadline);
+    Task<absl::Status> task = registration_.Register(*attempt.who, attempt.deadline);
     absl::Status status = co_await task;
     co_return status;
   }
   if (std::optional<wire::StateId> unknown = NameOpens(chain, client_.opens(), client_id)) {
-    dat::Task<absl::Status> task = reclaim_->ReclaimOpen(*unknown);
+    Task<absl::Status> task = reclaim_->ReclaimOpen(*unknown);
     absl::Status status = co_await task;
     co_return status;
   }
@@ -158,9 +158,9 @@ dat::Task<absl::Status> Runner::Prepare(Attempt& attempt, std::span<CallBase* co
 }
 
 // Spec 5.2.5: the old session's Response Cache shows which members were executed.
-dat::Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt,
-                                                                std::span<CallBase* const> chain,
-                                                                absl::Status why) {
+Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt,
+                                                           std::span<CallBase* const> chain,
+                                                           absl::Status why) {
   const bool was_damaged = AnyDamaged(chain);
   if (was_damaged && !attempt.remedies.Allow(Remedy::kSendAgain)) {
     co_return absl::DataLossError(absl::StrCat(NamesOf(chain), ": ", why.message()));
@@ -178,16 +178,15 @@ dat::Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt
       session->GiveUp(absl::UnavailableError("an answer to a change arrived damaged"));
     }
   }
-  dat::Task<absl::StatusOr<LostRequests::Next>> task =
+  Task<absl::StatusOr<LostRequests::Next>> task =
       lost_.Resolve(chain, std::move(why), attempt.deadline);
   absl::StatusOr<LostRequests::Next> next = co_await task;
   co_return next;
 }
 
 // chain[done] was refused. Returns true if it is to be issued again.
-dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
-                                                     std::span<CallBase* const> chain,
-                                                     size_t done) {
+Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
+                                                size_t done) {
   CallBase& call = *chain[done];
   const Remedy remedy = RemedyFor(call, attempt.who != nullptr, done == 0);
   if (!attempt.remedies.Allow(remedy)) co_return false;
@@ -209,7 +208,7 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
       }
       co_return true;
     case Remedy::kRenewRoot: {
-      dat::Task<absl::StatusOr<bool>> renewing = RenewRoot(*this, attempt.gate, call);
+      Task<absl::StatusOr<bool>> renewing = RenewRoot(*this, attempt.gate, call);
       absl::StatusOr<bool> renewed = co_await renewing;
       co_return renewed;
     }
@@ -220,7 +219,7 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
     co_return absl::DeadlineExceededError(
         absl::StrCat(NamesOf(chain), ": the server asked to wait beyond the deadline"));
   }
-  dat::Task<absl::Status> waiting = attempt.pause.Wait(
+  Task<absl::Status> waiting = attempt.pause.Wait(
       absl::StrCat(NamesOf(chain), ": the server asks to wait (",
                    call.status == wire::DafsStatus::kGrace ? "GRACE" : "DELAY", ")"));
   CO_RETURN_IF_ERROR(co_await waiting);
@@ -235,9 +234,9 @@ void Runner::ForgetOpens(CallBase& call) {
   }
 }
 
-dat::Task<absl::Status> Runner::RunAll(const Identity* who, std::span<CallBase* const> chain,
-                                       std::string_view what, size_t extra) {
-  dat::Task<absl::Status> task = Run(who, chain);
+Task<absl::Status> Runner::RunAll(const Identity* who, std::span<CallBase* const> chain,
+                                  std::string_view what, size_t extra) {
+  Task<absl::Status> task = Run(who, chain);
   CO_RETURN_IF_ERROR(co_await task);
   for (const CallBase* call : chain.first(chain.size() - extra)) {
     if (!call->ok()) co_return StatusOf(*call, what);

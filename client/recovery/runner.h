@@ -32,7 +32,7 @@ struct WorkerReport;
 class Runner {
  public:
   // All must outlive this.
-  Runner(Client& client, dat::Loop& loop, Connection& connection);
+  Runner(Client& client, Loop& loop, Connection& connection);
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
   // Call before the first Run. `reclaim` must outlive this.
@@ -44,16 +44,15 @@ class Runner {
   // Carries a chain to its end. OK: each member has its response, and those before the first
   // failure succeeded. `who` null: uses the session's own credentials. Errors: those that
   // client/files/files.h lists for all operations.
-  dat::Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
+  Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
   // The same. kReclaimed waits for the reclaim first; kNone is for chains that are part of the
   // reclaim.
   enum class Gate : uint8_t { kReclaimed, kNone };
-  dat::Task<absl::Status> RunBehind(Gate gate, const Identity* who,
-                                    std::span<CallBase* const> whole);
+  Task<absl::Status> RunBehind(Gate gate, const Identity* who, std::span<CallBase* const> whole);
   // Run, then returns the status of the first failed member as an error of operation `what`. The
   // last `extra` members may fail.
-  dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
-                                 std::string_view what, size_t extra = 0);
+  Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
+                            std::string_view what, size_t extra = 0);
   // The deadline of an operation that begins now.
   absl::Time DeadlineFromNow() const;
   // Implements Files::Gathering. Returns the previous value.
@@ -66,25 +65,25 @@ class Runner {
 
   void Fill(WorkerReport& report) const;
   Client& client() const { return client_; }
-  dat::Loop& loop() const { return loop_; }
+  Loop& loop() const { return loop_; }
   Connection& connection() const { return connection_; }
   Waits& waits() { return waits_; }
 
  private:
   struct Attempt;
   Session* TryPrepare(Attempt& attempt, std::span<CallBase* const> chain);
-  dat::Task<absl::Status> Prepare(Attempt& attempt, std::span<CallBase* const> chain);
+  Task<absl::Status> Prepare(Attempt& attempt, std::span<CallBase* const> chain);
   bool AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain) const;
-  dat::Task<absl::StatusOr<LostRequests::Next>> AfterLoss(Attempt& attempt,
-                                                          std::span<CallBase* const> chain,
-                                                          absl::Status why);
-  dat::Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
-                                               size_t done);
+  Task<absl::StatusOr<LostRequests::Next>> AfterLoss(Attempt& attempt,
+                                                     std::span<CallBase* const> chain,
+                                                     absl::Status why);
+  Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
+                                          size_t done);
   void ForgetOpens(CallBase& call);
 
   bool gathers_ = false;
   Client& client_;
-  dat::Loop& loop_;
+  Loop& loop_;
   Connection& connection_;
   Waits waits_;
   LostRequests lost_;

@@ -9,7 +9,7 @@
 namespace dafs::client {
 
 Waits::Note::Note(Waits& waits, std::string what) : waits_(waits) {
-  at_ = waits_.notes_.emplace(waits_.notes_.end(), std::move(what), dat::Loop::Now());
+  at_ = waits_.notes_.emplace(waits_.notes_.end(), std::move(what), Loop::Now());
 }
 
 Waits::Note::~Note() {

@@ -11,7 +11,7 @@ namespace dafs::client {
 
 using wire::DafsStatus;
 
-absl::StatusOr<std::unique_ptr<BackControl>> BackControl::Connect(dat::Loop& loop,
+absl::StatusOr<std::unique_ptr<BackControl>> BackControl::Connect(Loop& loop,
                                                                   dat::Provider& provider,
                                                                   dat::Domain& domain,
                                                                   const Options& options,
@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<BackControl>> BackControl::Connect(dat::Loop& loo
   return channel;
 }
 
-BackControl::BackControl(dat::Loop& loop, bool checksums)
+BackControl::BackControl(Loop& loop, bool checksums)
     : Channel(
           loop,
           {.use = wire::ChannelUse::kBackControl, .sends = kRequests, .receives = kRequests + 1}),

@@ -35,8 +35,7 @@ class BackControl final : public Channel {
   static constexpr uint32_t kMaxResponse = 1024;
 
   // Like Channel::Connect. `checksums`: the session uses message checksums.
-  static absl::StatusOr<std::unique_ptr<BackControl>> Connect(dat::Loop& loop,
-                                                              dat::Provider& provider,
+  static absl::StatusOr<std::unique_ptr<BackControl>> Connect(Loop& loop, dat::Provider& provider,
                                                               dat::Domain& domain,
                                                               const Options& options,
                                                               bool checksums);
@@ -48,7 +47,7 @@ class BackControl final : public Channel {
   uint64_t directives() const { return directives_; }  // received so far
 
  private:
-  BackControl(dat::Loop& loop, bool checksums);
+  BackControl(Loop& loop, bool checksums);
   absl::Status Agree(const wire::ConnectBindArgs& asked, const wire::ConnectBindRes& res) override;
   void OnMessage(uint64_t index, uint32_t size_bytes) override;
   void OnSent(uint64_t index) override;

@@ -10,7 +10,7 @@
 
 namespace dafs::client {
 
-absl::StatusOr<std::unique_ptr<Channel>> Channel::Connect(dat::Loop& loop, dat::Provider& provider,
+absl::StatusOr<std::unique_ptr<Channel>> Channel::Connect(Loop& loop, dat::Provider& provider,
                                                           dat::Domain& domain,
                                                           const Options& options) {
   auto channel = absl::WrapUnique(new Channel(loop, Kind()));
@@ -105,11 +105,11 @@ void Channel::OnMessage(uint64_t, uint32_t) {
 }
 
 // Waits for the connection, or for the response.
-dat::Task<absl::Status> Channel::Step(absl::Time deadline) {
+Task<absl::Status> Channel::Step(absl::Time deadline) {
   if (ended_) co_return why_;
-  dat::Pending<bool> step;
+  Pending<bool> step;
   step_ = &step;
-  const dat::Loop::TimerId timer = loop_.RunAfter(deadline - dat::Loop::Now(), [this] {
+  const Loop::TimerId timer = loop_.RunAfter(deadline - Loop::Now(), [this] {
     endpoint_->Abort(absl::DeadlineExceededError("no answer in time"));
     loop_.Touch(this);
   });
@@ -157,13 +157,13 @@ absl::Status Channel::Answer(const wire::ConnectBindArgs& args) {
   return Agree(args, res);
 }
 
-dat::Task<absl::Status> Channel::Bind(wire::ConnectBindArgs args, absl::Time deadline) {
+Task<absl::Status> Channel::Bind(wire::ConnectBindArgs args, absl::Time deadline) {
   args.channel_use = kind_.use;
-  dat::Task<absl::Status> connecting = Step(deadline);
+  Task<absl::Status> connecting = Step(deadline);
   absl::Status status = co_await connecting;
   if (status.ok()) status = Request(args);
   if (!status.ok()) co_return status;
-  dat::Task<absl::Status> answering = Step(deadline);
+  Task<absl::Status> answering = Step(deadline);
   status = co_await answering;
   if (status.ok()) status = Answer(args);
   bound_ = status.ok();

@@ -25,7 +25,7 @@
 
 namespace dafs::client {
 
-class Channel : public dat::Pollable {
+class Channel : public Pollable {
  public:
   struct Options {
     dat::Address address;
@@ -36,7 +36,7 @@ class Channel : public dat::Pollable {
   };
 
   // Returns an RDMA-read Channel that starts to connect. The references must outlive it.
-  static absl::StatusOr<std::unique_ptr<Channel>> Connect(dat::Loop& loop, dat::Provider& provider,
+  static absl::StatusOr<std::unique_ptr<Channel>> Connect(Loop& loop, dat::Provider& provider,
                                                           dat::Domain& domain,
                                                           const Options& options);
   ~Channel() override;
@@ -45,7 +45,7 @@ class Channel : public dat::Pollable {
 
   // Waits for the connection and binds it to the session that `args` name. Call once. After an
   // error the channel is unusable.
-  dat::Task<absl::Status> Bind(wire::ConnectBindArgs args, absl::Time deadline);
+  Task<absl::Status> Bind(wire::ConnectBindArgs args, absl::Time deadline);
 
   // `lost` runs once, when a bound channel ends by itself.
   void OnLost(absl::AnyInvocable<void(absl::Status)> lost) { lost_ = std::move(lost); }
@@ -55,7 +55,7 @@ class Channel : public dat::Pollable {
   void Kill(absl::Status why);
 
   bool Poll() override;
-  dat::WaitHandle Arm() override { return endpoint_->Arm(); }
+  WaitHandle Arm() override { return endpoint_->Arm(); }
 
  protected:
   // The properties of a kind of channel.
@@ -68,7 +68,7 @@ class Channel : public dat::Pollable {
   // have it.
   static constexpr uint32_t kMessage = wire::kFirstReceiveBytes;
 
-  Channel(dat::Loop& loop, Kind kind) : loop_(loop), kind_(kind) {}
+  Channel(Loop& loop, Kind kind) : loop_(loop), kind_(kind) {}
   absl::Status SetUp(dat::Provider& provider, dat::Domain& domain, const Options& options);
 
   // Checks the values in the response to CONNECT_BIND.
@@ -87,20 +87,20 @@ class Channel : public dat::Pollable {
   // Aborts the connection; OnLost follows.
   void Fail(absl::Status why);
 
-  dat::Loop& loop_;
+  Loop& loop_;
   const Kind kind_;
   wire::ByteOrder order_ = wire::ByteOrder::kLittle;
 
  private:
   absl::Status Request(const wire::ConnectBindArgs& args);
   absl::Status Answer(const wire::ConnectBindArgs& args);
-  dat::Task<absl::Status> Step(absl::Time deadline);
+  Task<absl::Status> Step(absl::Time deadline);
 
   absl::AnyInvocable<void(absl::Status)> lost_;
   std::vector<std::byte> memory_;  // sends, then receives
   std::unique_ptr<dat::Region> region_;
   std::unique_ptr<dat::Endpoint> endpoint_;
-  dat::Pending<bool>* step_ = nullptr;  // set when connected or answered; false: ended
+  Pending<bool>* step_ = nullptr;  // set when connected or answered; false: ended
   uint64_t answer_index_ = 0;
   uint32_t answer_bytes_ = 0;
   bool bound_ = false;

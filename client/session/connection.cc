@@ -21,7 +21,7 @@ bool MoreTelling(const absl::Status& before) { return before.ok() || absl::IsUna
 
 }  // namespace
 
-Connection::Connection(Client& client, dat::Loop& loop, BufferPool* pool, std::string name)
+Connection::Connection(Client& client, Loop& loop, BufferPool* pool, std::string name)
     : client_(client),
       loop_(loop),
       pool_(pool),
@@ -36,14 +36,14 @@ Connection::~Connection() {
   DAFS_CHECK(!building_, "Shutdown left a connection in the making");
 }
 
-dat::Task<absl::Status> Connection::Pause(absl::Duration delay) {
+Task<absl::Status> Connection::Pause(absl::Duration delay) {
   if (shut_down_) co_return Cancelled();
-  absl::Status status = co_await pauses_.Wait(dat::Loop::Now() + delay);
+  absl::Status status = co_await pauses_.Wait(Loop::Now() + delay);
   if (absl::IsDeadlineExceeded(status)) status = absl::OkStatus();
   co_return status;
 }
 
-dat::Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
+Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
   for (;;) {
     if (shut_down_) co_return Cancelled();
     if (Session* session = this->session()) co_return session;
@@ -56,7 +56,7 @@ dat::Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
 
 // ---- Building --------------------------------------------------------------------------------
 
-dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Address& address) {
+Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Address& address) {
   auto made = Session::Create(client_, loop_, provider, address, pool_, totals_);
   if (!made.ok()) {
     co_return absl::Status(
@@ -64,8 +64,7 @@ dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Addr
         absl::StrCat(address.ToString(), " over ", provider.name(), ": ", made.status().message()));
   }
   session_ = *std::move(made);
-  dat::Task<absl::Status> task =
-      session_->Establish(dat::Loop::Now() + client_.options().connect_timeout);
+  Task<absl::Status> task = session_->Establish(Loop::Now() + client_.options().connect_timeout);
   absl::Status status = co_await task;
   if (status.ok()) {
     session_->OnLost([this] { Lost(); });
@@ -75,19 +74,19 @@ dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Addr
   }
   // This may run within the session's own Poll: destroy the session from outside.
   if (!shut_down_) {
-    dat::Task<absl::Status> turn = Pause(absl::ZeroDuration());
+    Task<absl::Status> turn = Pause(absl::ZeroDuration());
     absl::Status ignored = co_await turn;
   }
   if (!shut_down_) session_.reset();
   co_return status;
 }
 
-dat::Task<absl::Status> Connection::TryAll() {
+Task<absl::Status> Connection::TryAll() {
   absl::Status telling;
   std::string passed_over = client_.options().left_out;
   for (dat::Provider* provider : client_.options().providers) {
     for (const dat::Address& address : client_.options().addresses) {
-      dat::Task<absl::Status> task = Try(*provider, address);
+      Task<absl::Status> task = Try(*provider, address);
       absl::Status status = co_await task;
       if (shut_down_) co_return Cancelled();
       if (status.ok()) {
@@ -102,18 +101,17 @@ dat::Task<absl::Status> Connection::TryAll() {
   co_return telling;
 }
 
-dat::Task<absl::Status> Connection::ConnectOnce() {
+Task<absl::Status> Connection::ConnectOnce() {
   if (shut_down_) co_return Cancelled();
   if (session() != nullptr) co_return absl::OkStatus();
   if (building_) {
-    dat::Task<absl::StatusOr<Session*>> ready =
-        Ready(dat::Loop::Now() + client_.options().connect_timeout);
+    Task<absl::StatusOr<Session*>> ready = Ready(Loop::Now() + client_.options().connect_timeout);
     absl::StatusOr<Session*> session = co_await ready;
     co_return session.status();
   }
   building_ = true;
   session_.reset();
-  dat::Task<absl::Status> task = TryAll();
+  Task<absl::Status> task = TryAll();
   absl::Status status = co_await task;
   building_ = false;
   ready_.WakeAll(absl::OkStatus());  // waiters check again
@@ -122,17 +120,17 @@ dat::Task<absl::Status> Connection::ConnectOnce() {
 
 void Connection::StartRebuild() {
   building_ = true;
-  dat::Start(Rebuild());
+  Start(Rebuild());
 }
 
-dat::Task<void> Connection::Rebuild() {
+Task<void> Connection::Rebuild() {
   // The old session's code may be on the stack: wait for another turn of the loop.
-  dat::Task<absl::Status> turn = Pause(PauseAfterLoss());
+  Task<absl::Status> turn = Pause(PauseAfterLoss());
   absl::Status status = co_await turn;
   Backoff backoff(client_.options().backoff_least, client_.options().backoff_most);
   for (int attempts = 1; !shut_down_; ++attempts) {
     session_.reset();
-    dat::Task<absl::Status> trying = TryAll();
+    Task<absl::Status> trying = TryAll();
     status = co_await trying;
     if (shut_down_) break;
     if (status.ok()) {
@@ -140,7 +138,7 @@ dat::Task<void> Connection::Rebuild() {
       break;
     }
     history_.LogRetry(status);
-    dat::Task<absl::Status> waiting = Pause(backoff.Next());
+    Task<absl::Status> waiting = Pause(backoff.Next());
     status = co_await waiting;
   }
   building_ = false;
@@ -159,7 +157,7 @@ void Connection::Lost() {
 // session may complete some requests. Ready may start the rebuild before Lost runs, so lost_at may
 // still be old here.
 absl::Duration Connection::PauseAfterLoss() {
-  if (dat::Loop::Now() - history_.began_at() < client_.options().backoff_least) {
+  if (Loop::Now() - history_.began_at() < client_.options().backoff_least) {
     return after_quick_loss_.Next();
   }
   after_quick_loss_.Reset();
@@ -168,9 +166,9 @@ absl::Duration Connection::PauseAfterLoss() {
 
 // ---- The end ---------------------------------------------------------------------------------
 
-dat::Task<void> Connection::Disconnect(absl::Duration most) {
+Task<void> Connection::Disconnect(absl::Duration most) {
   if (Session* session = this->session()) {
-    dat::Task<void> task = session->Disconnect(dat::Loop::Now() + most);
+    Task<void> task = session->Disconnect(Loop::Now() + most);
     co_await task;
   }
   Shutdown();

@@ -25,7 +25,7 @@ namespace dafs::client {
 class Connection {
  public:
   // `pool` null: no direct transfers. All references must outlive this. `name` is for log lines.
-  Connection(Client& client, dat::Loop& loop, BufferPool* pool, std::string name);
+  Connection(Client& client, Loop& loop, BufferPool* pool, std::string name);
   ~Connection();  // after Shutdown, outside of the loop's callbacks
 
   // Returns the live session, or null. Valid until the next suspension.
@@ -34,7 +34,7 @@ class Connection {
   }
   // Waits for a session, and starts to build one if that is not in progress. kDeadlineExceeded: the
   // message says why there is no session and for how long. kCancelled: Shutdown was called.
-  dat::Task<absl::StatusOr<Session*>> Ready(absl::Time deadline);
+  Task<absl::StatusOr<Session*>> Ready(absl::Time deadline);
 
   // `ready` runs when a session is established, before waiters are resumed. `lost` runs when a
   // session ended by itself, after its outstanding requests were resumed.
@@ -44,13 +44,13 @@ class Connection {
   }
 
   // Tries every address and transport once. Returns the most informative error.
-  dat::Task<absl::Status> ConnectOnce();
+  Task<absl::Status> ConnectOnce();
 
   // Waits for `delay`. kCancelled: Shutdown was called first.
-  dat::Task<absl::Status> Pause(absl::Duration delay);
+  Task<absl::Status> Pause(absl::Duration delay);
 
   // Sends DISCONNECT and waits at most `most`, then does what Shutdown does.
-  dat::Task<void> Disconnect(absl::Duration most);
+  Task<void> Disconnect(absl::Duration most);
   // Ends the session and resumes all waiters before it returns.
   void Shutdown();
 
@@ -61,15 +61,15 @@ class Connection {
   const std::string& name() const { return history_.name(); }
 
  private:
-  dat::Task<absl::Status> TryAll();
-  dat::Task<absl::Status> Try(dat::Provider& provider, const dat::Address& address);
-  dat::Task<void> Rebuild();
+  Task<absl::Status> TryAll();
+  Task<absl::Status> Try(dat::Provider& provider, const dat::Address& address);
+  Task<void> Rebuild();
   void StartRebuild();
   void Lost();
   absl::Duration PauseAfterLoss();
 
   Client& client_;
-  dat::Loop& loop_;
+  Loop& loop_;
   BufferPool* pool_;
   ConnectionHistory history_;
   CallTotals totals_;  // outlives session_
@@ -79,8 +79,8 @@ class Connection {
   bool building_ = false;
   bool shut_down_ = false;
   Backoff after_quick_loss_;  // grows with each session lost right after it began
-  dat::WaitList ready_;
-  dat::WaitList pauses_;
+  WaitList ready_;
+  WaitList pauses_;
 };
 
 }  // namespace dafs::client

@@ -10,7 +10,7 @@ namespace dafs::client {
 namespace {
 
 std::string Since(absl::Time time, absl::Duration unit) {
-  return absl::FormatDuration(absl::Trunc(dat::Loop::Now() - time, unit));
+  return absl::FormatDuration(absl::Trunc(Loop::Now() - time, unit));
 }
 
 }  // namespace
@@ -18,16 +18,16 @@ std::string Since(absl::Time time, absl::Duration unit) {
 ConnectionHistory::ConnectionHistory(std::string name)
     : name_(std::move(name)),
       not_connected_(absl::UnavailableError("never connected")),
-      lost_at_(dat::Loop::Now()) {}
+      lost_at_(Loop::Now()) {}
 
 void ConnectionHistory::Began() {
   ++connects_;
-  began_at_ = dat::Loop::Now();
+  began_at_ = Loop::Now();
   not_connected_ = absl::OkStatus();
 }
 
 void ConnectionHistory::Lost(const Session& session, bool reconnects) {
-  lost_at_ = dat::Loop::Now();
+  lost_at_ = Loop::Now();
   retry_logged_ = absl::Time();
   not_connected_ = session.why();
   LogWarning(absl::StrCat(name_, ": session with ", session.peer().ToString(),
@@ -45,8 +45,8 @@ void ConnectionHistory::LogReplaced(const Session& session, int attempts) const 
 }
 
 void ConnectionHistory::LogRetry(const absl::Status& why) {
-  if (dat::Loop::Now() - retry_logged_ < absl::Minutes(1)) return;
-  retry_logged_ = dat::Loop::Now();
+  if (Loop::Now() - retry_logged_ < absl::Minutes(1)) return;
+  retry_logged_ = Loop::Now();
   LogWarning(absl::StrCat(name_, ": no session for ", Since(lost_at_, absl::Milliseconds(1)), ": ",
                           why.message(), "; retrying"));
 }
@@ -65,7 +65,7 @@ void ConnectionHistory::Fill(const Session* session, WorkerReport& report) const
     report.session.passed_over = passed_over_;
   } else {
     report.not_connected = std::string(not_connected_.message());
-    report.not_connected_for = dat::Loop::Now() - lost_at_;
+    report.not_connected_for = Loop::Now() - lost_at_;
   }
 }
 

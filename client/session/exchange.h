@@ -12,7 +12,7 @@
 namespace dafs::client {
 
 // Awaiting it returns the result that Session::Run describes.
-struct Exchange : dat::Waiter {
+struct Exchange : Waiter {
   Exchange(std::span<CallBase* const> calls, absl::Time end) : chain(calls), deadline(end) {}
 
   const std::span<CallBase* const> chain;
@@ -24,6 +24,6 @@ struct Exchange : dat::Waiter {
 };
 
 // The exchanges of a session, the oldest first.
-using Exchanges = dat::WaitQueue<Exchange>;
+using Exchanges = WaitQueue<Exchange>;
 
 }  // namespace dafs::client

@@ -28,16 +28,15 @@ absl::Status Exchanger::MapBuffers(dat::Domain& domain) {
                       std::max(options.max_response_size, kFirstMessage));
 }
 
-dat::Task<absl::Status> Exchanger::Run(wire::CredHandle cred, std::span<CallBase* const> chain,
-                                       absl::Time deadline) {
+Task<absl::Status> Exchanger::Run(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                  absl::Time deadline) {
   DAFS_CHECK(!chain.empty() && chain.size() <= kMaxChain, "a chain of 1 to 8 calls");
   for (CallBase* call : chain) call->Reset();
   return RunTogether(cred, chain, deadline);
 }
 
-dat::Task<absl::Status> Exchanger::RunTogether(wire::CredHandle cred,
-                                               std::span<CallBase* const> chain,
-                                               absl::Time deadline) {
+Task<absl::Status> Exchanger::RunTogether(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                          absl::Time deadline) {
   const Link& link = context_.link;
   if (!link.usable()) co_return link.Lost();
   watch_.Start();
@@ -48,7 +47,7 @@ dat::Task<absl::Status> Exchanger::RunTogether(wire::CredHandle cred,
   Slots::Taking taking(slots_, chain.size(), deadline);
   absl::Status status = co_await taking;
   if (absl::IsResourceExhausted(status)) {
-    dat::Task<absl::Status> task = RunOneByOne(cred, chain, deadline);
+    Task<absl::Status> task = RunOneByOne(cred, chain, deadline);
     status = co_await task;
     co_return status;
   }
@@ -64,9 +63,8 @@ dat::Task<absl::Status> Exchanger::RunTogether(wire::CredHandle cred,
 
 // Spec: 4.3.3: with fewer credits than members, sends the members one after the other as single
 // requests. Passes filehandle and state id from one to the next, as the server does within a chain.
-dat::Task<absl::Status> Exchanger::RunOneByOne(wire::CredHandle cred,
-                                               std::span<CallBase* const> chain,
-                                               absl::Time deadline) {
+Task<absl::Status> Exchanger::RunOneByOne(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                          absl::Time deadline) {
   Current current;
   bool broken = false;
   for (CallBase* call : chain) {
@@ -79,7 +77,7 @@ dat::Task<absl::Status> Exchanger::RunOneByOne(wire::CredHandle cred,
     // A state id that was passed on is the client's own name: replace it by the server's.
     NameOpen(*call, context_.client.opens(), context_.negotiated.client_id);
     CallBase* const single[] = {call};
-    dat::Task<absl::Status> task = RunTogether(cred, single, deadline);
+    Task<absl::Status> task = RunTogether(cred, single, deadline);
     absl::Status status = co_await task;
     if (!status.ok()) co_return status;
     broken = call->status != wire::DafsStatus::kOk;
@@ -139,7 +137,7 @@ void Exchanger::ResumeAll() {
 }
 
 void Exchanger::Fill(SessionReport& report) const {
-  const absl::Time now = dat::Loop::Now();
+  const absl::Time now = Loop::Now();
   report.nreq = slots_.credits().nreq();
   report.target_nreq = slots_.credits().target_nreq();
   report.slots = static_cast<uint32_t>(slots_.size());

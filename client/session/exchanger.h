@@ -39,8 +39,8 @@ class Exchanger {
   absl::Status PostReceives() { return receiver_.PostReceives(); }
 
   // Implements Session::Run.
-  dat::Task<absl::Status> Run(wire::CredHandle cred, std::span<CallBase* const> chain,
-                              absl::Time deadline);
+  Task<absl::Status> Run(wire::CredHandle cred, std::span<CallBase* const> chain,
+                         absl::Time deadline);
 
   // For each turn of the loop; for each completion of a receive, send or invalidation; after the
   // completions of a turn.
@@ -61,10 +61,10 @@ class Exchanger {
   void Fill(SessionReport& report) const;
 
  private:
-  dat::Task<absl::Status> RunTogether(wire::CredHandle cred, std::span<CallBase* const> chain,
-                                      absl::Time deadline);
-  dat::Task<absl::Status> RunOneByOne(wire::CredHandle cred, std::span<CallBase* const> chain,
-                                      absl::Time deadline);
+  Task<absl::Status> RunTogether(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                 absl::Time deadline);
+  Task<absl::Status> RunOneByOne(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                 absl::Time deadline);
 
   SessionContext& context_;
   MessageBuffers buffers_;

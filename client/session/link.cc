@@ -10,13 +10,12 @@ absl::Status Link::Lost() const {
   return absl::UnavailableError(absl::StrCat("session lost: ", why_.message()));
 }
 
-dat::Task<absl::Status> Link::Connected(absl::Time deadline) {
+Task<absl::Status> Link::Connected(absl::Time deadline) {
   if (state_ != State::kConnecting) co_return why_;
-  dat::Pending<bool> connected;
+  Pending<bool> connected;
   connecting_ = &connected;
-  const dat::Loop::TimerId timer = loop_.RunAfter(deadline - dat::Loop::Now(), [this] {
-    Fail(absl::UnavailableError("no connection in time"));
-  });
+  const Loop::TimerId timer = loop_.RunAfter(
+      deadline - Loop::Now(), [this] { Fail(absl::UnavailableError("no connection in time")); });
   const bool up = co_await connected;
   loop_.Cancel(timer);
   co_return up ? absl::OkStatus() : why_;
@@ -37,9 +36,9 @@ void Link::Close(absl::Status why) {
   Touch();
 }
 
-dat::Task<void> Link::Closed() {
+Task<void> Link::Closed() {
   if (state_ == State::kDead) co_return;
-  dat::Pending<bool> closed;
+  Pending<bool> closed;
   closing_ = &closed;
   co_await closed;
 }

@@ -26,7 +26,7 @@ class Link {
   };
 
   // `session` polls the endpoint. Both must outlive this.
-  Link(dat::Loop& loop, dat::Pollable& session) : loop_(loop), session_(session) {}
+  Link(Loop& loop, Pollable& session) : loop_(loop), session_(session) {}
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -44,7 +44,7 @@ class Link {
 
   // Waits for the connection. Call once. kUnavailable: there is none by `deadline`. Other errors:
   // why().
-  dat::Task<absl::Status> Connected(absl::Time deadline);
+  Task<absl::Status> Connected(absl::Time deadline);
   void Established() { state_ = State::kUp; }
 
   // Aborts the connection; kDisconnected follows. Has no effect on a connection that is ending.
@@ -52,7 +52,7 @@ class Link {
   // Closes the connection in order; kDisconnected follows.
   void Close(absl::Status why);
   // Waits until ResumeWaiters is called.
-  dat::Task<void> Closed();
+  Task<void> Closed();
 
   // For the session. On kConnected; on kDisconnected (keeps an earlier reason); on its end by the
   // client; destroys the endpoint.
@@ -64,13 +64,13 @@ class Link {
   void ResumeWaiters();
 
  private:
-  dat::Loop& loop_;
-  dat::Pollable& session_;
+  Loop& loop_;
+  Pollable& session_;
   std::unique_ptr<dat::Endpoint> endpoint_;
   State state_ = State::kConnecting;
   absl::Status why_;
-  dat::Pending<bool>* connecting_ = nullptr;  // true: connected; false: dead
-  dat::Pending<bool>* closing_ = nullptr;     // set when dead
+  Pending<bool>* connecting_ = nullptr;  // true: connected; false: dead
+  Pending<bool>* closing_ = nullptr;     // set when dead
 };
 
 }  // namespace dafs::client

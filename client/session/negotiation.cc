@@ -10,17 +10,17 @@ namespace dafs::client {
 
 using wire::DafsStatus;
 
-dat::Task<absl::Status> Negotiation::Run(absl::Time deadline) {
-  dat::Task<absl::Status> connecting = ConnectAndAuthenticate(deadline);
+Task<absl::Status> Negotiation::Run(absl::Time deadline) {
+  Task<absl::Status> connecting = ConnectAndAuthenticate(deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
-  dat::Task<absl::Status> asking = AskForExtensions(deadline);
+  Task<absl::Status> asking = AskForExtensions(deadline);
   absl::Status status = co_await asking;
   co_return status;
 }
 
-dat::Task<absl::Status> Negotiation::Send(CallBase& call, absl::Time deadline) {
+Task<absl::Status> Negotiation::Send(CallBase& call, absl::Time deadline) {
   CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = exchanger_.Run(wire::CredHandle(), chain, deadline);
+  Task<absl::Status> task = exchanger_.Run(wire::CredHandle(), chain, deadline);
   absl::Status status = co_await task;
   co_return status;
 }
@@ -85,13 +85,13 @@ absl::Status Negotiation::Refused(const CallBase& call) const {
 }
 
 // One exchange if the server accepts the client's first method; otherwise ConnectThenAuthenticate.
-dat::Task<absl::Status> Negotiation::ConnectAndAuthenticate(absl::Time deadline) {
+Task<absl::Status> Negotiation::ConnectAndAuthenticate(absl::Time deadline) {
   const Auth wish = context_.client.options().auth;
   Call<wire::ClientConnectAuthArgs> connect;
   Propose(connect.args);
   connect.args.auth_req.auth_type =
       wish == Auth::kDefault ? wire::AuthType::kDefault : wire::AuthType::kNone;
-  dat::Task<absl::Status> connecting = Send(connect, deadline);
+  Task<absl::Status> connecting = Send(connect, deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
   if (connect.status == DafsStatus::kOk) {
     context_.negotiated.auth = connect.args.auth_req.auth_type;
@@ -104,7 +104,7 @@ dat::Task<absl::Status> Negotiation::ConnectAndAuthenticate(absl::Time deadline)
   if (!other_method || (wish != Auth::kAuto && connect.status != DafsStatus::kNotSupp)) {
     co_return Refused(connect);
   }
-  dat::Task<absl::Status> long_way = ConnectThenAuthenticate(deadline);
+  Task<absl::Status> long_way = ConnectThenAuthenticate(deadline);
   absl::Status status = co_await long_way;
   co_return status;
 }
@@ -112,28 +112,27 @@ dat::Task<absl::Status> Negotiation::ConnectAndAuthenticate(absl::Time deadline)
 // Sends CLIENT_CONNECT, SECINFO to learn the methods on offer, and CLIENT_AUTH with the first one
 // that the client supports. A failed CLIENT_CONNECT_AUTH leaves no session, so the channel accepts
 // another connect request.
-dat::Task<absl::Status> Negotiation::ConnectThenAuthenticate(absl::Time deadline) {
+Task<absl::Status> Negotiation::ConnectThenAuthenticate(absl::Time deadline) {
   Call<wire::ClientConnectArgs> connect;
   Propose(connect.args);
-  dat::Task<absl::Status> connecting = Send(connect, deadline);
+  Task<absl::Status> connecting = Send(connect, deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
   if (!connect.ok()) co_return Refused(connect);
   CO_RETURN_IF_ERROR(Agree(connect.res));
 
   Call<wire::SecinfoArgs> secinfo;
-  dat::Task<absl::Status> asking = Send(secinfo, deadline);
+  Task<absl::Status> asking = Send(secinfo, deadline);
   CO_RETURN_IF_ERROR(co_await asking);
   if (!secinfo.ok()) {  // the server does not list methods: try both
     secinfo.res.secinfo.resize(2);
     secinfo.res.secinfo[1].auth_type = wire::AuthType::kDefault;
   }
-  dat::Task<absl::Status> authenticating = Authenticate(secinfo.res, deadline);
+  Task<absl::Status> authenticating = Authenticate(secinfo.res, deadline);
   absl::Status status = co_await authenticating;
   co_return status;
 }
 
-dat::Task<absl::Status> Negotiation::Authenticate(const wire::SecinfoRes& offered,
-                                                  absl::Time deadline) {
+Task<absl::Status> Negotiation::Authenticate(const wire::SecinfoRes& offered, absl::Time deadline) {
   const Auth wish = context_.client.options().auth;
   std::string names;
   std::vector<wire::AuthType> methods;
@@ -148,7 +147,7 @@ dat::Task<absl::Status> Negotiation::Authenticate(const wire::SecinfoRes& offere
   for (wire::AuthType method : methods) {
     Call<wire::ClientAuthArgs> auth;
     auth.args.auth_req.auth_type = method;
-    dat::Task<absl::Status> authenticating = Send(auth, deadline);
+    Task<absl::Status> authenticating = Send(auth, deadline);
     CO_RETURN_IF_ERROR(co_await authenticating);
     if (auth.ok()) {
       context_.negotiated.auth = method;
@@ -163,11 +162,11 @@ dat::Task<absl::Status> Negotiation::Authenticate(const wire::SecinfoRes& offere
 // Negotiates extensions of the draft (R15). Each session does so before it sends a name, since the
 // server keeps the result only for the session. If the server does not know the procedure, the
 // client follows the draft alone.
-dat::Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
+Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
   Call<wire::ExtensionsArgs> ask;
   ask.args.wanted = wire::kExtensionByteNames | wire::kExtensionReadKeepsAtime;
   if (context_.client.options().keep_atime) ask.args.wanted |= wire::kExtensionKeepAtime;
-  dat::Task<absl::Status> asking = Send(ask, deadline);
+  Task<absl::Status> asking = Send(ask, deadline);
   CO_RETURN_IF_ERROR(co_await asking);
   const uint64_t granted = ask.ok() ? ask.res.granted & ask.args.wanted : 0;
   context_.client.limits().extensions.store(granted, std::memory_order_relaxed);

@@ -25,14 +25,14 @@ class Negotiation {
 
   // Sends CLIENT_CONNECT_AUTH, or CLIENT_CONNECT, SECINFO and CLIENT_AUTH, then asks for extensions
   // of the draft. Stores the agreed values in the context. Errors: those of Session::Establish.
-  dat::Task<absl::Status> Run(absl::Time deadline);
+  Task<absl::Status> Run(absl::Time deadline);
 
  private:
-  dat::Task<absl::Status> ConnectAndAuthenticate(absl::Time deadline);
-  dat::Task<absl::Status> ConnectThenAuthenticate(absl::Time deadline);
-  dat::Task<absl::Status> Authenticate(const wire::SecinfoRes& offered, absl::Time deadline);
-  dat::Task<absl::Status> AskForExtensions(absl::Time deadline);
-  dat::Task<absl::Status> Send(CallBase& call, absl::Time deadline);
+  Task<absl::Status> ConnectAndAuthenticate(absl::Time deadline);
+  Task<absl::Status> ConnectThenAuthenticate(absl::Time deadline);
+  Task<absl::Status> Authenticate(const wire::SecinfoRes& offered, absl::Time deadline);
+  Task<absl::Status> AskForExtensions(absl::Time deadline);
+  Task<absl::Status> Send(CallBase& call, absl::Time deadline);
   template <class Args>
   void Propose(Args& args) const;
   template <class Res>

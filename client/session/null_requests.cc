@@ -8,11 +8,11 @@
 namespace dafs::client {
 
 void NullRequests::Probe() {
-  if (!std::exchange(probing_, true)) dat::Start(SendProbe());
+  if (!std::exchange(probing_, true)) Start(SendProbe());
 }
 
-dat::Task<void> NullRequests::SendProbe() {
-  dat::Task<absl::Status> sending = Send();
+Task<void> NullRequests::SendProbe() {
+  Task<absl::Status> sending = Send();
   absl::Status ignored = co_await sending;
   probing_ = false;
 }
@@ -23,23 +23,23 @@ void NullRequests::ReturnCredits() {
     return;
   }
   returning_ = true;
-  dat::Start(SendUntilAtTarget());
+  Start(SendUntilAtTarget());
 }
 
-dat::Task<void> NullRequests::SendUntilAtTarget() {
+Task<void> NullRequests::SendUntilAtTarget() {
   while (link_.state() == Link::State::kUp && slots_.credits().above_target() &&
          !slots_.has_waiters()) {
-    dat::Task<absl::Status> sending = Send();
+    Task<absl::Status> sending = Send();
     absl::Status status = co_await sending;
     if (!status.ok()) break;
   }
   returning_ = false;
 }
 
-dat::Task<absl::Status> NullRequests::Send() {
+Task<absl::Status> NullRequests::Send() {
   Call<wire::NullArgs> null;
   CallBase* const chain[] = {&null};
-  dat::Task<absl::Status> task = exchanger_.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  Task<absl::Status> task = exchanger_.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
   absl::Status status = co_await task;
   co_return status;
 }

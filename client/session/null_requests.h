@@ -26,9 +26,9 @@ class NullRequests {
   void ReturnCredits();
 
  private:
-  dat::Task<absl::Status> Send();
-  dat::Task<void> SendProbe();
-  dat::Task<void> SendUntilAtTarget();
+  Task<absl::Status> Send();
+  Task<void> SendProbe();
+  Task<void> SendUntilAtTarget();
 
   Exchanger& exchanger_;
   const Link& link_;

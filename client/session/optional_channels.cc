@@ -14,7 +14,7 @@ void OptionalChannels::Use(dat::Provider& provider, dat::Domain& domain,
   private_data_ = private_data;
 }
 
-dat::Task<void> OptionalChannels::Bind(bool by_windows, absl::Time deadline) {
+Task<void> OptionalChannels::Bind(bool by_windows, absl::Time deadline) {
   if (context_.negotiated.rdma_read_channel && by_windows) {
     // A window is valid on one connection only, and the buffers are accessible only through
     // windows.
@@ -23,23 +23,23 @@ dat::Task<void> OptionalChannels::Bind(bool by_windows, absl::Time deadline) {
                            "exclude: data is written inline, which is slower; mount with "
                            "windows=off to have the channel"));
   } else if (context_.negotiated.rdma_read_channel) {
-    dat::Task<void> binding = BindReadChannel(deadline);
+    Task<void> binding = BindReadChannel(deadline);
     co_await binding;
   }
   if (context_.negotiated.back_control_channel && connecting()) {
-    dat::Task<void> binding = BindBackControl(deadline);
+    Task<void> binding = BindBackControl(deadline);
     co_await binding;
   }
 }
 
 // Spec gap: 3.1.2.3.4 requires the client to make the channel. If that fails, data is written
 // inline, which needs no channel.
-dat::Task<void> OptionalChannels::BindReadChannel(absl::Time deadline) {
+Task<void> OptionalChannels::BindReadChannel(absl::Time deadline) {
   auto channel = Channel::Connect(context_.loop, *provider_, *domain_, ChannelOptions());
   absl::Status status = channel.status();
   if (status.ok()) {
     read_channel_ = *std::move(channel);
-    dat::Task<absl::Status> binding = read_channel_->Bind(BindArgs(), deadline);
+    Task<absl::Status> binding = read_channel_->Bind(BindArgs(), deadline);
     status = co_await binding;
   }
   if (!connecting()) co_return;  // died meanwhile
@@ -56,7 +56,7 @@ dat::Task<void> OptionalChannels::BindReadChannel(absl::Time deadline) {
 }
 
 // 3.1.2.3.3. If binding fails, the server answers a batch when all of it is done.
-dat::Task<void> OptionalChannels::BindBackControl(absl::Time deadline) {
+Task<void> OptionalChannels::BindBackControl(absl::Time deadline) {
   auto channel = BackControl::Connect(context_.loop, *provider_, *domain_, ChannelOptions(),
                                       context_.negotiated.checksums);
   absl::Status status = channel.status();
@@ -64,7 +64,7 @@ dat::Task<void> OptionalChannels::BindBackControl(absl::Time deadline) {
     back_control_ = *std::move(channel);
     wire::ConnectBindArgs args = BindArgs();
     BackControl::Propose(args);
-    dat::Task<absl::Status> binding = back_control_->Bind(args, deadline);
+    Task<absl::Status> binding = back_control_->Bind(args, deadline);
     status = co_await binding;
   }
   if (!connecting()) co_return;  // died meanwhile

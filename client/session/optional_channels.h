@@ -31,7 +31,7 @@ class OptionalChannels {
   // Makes and binds the negotiated channels. A channel that cannot be bound is logged, and the
   // session does without it. `by_windows`: the server accesses memory by windows only, which
   // excludes an RDMA-read Channel. Returns early if the session dies.
-  dat::Task<void> Bind(bool by_windows, absl::Time deadline);
+  Task<void> Bind(bool by_windows, absl::Time deadline);
 
   // The session has ended: resumes waiters for a channel, and ends the server's access to memory
   // over the channels.
@@ -45,8 +45,8 @@ class OptionalChannels {
   void Describe(std::string& transport) const;
 
  private:
-  dat::Task<void> BindReadChannel(absl::Time deadline);
-  dat::Task<void> BindBackControl(absl::Time deadline);
+  Task<void> BindReadChannel(absl::Time deadline);
+  Task<void> BindBackControl(absl::Time deadline);
   Channel::Options ChannelOptions() const;
   wire::ConnectBindArgs BindArgs() const;
   bool connecting() const { return context_.link.state() == Link::State::kConnecting; }

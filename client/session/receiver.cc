@@ -26,7 +26,7 @@ Receiver::Receiver(SessionContext& context, MessageBuffers& buffers, Slots& slot
       slots_(slots),
       windows_(windows),
       exchanges_(exchanges),
-      last_heard_(dat::Loop::Now()) {}
+      last_heard_(Loop::Now()) {}
 
 absl::Status Receiver::PostReceives() {
   for (size_t i = 0; i < slots_.size(); ++i) RETURN_IF_ERROR(PostReceive(i));
@@ -59,7 +59,7 @@ bool Receiver::WaitsForWindow(size_t index, uint32_t size_bytes) {
 }
 
 void Receiver::HandleMessage(size_t index, uint32_t size_bytes) {
-  last_heard_ = dat::Loop::Now();
+  last_heard_ = Loop::Now();
   Link& link = context_.link;
   const std::span<const std::byte> message = buffers_.Received(index, size_bytes);
   const wire::ByteOrder order = context_.negotiated.order;

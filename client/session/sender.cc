@@ -51,7 +51,7 @@ absl::Status Sender::Prepare(wire::CredHandle cred, Exchange& exchange,
     bytes[i] = static_cast<uint32_t>(*size);
   }
   slots_.credits().Requested();
-  exchange.since = dat::Loop::Now();
+  exchange.since = Loop::Now();
   exchange.unanswered = indices.size();
   for (size_t i = 0; i < indices.size(); ++i) {
     Slot& slot = slots_[indices[i]];

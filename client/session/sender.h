@@ -67,7 +67,7 @@ class Sender {
   Slots& slots_;
   WindowInvalidator& windows_;
   std::vector<Unposted> unposted_;  // to be posted in this order
-  dat::Loop::TimerId timer_ = 0;
+  Loop::TimerId timer_ = 0;
   bool with_turn_ = false;  // unposted requests are posted at the next PostDue
 };
 

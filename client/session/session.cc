@@ -29,12 +29,12 @@ PrivateData PrivateDataFor(const ClientOptions& options) {
 
 }  // namespace
 
-Session::Session(Client& client, dat::Loop& loop, const dat::Address& peer, BufferPool* pool,
+Session::Session(Client& client, Loop& loop, const dat::Address& peer, BufferPool* pool,
                  CallTotals& totals)
     : context_{client, loop, pool, totals, peer, Link(loop, *this)},
       exchanger_(context_),
       channels_(context_),
-      since_(dat::Loop::Now()) {
+      since_(Loop::Now()) {
   context_.negotiated.order = client.options().byte_order;
 }
 
@@ -46,7 +46,7 @@ Session::~Session() {
 
 // ---- The beginning ---------------------------------------------------------------------------
 
-absl::StatusOr<std::unique_ptr<Session>> Session::Create(Client& client, dat::Loop& loop,
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(Client& client, Loop& loop,
                                                          dat::Provider& provider,
                                                          const dat::Address& address,
                                                          BufferPool* pool, CallTotals& totals) {
@@ -119,13 +119,13 @@ absl::Status Session::Connect(dat::PendingEndpoint& pending, dat::Provider& prov
   return absl::OkStatus();
 }
 
-dat::Task<absl::Status> Session::Establish(absl::Time deadline) {
-  dat::Task<absl::Status> preparing = Prepare(deadline);
+Task<absl::Status> Session::Establish(absl::Time deadline) {
+  Task<absl::Status> preparing = Prepare(deadline);
   absl::Status status = co_await preparing;
   if (status.ok() && context_.link.state() != Link::State::kConnecting) status = why();
   if (status.ok()) {
     context_.link.Established();
-    since_ = dat::Loop::Now();
+    since_ = Loop::Now();
     co_return status;
   }
   status = wire::Prefixed(status, peer().ToString() + ": ");
@@ -133,20 +133,20 @@ dat::Task<absl::Status> Session::Establish(absl::Time deadline) {
   co_return status;
 }
 
-dat::Task<absl::Status> Session::Prepare(absl::Time deadline) {
-  dat::Task<absl::Status> connecting = context_.link.Connected(deadline);
+Task<absl::Status> Session::Prepare(absl::Time deadline) {
+  Task<absl::Status> connecting = context_.link.Connected(deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
   Negotiation negotiation(context_, exchanger_);
-  dat::Task<absl::Status> negotiating = negotiation.Run(deadline);
+  Task<absl::Status> negotiating = negotiation.Run(deadline);
   CO_RETURN_IF_ERROR(co_await negotiating);
-  dat::Task<void> binding = channels_.Bind(by_windows(), deadline);
+  Task<void> binding = channels_.Bind(by_windows(), deadline);
   co_await binding;
   co_return absl::OkStatus();
 }
 
 // ---- Work ------------------------------------------------------------------------------------
 
-dat::WaitHandle Session::Arm() {
+WaitHandle Session::Arm() {
   exchanger_.PostDue();
   return context_.link.endpoint().Arm();
 }
@@ -184,7 +184,7 @@ void Session::Fill(SessionReport& report) const {
   report.windows_ended = exchanger_.windows().ended();
   if (context_.pool != nullptr) report.memory = by_windows() ? "memory windows" : no_windows_;
   report.peer = peer().ToString();
-  report.age = dat::Loop::Now() - since_;
+  report.age = Loop::Now() - since_;
   const Negotiated& agreed = negotiated();
   report.session_id = absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(agreed.session_id.bytes.data()), 8));
@@ -200,19 +200,19 @@ void Session::Fill(SessionReport& report) const {
 
 // ---- The end ---------------------------------------------------------------------------------
 
-dat::Task<void> Session::Disconnect(absl::Time deadline) {
+Task<void> Session::Disconnect(absl::Time deadline) {
   lost_ = nullptr;
   if (!alive()) co_return;
   Call<wire::DisconnectArgs> disconnect;
   CallBase* const chain[] = {&disconnect};
-  dat::Task<absl::Status> task = Run(wire::CredHandle(), chain, deadline);
+  Task<absl::Status> task = Run(wire::CredHandle(), chain, deadline);
   absl::Status status = co_await task;
   if (!status.ok() || !alive()) co_return;
   // Spec 6.2.6: the client sends nothing more, and closes.
   context_.link.Close(absl::CancelledError("disconnected"));
-  const dat::Loop::TimerId timer = context_.loop.RunAfter(
-      deadline - dat::Loop::Now(), [this] { Kill(absl::CancelledError("disconnected")); });
-  dat::Task<void> closing = context_.link.Closed();
+  const Loop::TimerId timer = context_.loop.RunAfter(
+      deadline - Loop::Now(), [this] { Kill(absl::CancelledError("disconnected")); });
+  Task<void> closing = context_.link.Closed();
   co_await closing;
   context_.loop.Cancel(timer);
 }

@@ -37,12 +37,12 @@
 
 namespace dafs::client {
 
-class Session final : public dat::Pollable {
+class Session final : public Pollable {
  public:
   // Resolves the route to `address`, makes the endpoint and buffers, and starts to connect.
   // Registers the buffers and those of `pool` (may be null) in the session's domain. Counts calls
   // in `totals`. All references must outlive the session.
-  static absl::StatusOr<std::unique_ptr<Session>> Create(Client& client, dat::Loop& loop,
+  static absl::StatusOr<std::unique_ptr<Session>> Create(Client& client, Loop& loop,
                                                          dat::Provider& provider,
                                                          const dat::Address& address,
                                                          BufferPool* pool, CallTotals& totals);
@@ -57,7 +57,7 @@ class Session final : public dat::Pollable {
   // error. kUnavailable: not connected. kUnauthenticated: the server accepts none of the client's
   // methods. kFailedPrecondition: it speaks another version. kDataLoss: it sent a malformed
   // response.
-  dat::Task<absl::Status> Establish(absl::Time deadline);
+  Task<absl::Status> Establish(absl::Time deadline);
 
   // Sends `chain` (1..kMaxChain calls) and waits for all responses. Takes slots for all members
   // before it posts the first, so that no other request is sent between them. With fewer credits
@@ -69,13 +69,13 @@ class Session final : public dat::Pollable {
   // kDeadlineExceeded: the message names what was missing. Slots stay taken, and advertised buffers
   // quarantined, until the responses arrive or the session ends.
   // kFailedPrecondition: a request exceeds the negotiated size; nothing was sent.
-  dat::Task<absl::Status> Run(wire::CredHandle cred, std::span<CallBase* const> chain,
-                              absl::Time deadline) {
+  Task<absl::Status> Run(wire::CredHandle cred, std::span<CallBase* const> chain,
+                         absl::Time deadline) {
     return exchanger_.Run(cred, chain, deadline);
   }
 
   // Sends DISCONNECT, then closes the connection in order. The session is dead afterwards.
-  dat::Task<void> Disconnect(absl::Time deadline);
+  Task<void> Disconnect(absl::Time deadline);
 
   // Ends the connection now. Before it returns, resumes every waiter with `why`; the server cannot
   // access a buffer any more.
@@ -116,15 +116,15 @@ class Session final : public dat::Pollable {
   void Fill(SessionReport& report) const;
 
   bool Poll() override;
-  dat::WaitHandle Arm() override;
+  WaitHandle Arm() override;
 
  private:
-  Session(Client& client, dat::Loop& loop, const dat::Address& peer, BufferPool* pool,
+  Session(Client& client, Loop& loop, const dat::Address& peer, BufferPool* pool,
           CallTotals& totals);
   absl::Status SetUp(dat::Provider& provider);
   void ChooseWindows();
   absl::Status Connect(dat::PendingEndpoint& pending, dat::Provider& provider);
-  dat::Task<absl::Status> Prepare(absl::Time deadline);
+  Task<absl::Status> Prepare(absl::Time deadline);
   void Handle(const dat::Completion& completion);
   void Die(const absl::Status& why);
   void StopUse();

@@ -14,7 +14,7 @@ namespace dafs::client {
 
 struct SessionContext {
   Client& client;
-  dat::Loop& loop;
+  Loop& loop;
   BufferPool* const pool;  // null: no direct transfers
   CallTotals& totals;
   const dat::Address peer;

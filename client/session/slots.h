@@ -100,11 +100,11 @@ class Slots {
   std::vector<uint64_t> free_;  // bit i: slot i is free
   uint32_t taken_ = 0;
   Credits credits_;
-  dat::WaitQueue<Taking> waiting_;
+  WaitQueue<Taking> waiting_;
 };
 
 // Lives in the awaiting coroutine's frame.
-class Slots::Taking : public dat::Waiter {
+class Slots::Taking : public Waiter {
  public:
   Taking(Slots& slots, size_t count, absl::Time deadline)
       : slots_(slots), count_(count), deadline_(deadline) {}

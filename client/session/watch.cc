@@ -41,7 +41,7 @@ void Watch::Tick() {
   // The end of the session resumes all waiters when the server cannot access buffers any more, not
   // earlier.
   if (link.state() == Link::State::kDying) return Start();
-  const absl::Time now = dat::Loop::Now();
+  const absl::Time now = Loop::Now();
   EndOverdueExchanges(now);
   slots_.EndOverdue(now);
   // There may be enough slots for the remaining waiters.

@@ -39,7 +39,7 @@ class Watch {
   Exchanges& exchanges_;
   const Receiver& receiver_;
   absl::AnyInvocable<void()> probe_;
-  dat::Loop::TimerId tick_ = 0;
+  Loop::TimerId tick_ = 0;
 };
 
 }  // namespace dafs::client

@@ -37,7 +37,7 @@ struct Gather {
 
 class LeaseKeeper::Impl {
  public:
-  Impl(Client& client, std::unique_ptr<dat::Loop> loop)
+  Impl(Client& client, std::unique_ptr<Loop> loop)
       : client_(client),
         loop_(std::move(loop)),
         connection_(std::make_unique<Connection>(
@@ -61,13 +61,13 @@ class LeaseKeeper::Impl {
       }
     }
     thread_ = std::thread([this] {
-      dat::Start(Keep());
+      Start(Keep());
       loop_->Run();
     });
   }
 
   ~Impl() {
-    loop_->Post([this] { dat::Start(End()); });
+    loop_->Post([this] { Start(End()); });
     if (thread_.joinable()) thread_.join();
     if (socket_ != nullptr) loop_->Remove(socket_.get());
     socket_.reset();
@@ -75,7 +75,7 @@ class LeaseKeeper::Impl {
   }
 
  private:
-  dat::Task<void> Keep() {
+  Task<void> Keep() {
     bool warned = false;
     for (;;) {
       const absl::Duration lease = client_.lease();
@@ -85,12 +85,12 @@ class LeaseKeeper::Impl {
         warned = false;
         ValidateLocks();
       }
-      absl::Duration quiet = dat::Loop::Now() - client_.last_activity();
-      dat::Task<absl::Status> pause =
+      absl::Duration quiet = Loop::Now() - client_.last_activity();
+      Task<absl::Status> pause =
           connection_->Pause(std::clamp(period - quiet, absl::Milliseconds(100), period));
       absl::Status status = co_await pause;
       if (!status.ok()) co_return;
-      quiet = dat::Loop::Now() - client_.last_activity();
+      quiet = Loop::Now() - client_.last_activity();
       if (quiet < period) continue;
       if (quiet > lease && !warned) {
         warned = true;
@@ -100,7 +100,7 @@ class LeaseKeeper::Impl {
                                 absl::FormatDuration(lease),
                                 "; they are reclaimed when it answers"));
       }
-      dat::Task<void> renewal = Renew(dat::Loop::Now() + period);
+      Task<void> renewal = Renew(Loop::Now() + period);
       co_await renewal;
     }
   }
@@ -110,23 +110,23 @@ class LeaseKeeper::Impl {
     bool asked = false;
     client_.ForEachWorker([&asked](Files& files) {
       if (std::exchange(asked, true)) return;
-      files.loop().Post([&files] { dat::Start(files.locks().ValidateLocks()); });
+      files.loop().Post([&files] { Start(files.locks().ValidateLocks()); });
     });
   }
 
   // Any request renews the leases (4.5); NULL is the smallest.
-  dat::Task<void> Renew(absl::Time deadline) {
-    dat::Task<absl::StatusOr<Session*>> ready = connection_->Ready(deadline);
+  Task<void> Renew(absl::Time deadline) {
+    Task<absl::StatusOr<Session*>> ready = connection_->Ready(deadline);
     absl::StatusOr<Session*> session = co_await ready;
     if (!session.ok()) co_return;
     Call<wire::NullArgs> null;
     CallBase* const chain[] = {&null};
-    dat::Task<absl::Status> task = (*session)->Run(wire::CredHandle(), chain, deadline);
+    Task<absl::Status> task = (*session)->Run(wire::CredHandle(), chain, deadline);
     absl::Status ignored = co_await task;  // the session reports its own end
   }
 
-  dat::Task<void> End() {
-    dat::Task<void> task = connection_->Disconnect(absl::Seconds(1));
+  Task<void> End() {
+    Task<void> task = connection_->Disconnect(absl::Seconds(1));
     co_await task;
     loop_->Stop();
   }
@@ -160,7 +160,7 @@ class LeaseKeeper::Impl {
     report.requests_by = requests_by_;
     report.cpu_latency = cpu_latency_;
     report.lease_seconds = client_.limits().lease_seconds.load(std::memory_order_relaxed);
-    report.quiet = dat::Loop::Now() - client_.last_activity();
+    report.quiet = Loop::Now() - client_.last_activity();
     report.credentials = client_.credentials().size();
     {
       absl::MutexLock lock(&gather->mutex);
@@ -177,7 +177,7 @@ class LeaseKeeper::Impl {
   std::string requests_by_;
   std::string cpu_latency_;
   std::string options_;
-  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Loop> loop_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<StatusSocket> socket_;
   std::thread thread_;
@@ -185,9 +185,9 @@ class LeaseKeeper::Impl {
 
 absl::StatusOr<std::unique_ptr<LeaseKeeper>> LeaseKeeper::Start(Client& client,
                                                                 const LeaseKeeperOptions& options) {
-  dat::Loop::Options quiet;
+  Loop::Options quiet;
   quiet.max_spin = absl::ZeroDuration();  // nothing here needs low latency
-  ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create(quiet));
+  ASSIGN_OR_RETURN(std::unique_ptr<Loop> loop, Loop::Create(quiet));
   auto impl = std::make_unique<Impl>(client, std::move(loop));
   impl->Start(options);
   return absl::WrapUnique(new LeaseKeeper(std::move(impl)));

@@ -95,7 +95,7 @@ bool StatusSocket::Poll() {
   return true;
 }
 
-dat::WaitHandle StatusSocket::Arm() { return {fd_, EPOLLIN}; }
+WaitHandle StatusSocket::Arm() { return {fd_, EPOLLIN}; }
 
 absl::StatusOr<std::string> AskStatus(const std::string& path, std::string_view question) {
   ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));

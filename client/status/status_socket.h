@@ -14,7 +14,7 @@
 
 namespace dafs::client {
 
-class StatusSocket final : public dat::Pollable {
+class StatusSocket final : public Pollable {
  public:
   using Answerer = absl::AnyInvocable<std::string(std::string_view question)>;
 
@@ -25,7 +25,7 @@ class StatusSocket final : public dat::Pollable {
   ~StatusSocket() override;  // removes the socket
 
   bool Poll() override;
-  dat::WaitHandle Arm() override;
+  WaitHandle Arm() override;
 
  private:
   StatusSocket(std::string path, int fd, Answerer answerer);

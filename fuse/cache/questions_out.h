@@ -17,7 +17,7 @@ class QuestionsOut {
   struct Question {
     const uint64_t nodeid;
     bool awaited = false;
-    dat::Pending<bool> ended = {};
+    Pending<bool> ended = {};
   };
 
   void Begin(Question& question) { questions_.push_back(&question); }
@@ -29,7 +29,7 @@ class QuestionsOut {
 
   // Returns the end of the outstanding request about `nodeid`, to be awaited. A request has at most
   // one waiter: returns nullptr if none is outstanding, or if each has a waiter already.
-  dat::Pending<bool>* Await(uint64_t nodeid) {
+  Pending<bool>* Await(uint64_t nodeid) {
     for (Question* question : questions_) {
       if (question->nodeid != nodeid || question->awaited) continue;
       question->awaited = true;

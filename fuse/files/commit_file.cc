@@ -4,7 +4,7 @@
 
 namespace dafs::fuse {
 
-dat::Task<absl::Status> CommitFile(client::Files& files, std::shared_ptr<OpenState> open) {
+Task<absl::Status> CommitFile(client::Files& files, std::shared_ptr<OpenState> open) {
   absl::StatusOr<wire::Verifier> verifier =
       co_await files.commits().Commit(*open->opener, open->handle, 0, 0);
   const absl::Status lost = NoteLostData(files, *open);

@@ -15,7 +15,7 @@ namespace dafs::fuse {
 // Sends COMMIT at once for the file of `open`. OK: the data is safe, or it is lost and every open
 // file reports that (WriteTracker::ErrorForFsync). After an error the data is still uncommitted,
 // and no other open file reports the error.
-dat::Task<absl::Status> CommitFile(client::Files& files, std::shared_ptr<OpenState> open);
+Task<absl::Status> CommitFile(client::Files& files, std::shared_ptr<OpenState> open);
 
 // If data of the file was lost since the last call, records the error for all that have the file
 // open. Returns the error.

@@ -128,7 +128,7 @@ KernelRing::~KernelRing() {
   if (open_) io_uring_queue_exit(&ring_);
 }
 
-absl::Status KernelRing::Start(int device, dat::Loop& loop, Handler handler, Kick kick) {
+absl::Status KernelRing::Start(int device, Loop& loop, Handler handler, Kick kick) {
   device_ = device;
   loop_ = &loop;
   handler_ = std::move(handler);
@@ -262,7 +262,7 @@ void KernelRing::Complete(Entry& entry, int result) {
   handler_(*request, entry);
 }
 
-dat::WaitHandle KernelRing::Arm() {
+WaitHandle KernelRing::Arm() {
   Flush();
   if (io_uring_cq_ready(&ring_) != 0) return {.fd = -1, .events = 0};
   return {.fd = ring_.ring_fd, .events = EPOLLIN};

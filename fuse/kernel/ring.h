@@ -45,7 +45,7 @@
 
 namespace dafs::fuse {
 
-class KernelRing : private dat::Pollable {
+class KernelRing : private Pollable {
  public:
   // Long enough for a working server to answer, and short for a caller that waits for a lock.
   static constexpr absl::Duration kStarvesAfter = absl::Milliseconds(20);
@@ -67,7 +67,7 @@ class KernelRing : private dat::Pollable {
   // Call once INIT is answered. Gives the entries to the kernel, through `device` (borrowed), and
   // adds the ring to `loop`. On an error the kernel does not accept them, and continues with
   // /dev/fuse.
-  absl::Status Start(int device, dat::Loop& loop, Handler handler, Kick kick);
+  absl::Status Start(int device, Loop& loop, Handler handler, Kick kick);
   // Stops taking requests. Those already taken can still be answered.
   void Stop();
 
@@ -87,7 +87,7 @@ class KernelRing : private dat::Pollable {
 
   explicit KernelRing(const RingPlan& plan);
   bool Poll() override;
-  dat::WaitHandle Arm() override;
+  WaitHandle Arm() override;
 
   bool Grow(Queue& queue, size_t count);
   void Submit(Entry& entry, uint32_t command, uint64_t commit_id);
@@ -103,13 +103,13 @@ class KernelRing : private dat::Pollable {
   io_uring ring_ = {};
   bool open_ = false;
   int device_ = -1;
-  dat::Loop* loop_ = nullptr;  // set between Start and Stop
+  Loop* loop_ = nullptr;  // set between Start and Stop
   Handler handler_;
   Kick kick_;
   std::vector<std::unique_ptr<Queue>> queues_;
   uint32_t unsubmitted_ = 0;
   absl::Status refused_;  // set if the kernel refused an entry
-  dat::Loop::TimerId starving_timer_ = 0;
+  Loop::TimerId starving_timer_ = 0;
 };
 
 }  // namespace dafs::fuse

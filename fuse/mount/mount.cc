@@ -67,8 +67,8 @@ Outcome Mount::WatchEnd() {
 }
 
 Outcome Mount::StartWorkers() {
-  state_.cpu_latency = dat::CpuLatency::For(state_.options.cpu_latency, dat::IdleFactsOfMachine(),
-                                            dat::CpuLatency::kDevice, &facts_.cpu_latency);
+  state_.cpu_latency = CpuLatency::For(state_.options.cpu_latency, IdleFactsOfMachine(),
+                                       CpuLatency::kDevice, &facts_.cpu_latency);
   for (uint32_t i = 0; i < state_.options.nconnect; ++i) {
     absl::StatusOr<std::unique_ptr<Worker>> worker =
         Worker::Start(state_, client_.get(), [fd = ended_.get()] {

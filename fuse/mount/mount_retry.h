@@ -1,5 +1,5 @@
 // Decides whether and when to retry a mount whose server did not answer: options retry=, fg and
-// bg, as in nfs(5). Times are those of dat::Loop::Now, because the wall clock of a machine may jump
+// bg, as in nfs(5). Times are those of Loop::Now, because the wall clock of a machine may jump
 // by years while it boots. Belongs to the main thread; nothing blocks.
 #pragma once
 

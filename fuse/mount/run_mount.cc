@@ -50,7 +50,7 @@ ExitCode RunMount(const Options& options, Daemon& daemon) {
     daemon.Report(failed);
     return failed.code;
   }
-  MountRetry retry(options, dat::Loop::Now());
+  MountRetry retry(options, Loop::Now());
   std::optional<absl::Duration> pause;
   for (int attempts = 1;; ++attempts) {
     Outcome outcome;
@@ -64,7 +64,7 @@ ExitCode RunMount(const Options& options, Daemon& daemon) {
         if (!options.foreground) LogToSyslog("mount.dafs", LeastSeverity(options));
         code = mount.Serve();
       } else {
-        pause = retry.NextPause(outcome, dat::Loop::Now());
+        pause = retry.NextPause(outcome, Loop::Now());
         if (!pause.has_value()) return Failed(retry.Last(outcome, attempts), daemon);
       }
     }

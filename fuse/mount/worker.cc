@@ -46,8 +46,8 @@ bool IsAwaited(std::span<const std::byte> request) {
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client::Client& client,
                                                       std::function<void()> ended) {
   ASSIGN_OR_RETURN(
-      std::unique_ptr<dat::Loop> loop,
-      dat::Loop::Create({.max_spin = state.options.spin, .cpu_latency = state.cpu_latency.get()}));
+      std::unique_ptr<Loop> loop,
+      Loop::Create({.max_spin = state.options.spin, .cpu_latency = state.cpu_latency.get()}));
   ASSIGN_OR_RETURN(std::unique_ptr<client::Files> files, client::Files::Create(client, *loop));
   std::unique_ptr<Worker> worker(new Worker(state, std::move(loop), std::move(files)));
   Worker* self = worker.get();
@@ -61,8 +61,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client:
   return worker;
 }
 
-Worker::Worker(MountState& state, std::unique_ptr<dat::Loop> loop,
-               std::unique_ptr<client::Files> files)
+Worker::Worker(MountState& state, std::unique_ptr<Loop> loop, std::unique_ptr<client::Files> files)
     : state_(state),
       loop_(std::move(loop)),
       files_(std::move(files)),
@@ -97,7 +96,7 @@ void Worker::InterruptHere(uint64_t unique) {
   interrupts_.Interrupt(unique);
 }
 
-dat::Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
+Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
   Root root;
   root.connected = co_await files_->Connect();
   if (root.connected.ok()) {
@@ -114,7 +113,7 @@ dat::Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
 }
 
 void Worker::FindRoot(std::function<void(Root)> done) {
-  loop_->Post([this, done = std::move(done)] { dat::Start(AskForRoot(done)); });
+  loop_->Post([this, done = std::move(done)] { dafs::Start(AskForRoot(done)); });
 }
 
 void Worker::Serve(UniqueFd fd) {
@@ -131,7 +130,7 @@ void Worker::Serve(UniqueFd fd) {
 
 // A WRITE whose data was read into memory outside the pool waits for a buffer, unless its caller is
 // killed first.
-dat::Task<void> Worker::Park(std::unique_ptr<Call> call, std::span<const std::byte> data) {
+Task<void> Worker::Park(std::unique_ptr<Call> call, std::span<const std::byte> data) {
   call->lease() = co_await room_.Park(*call, data);
   Serve(std::move(call));  // without a lease it fails, because the mount ends
 }
@@ -158,7 +157,7 @@ bool Worker::Poll() {
   return progress;
 }
 
-dat::WaitHandle Worker::Arm() {
+WaitHandle Worker::Arm() {
   // EPOLLEXCLUSIVE: one request wakes one worker. Errors are always reported.
   const uint32_t events = room_.MayBe() ? EPOLLIN | EPOLLEXCLUSIVE : 0u;
   return {.fd = channel_->fd(), .events = events};
@@ -204,10 +203,10 @@ void Worker::Handle(std::span<const std::byte> request) {
       } else if (client::BufferLease buffer = room_.TakeBuffer()) {
         StartCall(*channel_, header, {body.first(sizeof(fuse_write_in))}, std::move(buffer));
       } else {
-        dat::Start(Park(std::make_unique<Call>(*channel_, calls_, header,
-                                               Call::Body{body.first(sizeof(fuse_write_in))},
-                                               client::BufferLease()),
-                        body.subspan(sizeof(fuse_write_in))));
+        dafs::Start(Park(std::make_unique<Call>(*channel_, calls_, header,
+                                                Call::Body{body.first(sizeof(fuse_write_in))},
+                                                client::BufferLease()),
+                         body.subspan(sizeof(fuse_write_in))));
       }
       return;
     default:
@@ -222,7 +221,7 @@ void Worker::StartCall(AnswerPath& path, const fuse_in_header& header, Call::Bod
 }
 
 void Worker::Serve(std::unique_ptr<Call> call) {
-  dat::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
+  dafs::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
 }
 
 // --- INIT and INTERRUPT ----------------------------------------------------------------------
@@ -263,7 +262,7 @@ void Worker::InterruptRequest(std::span<const std::byte> body) {
 
 void Worker::End() {
   if (std::exchange(ended_, true)) return;
-  ended_at_ = dat::Loop::Now();
+  ended_at_ = Loop::Now();
   if (channel_.has_value()) loop_->Remove(this);
   if (ring_ != nullptr) ring_->Stop();
   end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
@@ -278,7 +277,7 @@ bool Worker::Committing() const { return operations_.has_value() && !operations_
 
 void Worker::Drained() {
   end_timer_ = 0;
-  if (Committing() && files_->Report().session.up && dat::Loop::Now() - ended_at_ < kCommitFor) {
+  if (Committing() && files_->Report().session.up && Loop::Now() - ended_at_ < kCommitFor) {
     end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
     return;
   }
@@ -300,10 +299,10 @@ void Worker::Farewell() {
   if (std::exchange(farewell_, true)) return;
   loop_->Cancel(end_timer_);
   end_timer_ = loop_->RunAfter(kFarewellFor, [this] { loop_->Stop(); });
-  dat::Start(SayFarewell());
+  dafs::Start(SayFarewell());
 }
 
-dat::Task<void> Worker::SayFarewell() {
+Task<void> Worker::SayFarewell() {
   co_await files_->Disconnect();
   loop_->Stop();
 }

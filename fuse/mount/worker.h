@@ -32,7 +32,7 @@
 
 namespace dafs::fuse {
 
-class Worker : private dat::Pollable {
+class Worker : private Pollable {
  public:
   static constexpr absl::Duration kDrainFor = absl::Milliseconds(1500);
   static constexpr absl::Duration kCommitFor = absl::Seconds(6);
@@ -68,16 +68,16 @@ class Worker : private dat::Pollable {
   void Join();
 
  private:
-  Worker(MountState& state, std::unique_ptr<dat::Loop> loop, std::unique_ptr<client::Files> files);
+  Worker(MountState& state, std::unique_ptr<Loop> loop, std::unique_ptr<client::Files> files);
 
   bool Poll() override;
-  dat::WaitHandle Arm() override;
+  WaitHandle Arm() override;
 
-  dat::Task<void> Park(std::unique_ptr<Call> call, std::span<const std::byte> data);
+  Task<void> Park(std::unique_ptr<Call> call, std::span<const std::byte> data);
   void Serve(std::unique_ptr<Call> call);
   void Handle(std::span<const std::byte> request);
   void HandleOfRing(const RingRequest& request, AnswerPath& path);
-  dat::Task<void> TakeWrite(RingRequest request, AnswerPath& path);
+  Task<void> TakeWrite(RingRequest request, AnswerPath& path);
   void InterruptHere(uint64_t unique);
   bool WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes);
   absl::Status OnLoop(std::function<absl::Status()> function);
@@ -85,16 +85,16 @@ class Worker : private dat::Pollable {
   void InterruptRequest(std::span<const std::byte> body);
   void StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                  client::BufferLease lease);
-  dat::Task<void> AskForRoot(std::function<void(Root)> done);
+  Task<void> AskForRoot(std::function<void(Root)> done);
   void End();
   void CallDone();
   void Drained();
   bool Committing() const;
   void Farewell();
-  dat::Task<void> SayFarewell();
+  Task<void> SayFarewell();
 
   MountState& state_;
-  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Loop> loop_;
   std::unique_ptr<client::Files> files_;
   std::optional<KernelChannel> channel_;
   std::unique_ptr<KernelRing> ring_;
@@ -105,7 +105,7 @@ class Worker : private dat::Pollable {
   std::optional<Operations> operations_;
   bool ended_ = false;
   bool farewell_ = false;
-  dat::Loop::TimerId end_timer_ = 0;
+  Loop::TimerId end_timer_ = 0;
   absl::Time ended_at_;
   std::thread thread_;
 };

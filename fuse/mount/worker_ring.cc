@@ -69,7 +69,7 @@ void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
           request.payload.size() > state_.options.wsize) {
         path.ReplyError(header.unique, EINVAL);
       } else {
-        dat::Start(TakeWrite(request, path));
+        dafs::Start(TakeWrite(request, path));
       }
       return;
     default: {
@@ -83,7 +83,7 @@ void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
 }
 
 // If no write buffer is free, the ring's entry waits for one.
-dat::Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
+Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
   client::BufferPool& pool = files_->buffers();
   const auto size = static_cast<uint32_t>(request.payload.size());
   client::BufferLease lease = pool.TryAcquire(client::BufferUse::kWriteSource, size);

@@ -11,25 +11,25 @@ namespace dafs::fuse {
 
 absl::Duration AttributeReplies::Validity(const Call& call, uint64_t nodeid,
                                           const wire::FileAttributes& attributes) {
-  return state_.attributes.Sent(nodeid, attributes, dat::Loop::Now(),
+  return state_.attributes.Sent(nodeid, attributes, Loop::Now(),
                                 {call.header().pid, call.arrived()});
 }
 
-void AttributeReplies::Touch(uint64_t nodeid) { state_.attributes.Touch(nodeid, dat::Loop::Now()); }
+void AttributeReplies::Touch(uint64_t nodeid) { state_.attributes.Touch(nodeid, Loop::Now()); }
 
 void AttributeReplies::TouchData(uint64_t nodeid) {
-  if (state_.attributes.Touch(nodeid, dat::Loop::Now())) Forget(nodeid);
+  if (state_.attributes.Touch(nodeid, Loop::Now())) Forget(nodeid);
 }
 
 OwnChanges::Change AttributeReplies::BeginWrite(uint64_t nodeid) {
-  const OwnChanges::Change change = state_.attributes.BeginChange(nodeid, dat::Loop::Now());
+  const OwnChanges::Change change = state_.attributes.BeginChange(nodeid, Loop::Now());
   if (change.shows_set_id) Forget(nodeid);
   return change;
 }
 
 void AttributeReplies::EndWrite(uint64_t nodeid, const OwnChanges::Change& change,
                                 wire::FileAttributes after) {
-  if (state_.attributes.EndChange(nodeid, change, std::move(after), dat::Loop::Now())) {
+  if (state_.attributes.EndChange(nodeid, change, std::move(after), Loop::Now())) {
     Forget(nodeid);  // the kernel may have requested them during the write
   }
 }
@@ -58,8 +58,8 @@ bool AttributeReplies::WantsDirectoryAfterChange() {
 
 bool AttributeReplies::ReplyFresh(Call& call, const InodeView& node) {
   Habit& habit = HabitOf(node);
-  std::optional<AttributeCache::Fresh> fresh = state_.attributes.TakeFresh(
-      call.nodeid(), dat::Loop::Now(), {call.header().pid, call.arrived()});
+  std::optional<AttributeCache::Fresh> fresh =
+      state_.attributes.TakeFresh(call.nodeid(), Loop::Now(), {call.header().pid, call.arrived()});
   if (!fresh.has_value()) {
     if (state_.attributes.KernelLacksChange(call.nodeid())) habit.Used();
     return false;

@@ -17,7 +17,7 @@ namespace dafs::fuse {
 
 // GETATTR and STATX. STATX also returns the time of birth; both requests begin with the same
 // fields.
-dat::Task<void> AttributeOperations::Getattr(Call& call) {
+Task<void> AttributeOperations::Getattr(Call& call) {
   RequestReader in = call.reader();
   auto getattr = in.Take<fuse_getattr_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
@@ -61,8 +61,10 @@ bool AttributeOperations::ReplyGone(Call& call) {
 // - The kernel reports that a write clears the set-id bits. Any writer may do that, and the server
 //   clears the bits for writers that may not keep them. But the process that writes may not be the
 //   one that opened the file, so the request is repeated with the opener's identity.
-dat::Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(
-    const Call& call, CallerIdentity who, InodeView node, absl::Status refused) {
+Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(const Call& call,
+                                                                         CallerIdentity who,
+                                                                         InodeView node,
+                                                                         absl::Status refused) {
   std::shared_ptr<OpenState> writer = state_.open_files.FindIf([&](const OpenState& open) {
     return open.nodeid == node.nodeid && (ShareOf(open.flags) & wire::kShareWrite) != 0;
   });
@@ -81,9 +83,9 @@ dat::Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(
 // A change of size without a descriptor: truncate(2), or open(2) with O_TRUNC after its OPEN. The
 // request still needs the state id of an open (6.5.35): one of the caller's if there is one,
 // otherwise a new one. Without a state id if the server cannot open the file by its handle.
-dat::Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentity who,
-                                                                        InodeView node,
-                                                                        wire::FileAttributes set) {
+Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentity who,
+                                                                   InodeView node,
+                                                                   wire::FileAttributes set) {
   std::shared_ptr<OpenState> open = state_.open_files.FindIf([&](const OpenState& one) {
     return one.nodeid == node.nodeid && (ShareOf(one.flags) & wire::kShareWrite) != 0 &&
            !one.state_id.is_zero() && *one.opener == *who;
@@ -94,7 +96,7 @@ dat::Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerId
     // It may have been closed meanwhile.
     if (!absl::IsAborted(attributes.status())) co_return attributes;
   }
-  dat::Task<absl::StatusOr<client::OpenFile>> opening =
+  Task<absl::StatusOr<client::OpenFile>> opening =
       context_.opens.Open(*who, node, O_WRONLY, state_.NewOwner());
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) co_return file.status();
@@ -106,7 +108,7 @@ dat::Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerId
   co_return attributes;
 }
 
-dat::Task<void> AttributeOperations::Setattr(Call& call) {
+Task<void> AttributeOperations::Setattr(Call& call) {
   RequestReader in = call.reader();
   auto setattr = in.Take<fuse_setattr_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
@@ -125,12 +127,12 @@ dat::Task<void> AttributeOperations::Setattr(Call& call) {
   if (who == nullptr) who = CallerOf(state_, call);
   wire::FileAttributes set = AttributesToSet(setattr);
   if ((setattr.valid & (FATTR_MODE | FATTR_UID | FATTR_GID)) != 0) {
-    dat::Task<void> preparing = context_.BeforeRightsChange(*who, *node);
+    Task<void> preparing = context_.BeforeRightsChange(*who, *node);
     co_await preparing;
   }
   if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
   context_.attributes.Touch(call.nodeid());
-  dat::Task<absl::StatusOr<wire::FileAttributes>> setting =
+  Task<absl::StatusOr<wire::FileAttributes>> setting =
       by_open ? files_.attributes().SetAttributes(*who, node->handle, state_id, set)
               : SetSize(who, *node, set);
   absl::StatusOr<wire::FileAttributes> attributes = co_await setting;
@@ -142,7 +144,7 @@ dat::Task<void> AttributeOperations::Setattr(Call& call) {
     attributes = co_await files_.attributes().SetAttributes(*who, node->handle, no_open, nothing);
   }
   if (set.valid == 0 && ErrnoFromStatus(attributes.status()) == EPERM) {
-    dat::Task<absl::StatusOr<wire::FileAttributes>> taking =
+    Task<absl::StatusOr<wire::FileAttributes>> taking =
         TakeSetIdBits(call, who, *node, attributes.status());
     attributes = co_await taking;
   }
@@ -156,7 +158,7 @@ dat::Task<void> AttributeOperations::Setattr(Call& call) {
   }
 }
 
-dat::Task<void> AttributeOperations::Access(Call& call) {
+Task<void> AttributeOperations::Access(Call& call) {
   RequestReader in = call.reader();
   auto access = in.Take<fuse_access_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);

@@ -21,15 +21,15 @@ class AttributeOperations {
   AttributeOperations(Context& context, RootStatus& root)
       : context_(context), root_(root), state_(context.state), files_(context.files) {}
 
-  dat::Task<void> Getattr(Call& call);  // and STATX
-  dat::Task<void> Setattr(Call& call);
-  dat::Task<void> Access(Call& call);
+  Task<void> Getattr(Call& call);  // and STATX
+  Task<void> Setattr(Call& call);
+  Task<void> Access(Call& call);
 
  private:
   using Attributes = absl::StatusOr<wire::FileAttributes>;
-  dat::Task<Attributes> SetSize(CallerIdentity who, InodeView node, wire::FileAttributes set);
-  dat::Task<Attributes> TakeSetIdBits(const Call& call, CallerIdentity who, InodeView node,
-                                      absl::Status refused);
+  Task<Attributes> SetSize(CallerIdentity who, InodeView node, wire::FileAttributes set);
+  Task<Attributes> TakeSetIdBits(const Call& call, CallerIdentity who, InodeView node,
+                                 absl::Status refused);
   bool ReplyGone(Call& call);
 
   Context& context_;

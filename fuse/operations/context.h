@@ -36,7 +36,7 @@ struct Context {
 
   // Called before a change of mode, owner, group or ACL. Commits data that might have to be written
   // again, while its writers are still allowed to write it.
-  dat::Task<void> BeforeRightsChange(const client::Identity& who, const InodeView& node) {
+  Task<void> BeforeRightsChange(const client::Identity& who, const InodeView& node) {
     return files.commits().CommitOfOthers(who, node.handle);
   }
 };

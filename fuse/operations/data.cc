@@ -18,9 +18,9 @@ namespace dafs::fuse {
 
 // For the rare READ that returned less than requested before the end of the file. `data` holds the
 // bytes read so far. Reads the rest into the same buffer, and appends it to `data`.
-dat::Task<absl::Status> DataOperations::ReadRest(const OpenState& open, uint64_t offset,
-                                                 client::BufferLease& lease, uint32_t size,
-                                                 bool quiet, std::string& data) {
+Task<absl::Status> DataOperations::ReadRest(const OpenState& open, uint64_t offset,
+                                            client::BufferLease& lease, uint32_t size, bool quiet,
+                                            std::string& data) {
   while (data.size() < size) {
     auto wanted = static_cast<uint32_t>(size - data.size());
     absl::StatusOr<client::ReadResult> more = co_await files_.data().Read(
@@ -32,7 +32,7 @@ dat::Task<absl::Status> DataOperations::ReadRest(const OpenState& open, uint64_t
   co_return absl::OkStatus();
 }
 
-dat::Task<void> DataOperations::Read(Call& call) {
+Task<void> DataOperations::Read(Call& call) {
   RequestReader in = call.reader();
   auto read = in.Take<fuse_read_in>();
   if (!in.ok() || read.size > state_.options.rsize) {
@@ -76,7 +76,7 @@ dat::Task<void> DataOperations::Read(Call& call) {
 // process whose exit closes a file that its parent still uses. The server has the data then, and
 // keeps it if the server restarts. Only fsync guarantees that it survives a crash of the server's
 // machine.
-dat::Task<void> DataOperations::Flush(Call& call) {
+Task<void> DataOperations::Flush(Call& call) {
   RequestReader in = call.reader();
   auto flush = in.Take<fuse_flush_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(flush.fh) : nullptr;
@@ -90,7 +90,7 @@ dat::Task<void> DataOperations::Flush(Call& call) {
   // All writes of a file are tracked together. A close of a reader does not wait for them.
   if ((ShareOf(open->flags) & wire::kShareWrite) != 0) {
     if (state_.options.sync_on_close && files_.commits().NeedsCommit(open->handle)) {
-      dat::Task<absl::Status> committing = CommitFile(files_, open);
+      Task<absl::Status> committing = CommitFile(files_, open);
       reported = co_await committing;
     }
     NoteLostData(files_, *open).IgnoreError();  // ErrorForClose returns it
@@ -99,13 +99,13 @@ dat::Task<void> DataOperations::Flush(Call& call) {
   // close(2) releases the record locks of its process on the file before it returns.
   LockOwners::Ended ended = state_.lock_owners.End(open->nodeid, flush.lock_owner);
   if (ended.owner != nullptr) {
-    dat::Task<void> ending = context_.lock_owners.End(ended);
+    Task<void> ending = context_.lock_owners.End(ended);
     co_await ending;
   }
   call.ReplyStatus(reported);
 }
 
-dat::Task<void> DataOperations::Fsync(Call& call) {
+Task<void> DataOperations::Fsync(Call& call) {
   RequestReader in = call.reader();
   auto fsync = in.Take<fuse_fsync_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(fsync.fh) : nullptr;
@@ -114,7 +114,7 @@ dat::Task<void> DataOperations::Fsync(Call& call) {
     co_return;
   }
   // Also if this mount has no uncommitted data of the file: another client may have written it.
-  dat::Task<absl::Status> committing = CommitFile(files_, open);
+  Task<absl::Status> committing = CommitFile(files_, open);
   absl::Status status = co_await committing;
   if (status.ok()) status = open->writes->ErrorForFsync(open->errors);
   call.ReplyStatus(status);

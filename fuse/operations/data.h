@@ -21,14 +21,13 @@ class DataOperations {
   explicit DataOperations(Context& context)
       : context_(context), state_(context.state), files_(context.files) {}
 
-  dat::Task<void> Read(Call& call);
-  dat::Task<void> Flush(Call& call);
-  dat::Task<void> Fsync(Call& call);
+  Task<void> Read(Call& call);
+  Task<void> Flush(Call& call);
+  Task<void> Fsync(Call& call);
 
  private:
-  dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
-                                   client::BufferLease& lease, uint32_t size, bool quiet,
-                                   std::string& data);
+  Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset, client::BufferLease& lease,
+                              uint32_t size, bool quiet, std::string& data);
 
   Context& context_;
   MountState& state_;

@@ -96,14 +96,14 @@ void ReplyNotRead(Call& call, const absl::Status& status) {
 
 }  // namespace
 
-dat::Task<void> DirectoryOperations::Opendir(Call& call) {
+Task<void> DirectoryOperations::Opendir(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
   const bool comes_back =
       state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
   CallerIdentity who = CallerOf(state_, call);
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
-  const absl::Time asked_at = dat::Loop::Now();
+  const absl::Time asked_at = Loop::Now();
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   const std::shared_ptr<NameRevalidation::Looking> looking =
       context_.revalidation.LookAtLikelyOld(who, *node);
@@ -124,7 +124,7 @@ dat::Task<void> DirectoryOperations::Opendir(Call& call) {
   if (looking != nullptr) co_await looking->done;
   bool lost_name = ErrnoFromStatus(there) == ESTALE;
   if (there.ok()) {
-    dat::Task<bool> losing = context_.revalidation.HasLostName(who, *node, attributes);
+    Task<bool> losing = context_.revalidation.HasLostName(who, *node, attributes);
     lost_name = co_await losing;
   }
   if (lost_name && !comes_back) {
@@ -136,7 +136,7 @@ dat::Task<void> DirectoryOperations::Opendir(Call& call) {
   if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
 }
 
-dat::Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
+Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
     std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes,
     wire::FileAttributes* after) {
   absl::StatusOr<client::BufferLease> lease =
@@ -145,7 +145,7 @@ dat::Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadC
   auto chunk = std::make_shared<DirectoryChunk>();
   chunk->from_cookie = cookie;
   chunk->attributes = attributes;
-  chunk->asked_at = dat::Loop::Now();
+  chunk->asked_at = Loop::Now();
   wire::Verifier cookieverf;
   if (cookie != 0) cookieverf = directory->cookieverf();
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
@@ -232,7 +232,7 @@ DirectoryOperations::Chunk DirectoryOperations::CurrentChunk(DirectoryState& dir
   if (offset == 0 && state_.attributes.TouchedSince(directory.nodeid, chunk->asked_at))
     return nullptr;
   if (plus && !chunk->attributes) return nullptr;
-  return dat::Loop::Now() - chunk->asked_at > kChunkIsGoodFor ? nullptr : chunk;
+  return Loop::Now() - chunk->asked_at > kChunkIsGoodFor ? nullptr : chunk;
 }
 
 // Records the order in which the answer to a READDIRPLUS lists the nodes.
@@ -246,7 +246,7 @@ void DirectoryOperations::NoteOrder(uint64_t handle, bool from_start,
   }
 }
 
-dat::Task<void> DirectoryOperations::Readdir(Call& call) {
+Task<void> DirectoryOperations::Readdir(Call& call) {
   RequestReader in = call.reader();
   auto read = in.Take<fuse_read_in>();
   std::shared_ptr<DirectoryState> directory =
@@ -311,7 +311,7 @@ void DirectoryOperations::AddDots(DirectoryAnswer& answer, const DirectoryState&
   add("..", above, kDotDotOffset);
 }
 
-dat::Task<void> DirectoryOperations::Releasedir(Call& call) {
+Task<void> DirectoryOperations::Releasedir(Call& call) {
   RequestReader in = call.reader();
   auto release = in.Take<fuse_release_in>();
   std::shared_ptr<DirectoryState> directory =
@@ -330,7 +330,7 @@ dat::Task<void> DirectoryOperations::Releasedir(Call& call) {
 
 // Sends nothing: the server has executed a change of names when it replies, and COMMIT concerns
 // file data only (6.5.8).
-dat::Task<void> DirectoryOperations::Fsyncdir(Call& call) {
+Task<void> DirectoryOperations::Fsyncdir(Call& call) {
   call.ReplyOk();
   co_return;
 }

@@ -30,16 +30,15 @@ class DirectoryOperations {
   explicit DirectoryOperations(Context& context)
       : context_(context), state_(context.state), files_(context.files) {}
 
-  dat::Task<void> Opendir(Call& call);
-  dat::Task<void> Readdir(Call& call);  // and READDIRPLUS
-  dat::Task<void> Releasedir(Call& call);
-  dat::Task<void> Fsyncdir(Call& call);
+  Task<void> Opendir(Call& call);
+  Task<void> Readdir(Call& call);  // and READDIRPLUS
+  Task<void> Releasedir(Call& call);
+  Task<void> Fsyncdir(Call& call);
 
  private:
   using Chunk = std::shared_ptr<const DirectoryChunk>;
-  dat::Task<absl::StatusOr<Chunk>> ReadChunk(std::shared_ptr<DirectoryState> directory,
-                                             uint64_t cookie, bool attributes,
-                                             wire::FileAttributes* after = nullptr);
+  Task<absl::StatusOr<Chunk>> ReadChunk(std::shared_ptr<DirectoryState> directory, uint64_t cookie,
+                                        bool attributes, wire::FileAttributes* after = nullptr);
   Chunk CurrentChunk(DirectoryState& directory, uint64_t offset, bool plus);
   void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
                bool plus);

@@ -19,7 +19,7 @@ class DirectoryChange {
       : attributes_(context.state.attributes),
         nodeid_(nodeid),
         wants_after_(context.attributes.WantsDirectoryAfterChange()),
-        change_(attributes_.BeginChange(nodeid, dat::Loop::Now())) {}
+        change_(attributes_.BeginChange(nodeid, Loop::Now())) {}
   ~DirectoryChange() { End(); }
   DirectoryChange(const DirectoryChange&) = delete;
   DirectoryChange& operator=(const DirectoryChange&) = delete;
@@ -34,7 +34,7 @@ class DirectoryChange {
   void End() {
     if (ended_) return;
     ended_ = true;
-    attributes_.EndChange(nodeid_, change_, std::move(after_), dat::Loop::Now(), removals_);
+    attributes_.EndChange(nodeid_, change_, std::move(after_), Loop::Now(), removals_);
   }
 
  private:

@@ -12,7 +12,7 @@ namespace dafs::fuse {
 
 fuse_entry_out EntryReplies::Entry(const Call& call, const client::Node& node, const Place& place,
                                    absl::Time asked) {
-  const absl::Time now = dat::Loop::Now();
+  const absl::Time now = Loop::Now();
   const uint32_t thread = call.header().opcode == FUSE_LOOKUP ? call.header().pid : 0;
   const Asker asker = {thread, now};
   fuse_entry_out out = {};
@@ -59,7 +59,7 @@ void EntryReplies::Undo(uint64_t nodeid) {
 }
 
 bool EntryReplies::ReplyKnownLink(Call& call, const Place& place) {
-  const absl::Time now = dat::Loop::Now();
+  const absl::Time now = Loop::Now();
   const KnownLinks::Link link = state_.known_links.Find(place, now);
   if (link.nodeid == 0 || state_.names.own_moves().AnySince(link.asked)) return false;
   if (!callers_.OnlyLooks(call.header().pid)) return false;
@@ -98,7 +98,7 @@ void EntryReplies::ReplyNew(Call& call, const absl::StatusOr<client::Node>& node
                             const Place& place) {
   const uint64_t directory = place.parent;
   Reply(call, node, place);
-  if (node.ok()) NoteNew(state_, state_.inodes.NodeOf(node->handle), directory, dat::Loop::Now());
+  if (node.ok()) NoteNew(state_, state_.inodes.NodeOf(node->handle), directory, Loop::Now());
 }
 
 }  // namespace dafs::fuse

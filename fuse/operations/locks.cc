@@ -62,12 +62,12 @@ int LockErrno(const absl::Status& status, const Options& options) {
 }  // namespace
 
 // If the request waits, returns when the lock is granted or the caller gets any signal.
-dat::Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(
-    Call& call, const Request& request, const client::LockOwner& owner) {
+Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(Call& call,
+                                                                  const Request& request,
+                                                                  const client::LockOwner& owner) {
   const client::Identity& who = *request.open->opener;
   if (!request.waits) {
-    dat::Task<absl::StatusOr<client::LockAnswer>> task =
-        files_.locks().Lock(who, owner, request.range);
+    Task<absl::StatusOr<client::LockAnswer>> task = files_.locks().Lock(who, owner, request.range);
     absl::StatusOr<client::LockAnswer> answer = co_await task;
     co_return answer;
   }
@@ -76,7 +76,7 @@ dat::Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(
   });
   call.on_interrupt = [&wait] { wait.Cancel(); };
   if (call.interrupted) wait.Cancel();
-  dat::Task<absl::StatusOr<client::LockAnswer>> task =
+  Task<absl::StatusOr<client::LockAnswer>> task =
       files_.locks().Lock(who, owner, request.range, &wait);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   call.on_interrupt = nullptr;
@@ -86,8 +86,8 @@ dat::Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(
 // The holder of a lock must see what others wrote under their locks. Invalidates the kernel's
 // cached pages and attributes, unless they have the same CHANGE as the file under the lock. Times
 // and size are not reliable for that.
-dat::Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState& open,
-                                                    const wire::FileAttributes& attributes) {
+Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState& open,
+                                               const wire::FileAttributes& attributes) {
   const uint64_t nodeid = call.nodeid();
   const bool known = attributes.has(wire::kFattrChange);
   state_.attributes.DropFresh(nodeid);
@@ -101,18 +101,18 @@ dat::Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState&
     co_return;
   }
   // Shared by this call and the notifier, then the loop.
-  auto dropped = std::make_shared<dat::Pending<bool>>();
+  auto dropped = std::make_shared<Pending<bool>>();
   state_.notifier->DropPages(
       nodeid, [&loop = files_.loop(), dropped] { loop.Post([dropped] { dropped->Set(true); }); });
-  dat::Pending<bool>& end = *dropped;
+  Pending<bool>& end = *dropped;
   co_await end;
   state_.attributes.Invalidated(nodeid);
   if (known) state_.pages.Are(nodeid, attributes.change);
 }
 
 // Answers the call. Returns false if the lock was granted but the kernel did not accept the answer.
-dat::Task<bool> LockOperations::Reply(Call& call, const OpenState& open,
-                                      const absl::StatusOr<client::LockAnswer>& answer) {
+Task<bool> LockOperations::Reply(Call& call, const OpenState& open,
+                                 const absl::StatusOr<client::LockAnswer>& answer) {
   if (!answer.ok()) {
     call.ReplyErrno(LockErrno(answer.status(), state_.options));
     co_return true;
@@ -130,12 +130,12 @@ dat::Task<bool> LockOperations::Reply(Call& call, const OpenState& open,
     case client::LockOutcome::kGranted:
       break;
   }
-  dat::Task<void> showing = ShowWhatIsUnderLock(call, open, answer->attributes);
+  Task<void> showing = ShowWhatIsUnderLock(call, open, answer->attributes);
   co_await showing;
   co_return call.ReplyOk();
 }
 
-dat::Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
+Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
   const OpenState& open = *request.open;
   const client::LockOwner owner{open.handle, open.state_id};
   const client::Identity& who = *open.opener;
@@ -152,9 +152,9 @@ dat::Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
     co_return;
   }
   request.open->locked.store(true, std::memory_order_relaxed);
-  dat::Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
+  Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
-  dat::Task<bool> replying = Reply(call, open, answer);
+  Task<bool> replying = Reply(call, open, answer);
   const bool told = co_await replying;
   if (!told) {
     absl::Status ignored =
@@ -163,7 +163,7 @@ dat::Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
   }
 }
 
-dat::Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
+Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
   LockOwner fresh;
   fresh.nodeid = call.nodeid();
   fresh.kernel_owner = request.kernel_owner;
@@ -172,12 +172,12 @@ dat::Task<void> LockOperations::SetRecordLock(Call& call, const Request& request
   for (bool again = true; again;) {
     fresh.name = state_.NewOwner();
     LockOwnerRef owner = state_.lock_owners.Enter(fresh, request.handle, request.pid);
-    dat::Task<absl::StatusOr<client::LockOwner>> opening =
+    Task<absl::StatusOr<client::LockOwner>> opening =
         context_.lock_owners.OpenFor(*request.open, owner);
     absl::StatusOr<client::LockOwner> open = co_await opening;
     absl::StatusOr<client::LockAnswer> answer = absl::UnknownError("not asked");
     if (open.ok()) {
-      dat::Task<absl::StatusOr<client::LockAnswer>> taking = TakeLock(call, request, *open);
+      Task<absl::StatusOr<client::LockAnswer>> taking = TakeLock(call, request, *open);
       answer = co_await taking;
     } else {
       answer = open.status();
@@ -188,7 +188,7 @@ dat::Task<void> LockOperations::SetRecordLock(Call& call, const Request& request
     again = granted && !call.answered() && state_.lock_owners.HasEnded(*owner);
     bool told = true;
     if (!again) {
-      dat::Task<bool> replying = Reply(call, *request.open, answer);
+      Task<bool> replying = Reply(call, *request.open, answer);
       told = co_await replying;
     }
     if (!told) {
@@ -196,12 +196,12 @@ dat::Task<void> LockOperations::SetRecordLock(Call& call, const Request& request
                                                               request.range, answer->before);
       ignored.IgnoreError();
     }
-    dat::Task<void> leaving = context_.lock_owners.Leave(owner);
+    Task<void> leaving = context_.lock_owners.Leave(owner);
     co_await leaving;
   }
 }
 
-dat::Task<void> LockOperations::UnlockRecords(Call& call, const Request& request) {
+Task<void> LockOperations::UnlockRecords(Call& call, const Request& request) {
   LockOwnerRef owner = state_.lock_owners.EnterExisting(call.nodeid(), request.kernel_owner);
   if (owner == nullptr) {
     call.ReplyOk();
@@ -214,11 +214,11 @@ dat::Task<void> LockOperations::UnlockRecords(Call& call, const Request& request
                                             request.range.last);
   }
   call.ReplyErrno(LockErrno(status, state_.options));
-  dat::Task<void> leaving = context_.lock_owners.Leave(owner);
+  Task<void> leaving = context_.lock_owners.Leave(owner);
   co_await leaving;
 }
 
-dat::Task<void> LockOperations::Setlk(Call& call) {
+Task<void> LockOperations::Setlk(Call& call) {
   RequestReader in = call.reader();
   auto lk = in.Take<fuse_lk_in>();
   if (!in.ok() || !IsValid(lk)) {
@@ -246,7 +246,7 @@ dat::Task<void> LockOperations::Setlk(Call& call) {
   }
 }
 
-dat::Task<void> LockOperations::Getlk(Call& call) {
+Task<void> LockOperations::Getlk(Call& call) {
   RequestReader in = call.reader();
   auto lk = in.Take<fuse_lk_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(lk.fh) : nullptr;
@@ -276,7 +276,7 @@ dat::Task<void> LockOperations::Getlk(Call& call) {
     call.Reply({AsBytes(out)});
   }
   if (owner == nullptr) co_return;
-  dat::Task<void> leaving = context_.lock_owners.Leave(owner);
+  Task<void> leaving = context_.lock_owners.Leave(owner);
   co_await leaving;
 }
 

@@ -23,20 +23,20 @@ class LockOperations {
   explicit LockOperations(Context& context)
       : context_(context), state_(context.state), files_(context.files) {}
 
-  dat::Task<void> Getlk(Call& call);
-  dat::Task<void> Setlk(Call& call);  // and SETLKW
+  Task<void> Getlk(Call& call);
+  Task<void> Setlk(Call& call);  // and SETLKW
 
  private:
   struct Request;
-  dat::Task<void> SetFlock(Call& call, const Request& request);
-  dat::Task<void> SetRecordLock(Call& call, const Request& request);
-  dat::Task<void> UnlockRecords(Call& call, const Request& request);
-  dat::Task<absl::StatusOr<client::LockAnswer>> TakeLock(Call& call, const Request& request,
-                                                         const client::LockOwner& owner);
-  dat::Task<bool> Reply(Call& call, const OpenState& open,
-                        const absl::StatusOr<client::LockAnswer>& answer);
-  dat::Task<void> ShowWhatIsUnderLock(Call& call, const OpenState& open,
-                                      const wire::FileAttributes& attributes);
+  Task<void> SetFlock(Call& call, const Request& request);
+  Task<void> SetRecordLock(Call& call, const Request& request);
+  Task<void> UnlockRecords(Call& call, const Request& request);
+  Task<absl::StatusOr<client::LockAnswer>> TakeLock(Call& call, const Request& request,
+                                                    const client::LockOwner& owner);
+  Task<bool> Reply(Call& call, const OpenState& open,
+                   const absl::StatusOr<client::LockAnswer>& answer);
+  Task<void> ShowWhatIsUnderLock(Call& call, const OpenState& open,
+                                 const wire::FileAttributes& attributes);
 
   Context& context_;
   MountState& state_;

@@ -98,7 +98,7 @@ struct MountState {
   // other request.
   std::atomic<uint64_t> init_flags{0};
   // The CPU latency request of the workers' loops; set before they start. Null: none.
-  std::unique_ptr<dat::CpuLatency> cpu_latency;
+  std::unique_ptr<CpuLatency> cpu_latency;
   // The kernel has SELinux, and reads labels itself; set before the workers serve.
   bool selinux = false;
   // The workers have rings, and INIT requests io_uring; set before the workers serve.

@@ -26,7 +26,7 @@ class NameRevalidation {
 
   // A running lookup of names. Shared by the call that waits for it and the coroutine that does it.
   struct Looking {
-    dat::Pending<bool> done;
+    Pending<bool> done;
   };
   // After changes or renames by this mount, the CHANGE of a file does not show whether another
   // client gave its name to another file. Therefore starts to look up the file's names, in parallel
@@ -35,12 +35,12 @@ class NameRevalidation {
 
   // Whether the node has lost a name by which the kernel may have opened it. `attributes`: those
   // that came with the open.
-  dat::Task<bool> HasLostName(const CallerIdentity& who, const InodeView& node,
-                              const wire::FileAttributes& attributes);
+  Task<bool> HasLostName(const CallerIdentity& who, const InodeView& node,
+                         const wire::FileAttributes& attributes);
 
  private:
-  dat::Task<void> LookAtNames(CallerIdentity who, InodeView node, Places places,
-                              std::optional<uint64_t> change, std::shared_ptr<Looking> looking);
+  Task<void> LookAtNames(CallerIdentity who, InodeView node, Places places,
+                         std::optional<uint64_t> change, std::shared_ptr<Looking> looking);
 
   MountState& state_;
   client::Files& files_;

@@ -23,7 +23,7 @@ bool IsForbidden(const absl::Status& status) {
 
 }  // namespace
 
-dat::Task<void> NameOperations::Lookup(Call& call) {
+Task<void> NameOperations::Lookup(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
@@ -52,7 +52,7 @@ dat::Task<void> NameOperations::Lookup(Call& call) {
   context_.entries.Reply(call, node, {call.nodeid(), std::string(name)});
 }
 
-dat::Task<void> NameOperations::Readlink(Call& call) {
+Task<void> NameOperations::Readlink(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
@@ -63,12 +63,12 @@ dat::Task<void> NameOperations::Readlink(Call& call) {
   } else if (target->size() >= PATH_MAX) {
     call.ReplyErrno(ENAMETOOLONG);
   } else {
-    state_.attributes.Touch(call.nodeid(), dat::Loop::Now());  // its access time may have moved
+    state_.attributes.Touch(call.nodeid(), Loop::Now());  // its access time may have moved
     call.Reply({std::as_bytes(std::span(*target))});
   }
 }
 
-dat::Task<void> NameOperations::Symlink(Call& call) {
+Task<void> NameOperations::Symlink(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
   std::string_view target = in.TakeString();
@@ -86,7 +86,7 @@ dat::Task<void> NameOperations::Symlink(Call& call) {
   context_.entries.Reply(call, node, {call.nodeid(), std::string(name)});
 }
 
-dat::Task<void> NameOperations::Mknod(Call& call) {
+Task<void> NameOperations::Mknod(Call& call) {
   RequestReader in = call.reader();
   auto mknod = in.Take<fuse_mknod_in>();
   std::string_view name = in.TakeName();
@@ -109,7 +109,7 @@ dat::Task<void> NameOperations::Mknod(Call& call) {
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
 
-dat::Task<void> NameOperations::Mkdir(Call& call) {
+Task<void> NameOperations::Mkdir(Call& call) {
   RequestReader in = call.reader();
   auto mkdir = in.Take<fuse_mkdir_in>();
   std::string_view name = in.TakeName();
@@ -125,7 +125,7 @@ dat::Task<void> NameOperations::Mkdir(Call& call) {
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
 
-dat::Task<void> NameOperations::Unlink(Call& call) {
+Task<void> NameOperations::Unlink(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
@@ -145,12 +145,12 @@ dat::Task<void> NameOperations::Unlink(Call& call) {
   removal();
   change.End();
   if (removed.ok() && !directory && !call.answered()) {
-    state_.names.own_moves().Removed({call.nodeid(), std::string(name)}, dat::Loop::Now());
+    state_.names.own_moves().Removed({call.nodeid(), std::string(name)}, Loop::Now());
   }
   call.ReplyStatus(removed);
 }
 
-dat::Task<void> NameOperations::Rename(Call& call) {
+Task<void> NameOperations::Rename(Call& call) {
   RequestReader in = call.reader();
   auto rename = in.Take<fuse_rename_in>();
   std::string_view old_name = in.TakeName();
@@ -162,7 +162,7 @@ dat::Task<void> NameOperations::Rename(Call& call) {
   co_await RenameTo(call, rename.newdir, old_name, new_name, 0);
 }
 
-dat::Task<void> NameOperations::Rename2(Call& call) {
+Task<void> NameOperations::Rename2(Call& call) {
   RequestReader in = call.reader();
   auto rename = in.Take<fuse_rename2_in>();
   std::string_view old_name = in.TakeName();
@@ -177,9 +177,8 @@ dat::Task<void> NameOperations::Rename2(Call& call) {
   co_await RenameTo(call, rename.newdir, old_name, new_name, rename.flags);
 }
 
-dat::Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory,
-                                         std::string_view old_name, std::string_view new_name,
-                                         uint32_t flags) {
+Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
+                                    std::string_view new_name, uint32_t flags) {
   std::optional<InodeView> from = NodeOf(state_, call);
   if (!from) co_return;
   std::optional<InodeView> to = NodeOf(state_, call, new_directory);
@@ -191,7 +190,7 @@ dat::Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory,
   context_.opens.CloseAll(
       state_.idle_opens.TakeAll());  // the new name may have been another file's
   wire::FileAttributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
-  dat::Task<absl::Status> renaming =
+  Task<absl::Status> renaming =
       flags == 0
           ? files_.names().Rename(*who, from->handle, old_name, to->handle, new_name,
                                   from_change.after(), to_after)
@@ -211,7 +210,7 @@ dat::Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory,
   if (renamed.ok() && !call.answered()) {
     state_.names.own_moves().Moved({call.nodeid(), std::string(old_name)},
                                    {new_directory, std::string(new_name)},
-                                   flags == wire::kRenameExchange, dat::Loop::Now());
+                                   flags == wire::kRenameExchange, Loop::Now());
   }
   int error = ErrnoFromStatus(renamed);
   // 6.5.34: EXIST means any target that does not fit the source. The kernel has checked the types,
@@ -222,7 +221,7 @@ dat::Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory,
   call.ReplyErrno(error);
 }
 
-dat::Task<void> NameOperations::Link(Call& call) {
+Task<void> NameOperations::Link(Call& call) {
   RequestReader in = call.reader();
   auto link = in.Take<fuse_link_in>();
   std::string_view name = in.TakeName();

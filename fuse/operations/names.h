@@ -19,19 +19,19 @@ class NameOperations {
   explicit NameOperations(Context& context)
       : context_(context), state_(context.state), files_(context.files) {}
 
-  dat::Task<void> Lookup(Call& call);
-  dat::Task<void> Readlink(Call& call);
-  dat::Task<void> Mknod(Call& call);
-  dat::Task<void> Mkdir(Call& call);
-  dat::Task<void> Unlink(Call& call);  // and RMDIR
-  dat::Task<void> Symlink(Call& call);
-  dat::Task<void> Rename(Call& call);
-  dat::Task<void> Rename2(Call& call);
-  dat::Task<void> Link(Call& call);
+  Task<void> Lookup(Call& call);
+  Task<void> Readlink(Call& call);
+  Task<void> Mknod(Call& call);
+  Task<void> Mkdir(Call& call);
+  Task<void> Unlink(Call& call);  // and RMDIR
+  Task<void> Symlink(Call& call);
+  Task<void> Rename(Call& call);
+  Task<void> Rename2(Call& call);
+  Task<void> Link(Call& call);
 
  private:
-  dat::Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
-                           std::string_view new_name, uint32_t flags);
+  Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
+                      std::string_view new_name, uint32_t flags);
 
   Context& context_;
   MountState& state_;

@@ -16,13 +16,13 @@ namespace dafs::fuse {
 // As on ext4, a default ACL of the directory replaces the umask. The server's file system applies
 // the ACL to the mode of CREATE or OPEN. The mode of sockets, FIFOs and devices is set after
 // CREATE, which would undo that, so here the ACL is applied to their mode.
-dat::Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who,
-                              const InodeView& directory, uint32_t mode, uint32_t umask) {
+Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who, const InodeView& directory,
+                         uint32_t mode, uint32_t umask) {
   const uint32_t type = mode & S_IFMT;
   const bool set_later = type != 0 && type != S_IFREG && type != S_IFDIR;
   const uint32_t masked = mode & ~(umask & 0777);
   if ((masked == mode && !set_later) || !context.state.options.acl) co_return masked;
-  const absl::Time asked = dat::Loop::Now();
+  const absl::Time asked = Loop::Now();
   const bool keeps = context.state.attributes.KeepsFiles();
   if (keeps && context.state.absent_xattrs.Known(directory.nodeid, Absent::kDefaultAcl, asked)) {
     co_return masked;

@@ -19,19 +19,19 @@
 
 namespace dafs::fuse {
 
-dat::Task<void> OpenOperations::Open(Call& call) {
+Task<void> OpenOperations::Open(Call& call) {
   RequestReader in = call.reader();
   auto request = in.Take<fuse_open_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
-  const absl::Time asked_at = dat::Loop::Now();
+  const absl::Time asked_at = Loop::Now();
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   const bool comes_back =
       state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
   const std::shared_ptr<NameRevalidation::Looking> looking =
       context_.revalidation.LookAtLikelyOld(who, *node);
-  dat::Task<absl::StatusOr<client::OpenFile>> opening =
+  Task<absl::StatusOr<client::OpenFile>> opening =
       context_.opens.OpenOrReuse(*who, *node, request.flags);
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
@@ -43,7 +43,7 @@ dat::Task<void> OpenOperations::Open(Call& call) {
     co_return;
   }
   if (looking != nullptr) co_await looking->done;
-  dat::Task<bool> losing = context_.revalidation.HasLostName(who, *node, file->attributes);
+  Task<bool> losing = context_.revalidation.HasLostName(who, *node, file->attributes);
   const bool lost_name = co_await losing;
   if (lost_name && !comes_back) {
     LookElsewhere(state_, call, call.nodeid());
@@ -75,7 +75,7 @@ bool OpenOperations::InvalidateOlder(Call& call, const client::OpenFile& file,
   return has_change && state_.pages.AreCurrent(call.nodeid(), change);
 }
 
-dat::Task<void> OpenOperations::Create(Call& call) {
+Task<void> OpenOperations::Create(Call& call) {
   RequestReader in = call.reader();
   auto create = in.Take<fuse_create_in>();
   std::string_view name = in.TakeName();
@@ -100,8 +100,7 @@ dat::Task<void> OpenOperations::Create(Call& call) {
       co_await files_.opens().Open(*who, request, change.after());
   change.End();
   if (!file.ok()) {
-    dat::Task<void> replying =
-        ReplyNotCreated(call, who, *parent, name, create.flags, file.status());
+    Task<void> replying = ReplyNotCreated(call, who, *parent, name, create.flags, file.status());
     co_await replying;
     co_return;
   }
@@ -111,9 +110,9 @@ dat::Task<void> OpenOperations::Create(Call& call) {
 
 // The kernel expected that the name does not exist. With ESTALE it looks the name up again, and
 // then follows the link or opens the FIFO that another client has created.
-dat::Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
-                                                std::string_view name, uint32_t flags,
-                                                absl::Status failed) {
+Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
+                                           std::string_view name, uint32_t flags,
+                                           absl::Status failed) {
   int error = ErrnoFromStatus(failed);
   if (error == ELOOP) error = ESTALE;
   if (error == EINVAL || (error == EPERM && OpensToAppend(flags))) {
@@ -128,11 +127,11 @@ dat::Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, 
   }
 }
 
-dat::Task<void> OpenOperations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,
-                                             uint32_t flags, CallerIdentity who) {
+Task<void> OpenOperations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,
+                                        uint32_t flags, CallerIdentity who) {
   client::Node node{file.handle, file.attributes};
   fuse_entry_out entry = context_.entries.Entry(call, node, place, call.arrived());
-  if (file.created) NoteNew(state_, entry.nodeid, call.nodeid(), dat::Loop::Now());
+  if (file.created) NoteNew(state_, entry.nodeid, call.nodeid(), Loop::Now());
   fuse_open_out out = context_.opens.Add(file, entry.nodeid, flags, who, false);
   if (!call.Reply({AsBytes(entry), AsBytes(out)})) {
     context_.entries.Undo(entry.nodeid);
@@ -143,7 +142,7 @@ dat::Task<void> OpenOperations::ReplyCreated(Call& call, const client::OpenFile&
 }
 
 // O_TMPFILE. The kernel itself enforces O_EXCL, which forbids giving the file a name later.
-dat::Task<void> OpenOperations::Tmpfile(Call& call) {
+Task<void> OpenOperations::Tmpfile(Call& call) {
   RequestReader in = call.reader();
   auto create = in.Take<fuse_create_in>();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
@@ -164,7 +163,7 @@ dat::Task<void> OpenOperations::Tmpfile(Call& call) {
   co_await ReplyCreated(call, *file, nowhere, create.flags, who);
 }
 
-dat::Task<void> OpenOperations::Release(Call& call) {
+Task<void> OpenOperations::Release(Call& call) {
   RequestReader in = call.reader();
   auto release = in.Take<fuse_release_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Remove(release.fh) : nullptr;
@@ -180,7 +179,7 @@ dat::Task<void> OpenOperations::Release(Call& call) {
   co_await context_.pending.Settled(open->nodeid);  // pending writes use this open
   std::vector<LockOwners::Ended> ended = state_.lock_owners.EndHandle(release.fh);
   for (const LockOwners::Ended& owner : ended) {
-    dat::Task<void> ending = context_.lock_owners.End(owner);
+    Task<void> ending = context_.lock_owners.End(owner);
     co_await ending;
   }
   open = context_.opens.Keep(std::move(open));

@@ -23,18 +23,18 @@ class OpenOperations {
   explicit OpenOperations(Context& context)
       : context_(context), state_(context.state), files_(context.files) {}
 
-  dat::Task<void> Open(Call& call);
-  dat::Task<void> Create(Call& call);
-  dat::Task<void> Tmpfile(Call& call);
-  dat::Task<void> Release(Call& call);
+  Task<void> Open(Call& call);
+  Task<void> Create(Call& call);
+  Task<void> Tmpfile(Call& call);
+  Task<void> Release(Call& call);
 
  private:
   bool InvalidateOlder(Call& call, const client::OpenFile& file, const OwnChanges::Moment& asked,
                        absl::Time asked_at);
-  dat::Task<void> ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
-                                  std::string_view name, uint32_t flags, absl::Status failed);
-  dat::Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place,
-                               uint32_t flags, CallerIdentity who);
+  Task<void> ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
+                             std::string_view name, uint32_t flags, absl::Status failed);
+  Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place, uint32_t flags,
+                          CallerIdentity who);
 
   Context& context_;
   MountState& state_;

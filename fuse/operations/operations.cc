@@ -11,7 +11,7 @@ namespace dafs::fuse {
 
 // Which function serves an opcode.
 struct Operations::Table {
-  using Function = dat::Task<void> (*)(Operations& operations, Call& call);
+  using Function = Task<void> (*)(Operations& operations, Call& call);
   struct Row {
     uint32_t opcode = 0;
     Function function = nullptr;  // null: ENOSYS
@@ -21,7 +21,7 @@ struct Operations::Table {
 
   // The function `kFunction` of the group `kGroup`.
   template <auto kGroup, auto kFunction>
-  static dat::Task<void> To(Operations& operations, Call& call) {
+  static Task<void> To(Operations& operations, Call& call) {
     return ((operations.*kGroup).*kFunction)(call);
   }
 
@@ -81,7 +81,7 @@ const Operations::Table::Row& Operations::Table::RowOf(uint32_t opcode) {
   return kByOpcode[opcode < kByOpcode.size() ? opcode : 0];  // no request has opcode 0
 }
 
-dat::Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> done) {
+Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> done) {
   const uint32_t opcode = call->header().opcode;
   const Table::Row& row = Table::RowOf(opcode);
   context_.state.inodes.Accepted(call->nodeid(), call->header().pid);

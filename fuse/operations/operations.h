@@ -39,7 +39,7 @@ class Operations {
   // Answers `call` according to its opcode. An unknown opcode fails with ENOSYS, which the kernel
   // remembers. Calls `done` when the call has ended, which may be after its answer: a RELEASE is
   // answered before its CLOSE, for example.
-  dat::Task<void> Serve(std::unique_ptr<Call> call, std::function<void()> done);
+  Task<void> Serve(std::unique_ptr<Call> call, std::function<void()> done);
 
   // The caller of `call` is being killed. Called before the call is answered early, while the
   // server may still execute it. Later requests for the files that it changes wait until it ends.

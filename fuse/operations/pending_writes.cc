@@ -59,10 +59,10 @@ void PendingWrites::Hold(Call& call) {
   };
 }
 
-dat::Task<void> PendingWrites::Settled(uint64_t nodeid) {
+Task<void> PendingWrites::Settled(uint64_t nodeid) {
   if (closed_ || state_.behind.idle()) co_return;
   auto waiting = std::make_shared<Settling>();
-  dat::Loop& loop = files_.loop();
+  Loop& loop = files_.loop();
   const bool waits = state_.behind.WhenSettled(
       nodeid, [waiting, &loop] { loop.Post([waiting] { waiting->Finish(); }); });
   if (!waits) co_return;
@@ -81,12 +81,11 @@ void PendingWrites::Shutdown() {
 
 std::optional<absl::Time> PendingWrites::BeforeAsking() const {
   if (state_.behind.idle()) return std::nullopt;
-  return dat::Loop::Now();
+  return Loop::Now();
 }
 
-dat::Task<void> PendingWrites::LookAgain(const client::Identity& who,
-                                         std::optional<absl::Time> before,
-                                         absl::StatusOr<client::Node>& node) {
+Task<void> PendingWrites::LookAgain(const client::Identity& who, std::optional<absl::Time> before,
+                                    absl::StatusOr<client::Node>& node) {
   if (!before.has_value() || !node.ok()) co_return;
   const uint64_t known = state_.inodes.NodeOf(node->handle);
   if (known == 0) co_return;

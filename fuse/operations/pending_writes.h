@@ -30,7 +30,7 @@ class PendingWrites {
   bool none() const { return state_.behind.idle(); }
   // Waits until the server has all writes to the file that are pending now.
   // BehindTable::kAnyNode: to any file.
-  dat::Task<void> Settled(uint64_t nodeid);
+  Task<void> Settled(uint64_t nodeid);
 
   // The caller of `call` is being killed. Later requests for the files that `call` changes wait
   // until it ends.
@@ -40,8 +40,8 @@ class PendingWrites {
   std::optional<absl::Time> BeforeAsking() const;
   // The reply to a lookup may be older than pending writes to that file. If so, waits for the
   // writes and requests the attributes again.
-  dat::Task<void> LookAgain(const client::Identity& who, std::optional<absl::Time> before,
-                            absl::StatusOr<client::Node>& node);
+  Task<void> LookAgain(const client::Identity& who, std::optional<absl::Time> before,
+                       absl::StatusOr<client::Node>& node);
 
   // Ends the calls that wait for writes of other workers. From now on none waits.
   void Shutdown();
@@ -50,7 +50,7 @@ class PendingWrites {
  private:
   // A call that waits. Shared by this object, the call and the table.
   struct Settling {
-    dat::Pending<bool> done;
+    Pending<bool> done;
     void Finish() {
       if (!done.is_set()) done.Set(true);
     }

@@ -39,7 +39,7 @@ constexpr uint64_t kMostCopied = 0xffff'f000;
 
 }  // namespace
 
-dat::Task<void> RangeOperations::Fallocate(Call& call) {
+Task<void> RangeOperations::Fallocate(Call& call) {
   RequestReader in = call.reader();
   auto fallocate = in.Take<fuse_fallocate_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(fallocate.fh) : nullptr;
@@ -60,7 +60,7 @@ dat::Task<void> RangeOperations::Fallocate(Call& call) {
   call.ReplyStatus(done);
 }
 
-dat::Task<void> RangeOperations::Lseek(Call& call) {
+Task<void> RangeOperations::Lseek(Call& call) {
   RequestReader in = call.reader();
   auto lseek = in.Take<fuse_lseek_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(lseek.fh) : nullptr;
@@ -86,7 +86,7 @@ dat::Task<void> RangeOperations::Lseek(Call& call) {
   }
 }
 
-dat::Task<void> RangeOperations::CopyFileRange(Call& call) {
+Task<void> RangeOperations::CopyFileRange(Call& call) {
   RequestReader in = call.reader();
   auto copy = in.Take<fuse_copy_file_range_in>();
   std::shared_ptr<OpenState> from = in.ok() ? state_.open_files.Find(copy.fh_in) : nullptr;

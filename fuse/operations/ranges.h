@@ -17,9 +17,9 @@ class RangeOperations {
   explicit RangeOperations(Context& context)
       : context_(context), state_(context.state), files_(context.files) {}
 
-  dat::Task<void> Fallocate(Call& call);
-  dat::Task<void> Lseek(Call& call);
-  dat::Task<void> CopyFileRange(Call& call);
+  Task<void> Fallocate(Call& call);
+  Task<void> Lseek(Call& call);
+  Task<void> CopyFileRange(Call& call);
 
  private:
   Context& context_;

@@ -4,8 +4,8 @@
 
 namespace dafs::fuse {
 
-dat::Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const OpenState& open,
-                                                                       LockOwnerRef owner) {
+Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const OpenState& open,
+                                                                  LockOwnerRef owner) {
   const uint32_t share = ShareOf(open.flags);
   LockOwners::Open known = state_.lock_owners.OpenOf(*owner);
   if (known.state_id.is_zero() || (share & ~known.share) != 0) {
@@ -22,7 +22,7 @@ dat::Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const Ope
     InodeView node;
     node.nodeid = owner->nodeid;
     node.handle = owner->handle;
-    dat::Task<absl::StatusOr<client::OpenFile>> opening =
+    Task<absl::StatusOr<client::OpenFile>> opening =
         opens_.Open(who, node, open.flags, owner->name);
     absl::StatusOr<client::OpenFile> file = co_await opening;
     if (!file.ok()) co_return file.status();
@@ -35,22 +35,22 @@ dat::Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const Ope
   co_return client::LockOwner{owner->handle, known.state_id, owner->kernel_owner};
 }
 
-dat::Task<void> RecordLockOwners::Leave(LockOwnerRef owner) {
+Task<void> RecordLockOwners::Leave(LockOwnerRef owner) {
   if (!state_.lock_owners.Leave(*owner)) co_return;
-  dat::Task<void> closing = Close(owner);
+  Task<void> closing = Close(owner);
   co_await closing;
 }
 
-dat::Task<void> RecordLockOwners::Close(LockOwnerRef owner) {
+Task<void> RecordLockOwners::Close(LockOwnerRef owner) {
   const wire::StateId state_id = state_.lock_owners.OpenOf(*owner).state_id;
   absl::Status closed = co_await files_.opens().Close(*owner->opener, owner->handle, state_id);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
 }
 
-dat::Task<void> RecordLockOwners::End(LockOwners::Ended ended) {
+Task<void> RecordLockOwners::End(LockOwners::Ended ended) {
   if (ended.owner == nullptr) co_return;
   if (ended.unused) {
-    dat::Task<void> closing = Close(ended.owner);
+    Task<void> closing = Close(ended.owner);
     co_await closing;
     co_return;
   }

@@ -23,14 +23,14 @@ class RecordLockOwners {
 
   // Returns the owner's OPEN. Makes it at the owner's first lock. Extends its access if the owner
   // locks through a handle, `open`, with more access.
-  dat::Task<absl::StatusOr<client::LockOwner>> OpenFor(const OpenState& open, LockOwnerRef owner);
+  Task<absl::StatusOr<client::LockOwner>> OpenFor(const OpenState& open, LockOwnerRef owner);
   // A call no longer uses `owner`.
-  dat::Task<void> Leave(LockOwnerRef owner);
+  Task<void> Leave(LockOwnerRef owner);
   // A process has closed a descriptor of the file: releases its record locks.
-  dat::Task<void> End(LockOwners::Ended ended);
+  Task<void> End(LockOwners::Ended ended);
 
  private:
-  dat::Task<void> Close(LockOwnerRef owner);
+  Task<void> Close(LockOwnerRef owner);
 
   MountState& state_;
   client::Files& files_;

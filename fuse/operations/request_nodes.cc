@@ -30,13 +30,13 @@ bool OnlyLooks(uint32_t opcode) {
 CallerIdentity CallerOf(MountState& state, const Call& call) {
   const fuse_in_header& header = call.header();
   Groups groups = OnlyLooks(header.opcode) ? Groups::kRecent : Groups::kNow;
-  return state.identities.Get(header.uid, header.gid, header.pid, groups, dat::Loop::Now());
+  return state.identities.Get(header.uid, header.gid, header.pid, groups, Loop::Now());
 }
 
 bool TakeNewGroups(MountState& state, const Call& call, CallerIdentity& who) {
   const fuse_in_header& header = call.header();
   CallerIdentity fresh =
-      state.identities.Get(header.uid, header.gid, header.pid, Groups::kNow, dat::Loop::Now());
+      state.identities.Get(header.uid, header.gid, header.pid, Groups::kNow, Loop::Now());
   bool changed = !(*fresh == *who);
   who = std::move(fresh);
   return changed;
@@ -59,7 +59,7 @@ std::optional<InodeView> NodeOf(const MountState& state, Call& call, const Reque
 }
 
 void LookElsewhere(MountState& state, Call& call, uint64_t nodeid) {
-  state.found_gone.Tell(call.header().pid, nodeid, dat::Loop::Now());
+  state.found_gone.Tell(call.header().pid, nodeid, Loop::Now());
   call.ReplyErrno(ESTALE);
 }
 

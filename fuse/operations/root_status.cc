@@ -33,18 +33,18 @@ fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
 // A race between the server's reply and a timer; the first resumes the call. Shared by the call,
 // the request to the server and the timer.
 struct RootStatus::Race {
-  dat::Pending<bool> first;
+  Pending<bool> first;
   bool answered = false;            // the server has replied
   absl::Status status;              // of that reply
   wire::FileAttributes attributes;  // of the root, in that reply
-  dat::Loop::TimerId timer = 0;
+  Loop::TimerId timer = 0;
   void Finish() {
     if (!first.is_set()) first.Set(true);
   }
 };
 
 // Checks with a NULL whether the server answers at all. Only one NULL is outstanding at a time.
-dat::Task<void> RootStatus::ProbeServer() {
+Task<void> RootStatus::ProbeServer() {
   if (std::exchange(probing_, true)) co_return;
   absl::Status ignored = co_await files_.Null();
   probing_ = false;
@@ -63,7 +63,7 @@ void RootStatus::GiveUpLater(std::shared_ptr<Race> race) {
       race->Finish();
       return;
     }
-    dat::Start(ProbeServer());
+    Start(ProbeServer());
     race->timer = files_.loop().RunAfter(kSilentAfter, [this, race] {
       if (probing_) {
         NoteSilence();
@@ -75,8 +75,8 @@ void RootStatus::GiveUpLater(std::shared_ptr<Race> race) {
   });
 }
 
-dat::Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle,
-                                        CallerIdentity who) {
+Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle,
+                                   CallerIdentity who) {
   absl::StatusOr<wire::FileAttributes> attributes =
       co_await files_.attributes().GetAttributes(*who, handle);
   race->answered = true;
@@ -88,10 +88,10 @@ dat::Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHa
   race->Finish();
 }
 
-dat::Task<void> RootStatus::Getattr(Call& call, InodeView root) {
+Task<void> RootStatus::Getattr(Call& call, InodeView root) {
   CallerIdentity who = CallerOf(state_, call);
   auto race = std::make_shared<Race>();
-  dat::Start(RefreshRoot(race, root.handle, who));
+  Start(RefreshRoot(race, root.handle, who));
   GiveUpLater(race);
   co_await race->first;
   files_.loop().Cancel(race->timer);
@@ -106,8 +106,8 @@ dat::Task<void> RootStatus::Getattr(Call& call, InodeView root) {
   }
 }
 
-dat::Task<void> RootStatus::RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle,
-                                          CallerIdentity who) {
+Task<void> RootStatus::RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle,
+                                     CallerIdentity who) {
   absl::StatusOr<wire::FsAttributes> attributes = co_await files_.attributes().StatFs(*who, handle);
   if (attributes.ok()) state_.statfs.Set(*attributes);
   race->answered = true;
@@ -115,12 +115,12 @@ dat::Task<void> RootStatus::RefreshStatfs(std::shared_ptr<Race> race, wire::File
   race->Finish();
 }
 
-dat::Task<void> RootStatus::Statfs(Call& call) {
+Task<void> RootStatus::Statfs(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
   auto race = std::make_shared<Race>();
-  dat::Start(RefreshStatfs(race, node->handle, who));
+  Start(RefreshStatfs(race, node->handle, who));
   if (state_.statfs.Get().valid != 0) GiveUpLater(race);
   co_await race->first;
   files_.loop().Cancel(race->timer);

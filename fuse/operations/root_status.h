@@ -32,18 +32,16 @@ class RootStatus {
       : context_(context), state_(context.state), files_(context.files) {}
 
   // Each answers `call`.
-  dat::Task<void> Getattr(Call& call, InodeView root);
-  dat::Task<void> Statfs(Call& call);
+  Task<void> Getattr(Call& call, InodeView root);
+  Task<void> Statfs(Call& call);
 
  private:
   struct Race;
-  dat::Task<void> ProbeServer();
+  Task<void> ProbeServer();
   void NoteSilence();
   void GiveUpLater(std::shared_ptr<Race> race);
-  dat::Task<void> RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle,
-                                CallerIdentity who);
-  dat::Task<void> RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle,
-                              CallerIdentity who);
+  Task<void> RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle, CallerIdentity who);
+  Task<void> RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle, CallerIdentity who);
 
   Context& context_;
   MountState& state_;

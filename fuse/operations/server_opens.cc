@@ -41,20 +41,19 @@ bool OpensToAppend(uint32_t flags) { return (flags & O_APPEND) != 0 && OpensToWr
 // FUSE's OPEN has a node, DAFS's OPEN a name. OPEN_HANDLE opens a file by its handle. If the server
 // does not have it, the last known name of the node is opened, and the result is used only if it is
 // the same file. Otherwise the file is used without an open at the server (state id zero).
-dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity& who,
-                                                              const InodeView& node, uint32_t flags,
-                                                              std::string owner) {
+Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity& who,
+                                                         const InodeView& node, uint32_t flags,
+                                                         std::string owner) {
   client::OpenRequest request;
   request.owner = std::move(owner);
   request.share_access = ShareOf(flags);
-  dat::Task<absl::StatusOr<client::OpenFile>> opening =
+  Task<absl::StatusOr<client::OpenFile>> opening =
       flags & kOpenForExec
           ? files_.opens().OpenForExecution(who, node.handle, request.owner)
           : files_.opens().OpenByHandle(who, node.handle, request.share_access, request.owner);
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (wire::DafsFromStatus(file.status()) == wire::DafsStatus::kPerm && OpensToAppend(flags)) {
-    dat::Task<absl::StatusOr<client::OpenFile>> again =
-        OpenToAppend(who, node, flags, file.status());
+    Task<absl::StatusOr<client::OpenFile>> again = OpenToAppend(who, node, flags, file.status());
     file = co_await again;
     co_return file;
   }
@@ -78,16 +77,16 @@ dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Iden
 // An append-only file (chattr +a at the server) cannot be opened there for writing, because OPEN
 // does not say that the caller only appends. It is used without an open at the server, which checks
 // each append. For an immutable file, ACCESS does not grant kAccessExtend, and the open fails.
-dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::Identity& who,
-                                                                      const InodeView& node,
-                                                                      uint32_t flags,
-                                                                      absl::Status refused) {
+Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::Identity& who,
+                                                                 const InodeView& node,
+                                                                 uint32_t flags,
+                                                                 absl::Status refused) {
   uint32_t needed = wire::kAccessExtend;
   if ((ShareOf(flags) & wire::kShareRead) != 0) needed |= wire::kAccessRead;
-  dat::Task<absl::StatusOr<uint32_t>> asking = files_.attributes().Access(who, node.handle, needed);
+  Task<absl::StatusOr<uint32_t>> asking = files_.attributes().Access(who, node.handle, needed);
   const absl::StatusOr<uint32_t> access = co_await asking;
   if (!access.ok() || (*access & needed) != needed) co_return refused;
-  dat::Task<absl::StatusOr<wire::FileAttributes>> looking =
+  Task<absl::StatusOr<wire::FileAttributes>> looking =
       files_.attributes().GetAttributes(who, node.handle);
   absl::StatusOr<wire::FileAttributes> attributes = co_await looking;
   if (!attributes.ok()) co_return attributes.status();
@@ -99,11 +98,11 @@ dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const clie
 
 // Takes a recently closed open of the same kind, if the file has not changed since it was opened:
 // then the same users may still open it.
-dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenOrReuse(const client::Identity& who,
-                                                                     const InodeView& node,
-                                                                     uint32_t flags) {
+Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenOrReuse(const client::Identity& who,
+                                                                const InodeView& node,
+                                                                uint32_t flags) {
   std::optional<IdleOpens::Kept> kept =
-      state_.idle_opens.Take(node.nodeid, who, flags, dat::Loop::Now());
+      state_.idle_opens.Take(node.nodeid, who, flags, Loop::Now());
   if (kept.has_value()) {
     const OpenState& open = *kept->open;
     client::OpenFile file;
@@ -111,7 +110,7 @@ dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenOrReuse(const clien
     file.state_id = open.state_id;
     bool known = false;
     if (!state_.attributes.TouchedSince(node.nodeid, kept->since)) {
-      dat::Task<absl::StatusOr<wire::FileAttributes>> asking =
+      Task<absl::StatusOr<wire::FileAttributes>> asking =
           files_.attributes().GetAttributes(who, open.handle);
       absl::StatusOr<wire::FileAttributes> attributes = co_await asking;
       known = attributes.ok();
@@ -119,10 +118,10 @@ dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenOrReuse(const clien
     }
     if (known && IsAsOpened(open, file.attributes) && files_.opens().IsOpen(open.state_id))
       co_return file;
-    dat::Start(Close(std::move(kept->open)));
+    Start(Close(std::move(kept->open)));
     CloseAll(state_.idle_opens.HasChanged(node.nodeid));
   }
-  dat::Task<absl::StatusOr<client::OpenFile>> opening = Open(who, node, flags, state_.NewOwner());
+  Task<absl::StatusOr<client::OpenFile>> opening = Open(who, node, flags, state_.NewOwner());
   absl::StatusOr<client::OpenFile> file = co_await opening;
   co_return file;
 }
@@ -156,12 +155,12 @@ fuse_open_out ServerOpens::Add(const client::OpenFile& file, uint64_t nodeid, ui
   return out;
 }
 
-dat::Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
+Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
   const bool may_write_again =
       open->by_own_right &&
       (open->opener->uid == 0 || open->owner_changes == open->writes->owner_changes());
   if (!may_write_again && OpensToWrite(open->flags) && files_.commits().NeedsCommit(open->handle)) {
-    dat::Task<void> committing = files_.commits().CommitNow(open->handle);
+    Task<void> committing = files_.commits().CommitNow(open->handle);
     co_await committing;
   }
   absl::Status closed =
@@ -170,13 +169,13 @@ dat::Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
 }
 
 std::shared_ptr<OpenState> ServerOpens::Keep(std::shared_ptr<OpenState> open) {
-  open = state_.idle_opens.Keep(std::move(open), dat::Loop::Now());
+  open = state_.idle_opens.Keep(std::move(open), Loop::Now());
   CloseIdleLater();
   return open;
 }
 
 void ServerOpens::CloseAll(std::vector<IdleOpens::Open> opens) {
-  for (IdleOpens::Open& open : opens) dat::Start(Close(std::move(open)));
+  for (IdleOpens::Open& open : opens) Start(Close(std::move(open)));
 }
 
 // Sets a timer to close idle opens that were not used again, of any worker.
@@ -184,9 +183,9 @@ void ServerOpens::CloseIdleLater() {
   if (idle_timer_ != 0) return;
   const std::optional<absl::Time> when = state_.idle_opens.NextOld();
   if (!when.has_value()) return;
-  idle_timer_ = files_.loop().RunAfter(*when - dat::Loop::Now(), [this] {
+  idle_timer_ = files_.loop().RunAfter(*when - Loop::Now(), [this] {
     idle_timer_ = 0;
-    CloseAll(state_.idle_opens.TakeOld(dat::Loop::Now()));
+    CloseAll(state_.idle_opens.TakeOld(Loop::Now()));
     CloseIdleLater();
   });
 }

@@ -35,19 +35,18 @@ class ServerOpens {
 
   // Opens `node` for an open(2) with `flags`. `owner`: see MountState::NewOwner. The result has no
   // state id if the server cannot open the file by its handle.
-  dat::Task<absl::StatusOr<client::OpenFile>> Open(const client::Identity& who,
-                                                   const InodeView& node, uint32_t flags,
-                                                   std::string owner);
+  Task<absl::StatusOr<client::OpenFile>> Open(const client::Identity& who, const InodeView& node,
+                                              uint32_t flags, std::string owner);
   // Likewise, or takes an open that was closed a moment ago and is still good.
-  dat::Task<absl::StatusOr<client::OpenFile>> OpenOrReuse(const client::Identity& who,
-                                                          const InodeView& node, uint32_t flags);
+  Task<absl::StatusOr<client::OpenFile>> OpenOrReuse(const client::Identity& who,
+                                                     const InodeView& node, uint32_t flags);
 
   // Adds an open file to the table. Returns the answer for the kernel.
   fuse_open_out Add(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
                     CallerIdentity who, bool keep_cache);
   // Closes it at the server. If its opener may not write the file without this open, commits its
   // data first: if the server lost that data later, it could not be written again.
-  dat::Task<void> Close(std::shared_ptr<OpenState> open);
+  Task<void> Close(std::shared_ptr<OpenState> open);
   // A program has closed it, and all that used it has ended. Keeps it for a moment, and then closes
   // it. Returns the open that the caller must close now; null: none.
   std::shared_ptr<OpenState> Keep(std::shared_ptr<OpenState> open);
@@ -55,14 +54,14 @@ class ServerOpens {
   void CloseAll(std::vector<IdleOpens::Open> opens);
 
  private:
-  dat::Task<absl::StatusOr<client::OpenFile>> OpenToAppend(const client::Identity& who,
-                                                           const InodeView& node, uint32_t flags,
-                                                           absl::Status refused);
+  Task<absl::StatusOr<client::OpenFile>> OpenToAppend(const client::Identity& who,
+                                                      const InodeView& node, uint32_t flags,
+                                                      absl::Status refused);
   void CloseIdleLater();
 
   MountState& state_;
   client::Files& files_;
-  dat::Loop::TimerId idle_timer_ = 0;  // 0: not set
+  Loop::TimerId idle_timer_ = 0;  // 0: not set
 };
 
 }  // namespace dafs::fuse

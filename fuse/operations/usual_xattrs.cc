@@ -39,7 +39,7 @@ void UsualXattrs::Requested(uint64_t nodeid, Absent attribute) {
 }
 
 bool UsualXattrs::KnownAbsent(uint64_t nodeid, Absent attribute) const {
-  return state_.absent_xattrs.Known(nodeid, attribute, dat::Loop::Now());
+  return state_.absent_xattrs.Known(nodeid, attribute, Loop::Now());
 }
 
 void UsualXattrs::LookAhead(const CallerIdentity& who, Absent attribute) {
@@ -53,13 +53,13 @@ void UsualXattrs::LookAhead(const CallerIdentity& who, Absent attribute) {
     if (!node.has_value()) break;
     nodeid = next;
     if (node->type != wire::ObjectType::kReg && node->type != wire::ObjectType::kDir) continue;
-    if (state_.absent_xattrs.Known(nodeid, attribute, dat::Loop::Now())) continue;
-    dat::Start(LookAheadAt(who, *node));
+    if (state_.absent_xattrs.Known(nodeid, attribute, Loop::Now())) continue;
+    Start(LookAheadAt(who, *node));
   }
   walk_.Asked(files, nodeid);
 }
 
-dat::Task<void> UsualXattrs::LookAheadAt(CallerIdentity who, InodeView node) {
+Task<void> UsualXattrs::LookAheadAt(CallerIdentity who, InodeView node) {
   QuestionsOut::Question question{.nodeid = node.nodeid};
   prefetches_.Begin(question);
   co_await LookFor(*who, node);
@@ -67,8 +67,8 @@ dat::Task<void> UsualXattrs::LookAheadAt(CallerIdentity who, InodeView node) {
 }
 
 // One list of names shows which of the usual attributes are absent; few files have any.
-dat::Task<void> UsualXattrs::LookFor(const client::Identity& who, const InodeView& node) {
-  const absl::Time asked = dat::Loop::Now();
+Task<void> UsualXattrs::LookFor(const client::Identity& who, const InodeView& node) {
+  const absl::Time asked = Loop::Now();
   absl::StatusOr<std::vector<std::string>> names =
       co_await files_.xattrs().ListXattrs(who, node.handle);
   if (wire::DafsFromStatus(names.status()) == wire::DafsStatus::kNotSupp) names.emplace();

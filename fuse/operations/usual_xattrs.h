@@ -43,12 +43,12 @@ class UsualXattrs {
   // Starts to prefetch for the files that follow. Requires WantsAhead().
   void LookAhead(const CallerIdentity& who, Absent attribute);
   // Returns the end of an outstanding prefetch of the node, to be awaited; nullptr: there is none.
-  dat::Pending<bool>* Prefetching(uint64_t nodeid) { return prefetches_.Await(nodeid); }
+  Pending<bool>* Prefetching(uint64_t nodeid) { return prefetches_.Await(nodeid); }
   // Requests the list of names, which shows which of the attributes are absent.
-  dat::Task<void> LookFor(const client::Identity& who, const InodeView& node);
+  Task<void> LookFor(const client::Identity& who, const InodeView& node);
 
  private:
-  dat::Task<void> LookAheadAt(CallerIdentity who, InodeView node);
+  Task<void> LookAheadAt(CallerIdentity who, InodeView node);
 
   MountState& state_;
   client::Files& files_;

@@ -24,8 +24,8 @@ void ReplyWritten(Call& call, uint32_t size) {
 
 }  // namespace
 
-dat::Task<void> WriteOperations::WriteData(const OpenState& open, const client::BufferLease& lease,
-                                           Transfer& transfer) {
+Task<void> WriteOperations::WriteData(const OpenState& open, const client::BufferLease& lease,
+                                      Transfer& transfer) {
   while (transfer.done < transfer.size) {
     absl::StatusOr<client::WriteResult> result = co_await files_.data().Write(
         *open.opener, open.handle, open.state_id, transfer.offset + transfer.done, lease,
@@ -43,8 +43,8 @@ dat::Task<void> WriteOperations::WriteData(const OpenState& open, const client::
 
 // The kernel's offset is its idea of the end of the file, which only the server knows. The kernel
 // requests the size again after every write, so the offset of the data is not returned.
-dat::Task<void> WriteOperations::AppendData(const OpenState& open, const client::BufferLease& lease,
-                                            Transfer& transfer) {
+Task<void> WriteOperations::AppendData(const OpenState& open, const client::BufferLease& lease,
+                                       Transfer& transfer) {
   // An append is at least DATA_SYNC; the server's reply says whether it is committed.
   const wire::StableHow stability = transfer.stability == wire::StableHow::kUnstable
                                         ? wire::StableHow::kDataSync
@@ -69,9 +69,8 @@ dat::Task<void> WriteOperations::AppendData(const OpenState& open, const client:
 }
 
 // Sends a piece to the server, and records the result in the inode table.
-dat::Task<WriteOperations::Transfer> WriteOperations::Carry(WritePiece& piece,
-                                                            wire::StableHow stability, bool appends,
-                                                            bool may_ask) {
+Task<WriteOperations::Transfer> WriteOperations::Carry(WritePiece& piece, wire::StableHow stability,
+                                                       bool appends, bool may_ask) {
   Transfer transfer;
   transfer.offset = piece.offset;
   transfer.size = piece.size;
@@ -104,8 +103,8 @@ bool WriteOperations::GoesBehind(const fuse_write_in& write, const OpenState& op
          !open.writes->doubtful();
 }
 
-dat::Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> open,
-                                             uint64_t offset, uint32_t size) {
+Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> open,
+                                        uint64_t offset, uint32_t size) {
   std::span<const std::byte> data(call.lease().payload(), size);
   if (streams_.Join(*open, offset, data, state_.behind)) {
     ReplyWritten(call, size);
@@ -139,11 +138,11 @@ dat::Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenSta
 
 // Sends `piece`, then the data that was gathered meanwhile, until none is left. `waits` is the call
 // to answer when the server has `piece`; null if it was answered.
-dat::Task<void> WriteOperations::SendPieces(WritePiece piece, Call* waits) {
+Task<void> WriteOperations::SendPieces(WritePiece piece, Call* waits) {
   const std::shared_ptr<OpenState> open = piece.open;
   streams_.Begin(*open);
   for (;;) {
-    dat::Task<Transfer> carrying =
+    Task<Transfer> carrying =
         Carry(piece, wire::StableHow::kUnstable, /*appends=*/false, /*may_ask=*/true);
     Transfer transfer = co_await carrying;
     if (waits != nullptr) {
@@ -174,7 +173,7 @@ void WriteOperations::FailLate(const WritePiece& piece, const Transfer& transfer
                         "; the next fsync or close of the file fails"));
 }
 
-dat::Task<void> WriteOperations::Write(Call& call) {
+Task<void> WriteOperations::Write(Call& call) {
   RequestReader in = call.reader();
   auto write = in.Take<fuse_write_in>();
   uint32_t size = call.header().len - static_cast<uint32_t>(kWriteHeaderBytes);
@@ -202,7 +201,7 @@ dat::Task<void> WriteOperations::Write(Call& call) {
   // Pages of a mapping have fixed offsets, even if the descriptor was opened to append.
   const bool from_cache = (write.write_flags & FUSE_WRITE_CACHE) != 0;
   const bool appends = (write.flags & O_APPEND) != 0 && !from_cache;
-  dat::Task<Transfer> carrying =
+  Task<Transfer> carrying =
       Carry(piece, StabilityFromFlags(write.flags), appends, /*may_ask=*/!from_cache);
   Reply(call, co_await carrying, from_cache);
 }

@@ -33,7 +33,7 @@ class WriteOperations {
 
   // Called by Operations::Serve. Answers `call`; with write-behind, data that is gathered meanwhile
   // is sent after the answer.
-  dat::Task<void> Write(Call& call);
+  Task<void> Write(Call& call);
 
  private:
   // An outstanding write: how many bytes the server has accepted, from the first byte on, and why
@@ -47,18 +47,16 @@ class WriteOperations {
     bool wants_after = false;
     wire::FileAttributes after;  // of the file after the write, if requested and returned
   };
-  dat::Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends,
-                            bool may_ask);
-  dat::Task<void> WriteData(const OpenState& open, const client::BufferLease& lease,
-                            Transfer& transfer);
-  dat::Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
-                             Transfer& transfer);
+  Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends, bool may_ask);
+  Task<void> WriteData(const OpenState& open, const client::BufferLease& lease, Transfer& transfer);
+  Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
+                        Transfer& transfer);
   void Reply(Call& call, const Transfer& transfer, bool from_cache);
 
   bool GoesBehind(const fuse_write_in& write, const OpenState& open) const;
-  dat::Task<void> WriteBehind(Call& call, std::shared_ptr<OpenState> open, uint64_t offset,
-                              uint32_t size);
-  dat::Task<void> SendPieces(WritePiece piece, Call* waits);
+  Task<void> WriteBehind(Call& call, std::shared_ptr<OpenState> open, uint64_t offset,
+                         uint32_t size);
+  Task<void> SendPieces(WritePiece piece, Call* waits);
   void FailLate(const WritePiece& piece, const Transfer& transfer);
 
   Context& context_;

@@ -45,9 +45,9 @@ void ReplyValue(Call& call, std::string_view value, uint32_t room) {
 
 }  // namespace
 
-dat::Task<absl::StatusOr<std::string>> XattrOperations::GetValue(const client::Identity& who,
-                                                                 const wire::FileHandle& file,
-                                                                 std::string_view name) {
+Task<absl::StatusOr<std::string>> XattrOperations::GetValue(const client::Identity& who,
+                                                            const wire::FileHandle& file,
+                                                            std::string_view name) {
   if (name != kNfs4AclXattr) {
     absl::StatusOr<std::string> value =
         co_await files_.xattrs().GetXattr(who, file, wire::AttributeOf(name));
@@ -71,7 +71,7 @@ bool XattrOperations::IsNotSupported(std::string_view name) const {
          (!wire::HasNameSpace(name) || (IsPosixAcl(name) && !state_.options.acl));
 }
 
-dat::Task<void> XattrOperations::Getxattr(Call& call) {
+Task<void> XattrOperations::Getxattr(Call& call) {
   RequestReader in = call.reader();
   auto get = in.Take<fuse_getxattr_in>();
   std::string_view name = in.TakeString();
@@ -97,7 +97,7 @@ dat::Task<void> XattrOperations::Getxattr(Call& call) {
   CallerIdentity who = CallerOf(state_, call);
   if (usual.has_value()) {
     if (usual_.WantsAhead()) usual_.LookAhead(who, *usual);
-    if (dat::Pending<bool>* prefetching = usual_.Prefetching(call.nodeid())) co_await *prefetching;
+    if (Pending<bool>* prefetching = usual_.Prefetching(call.nodeid())) co_await *prefetching;
     if (!known()) co_await usual_.LookFor(*who, *node);
     if (known()) {
       call.ReplyErrno(ErrnoOfAbsent(usual));
@@ -126,7 +126,7 @@ void XattrOperations::ReplyNoValue(Call& call, const InodeView& node, std::strin
   call.ReplyErrno(error == ENODATA ? ErrnoOfAbsent(UsualXattrs::AbsentOf(name)) : error);
 }
 
-dat::Task<void> XattrOperations::Setxattr(Call& call) {
+Task<void> XattrOperations::Setxattr(Call& call) {
   RequestReader in = call.reader();
   // The structure before version 7.33, because INIT does not request FUSE_SETXATTR_EXT.
   const auto size = in.Take<uint32_t>();
@@ -146,7 +146,7 @@ dat::Task<void> XattrOperations::Setxattr(Call& call) {
   CallerIdentity who = CallerOf(state_, call);
   std::string_view value(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (name == kNfs4AclXattr || IsPosixAcl(name)) {
-    dat::Task<void> preparing = context_.BeforeRightsChange(*who, *node);
+    Task<void> preparing = context_.BeforeRightsChange(*who, *node);
     co_await preparing;
   }
   context_.attributes.Touch(call.nodeid());
@@ -166,21 +166,20 @@ dat::Task<void> XattrOperations::Setxattr(Call& call) {
         co_await files_.xattrs().SetXattr(*who, node->handle, wire::AttributeOf(name), value, mode);
   }
   context_.attributes.Touch(call.nodeid());
-  state_.absent_xattrs.Forget(call.nodeid(), dat::Loop::Now());
+  state_.absent_xattrs.Forget(call.nodeid(), Loop::Now());
   call.ReplyErrno(XattrErrno(status));
 }
 
-dat::Task<absl::Status> XattrOperations::SetNfs4Acl(const client::Identity& who,
-                                                    const InodeView& node,
-                                                    std::vector<wire::Ace> acl) {
-  dat::Task<absl::Status> task = files_.acls().SetAcl(who, node.handle, std::move(acl));
+Task<absl::Status> XattrOperations::SetNfs4Acl(const client::Identity& who, const InodeView& node,
+                                               std::vector<wire::Ace> acl) {
+  Task<absl::Status> task = files_.acls().SetAcl(who, node.handle, std::move(acl));
   absl::Status status = co_await task;
   // Mode and POSIX ACL have changed, too, which the kernel does not know.
   context_.attributes.Forget(node.nodeid);
   co_return status;
 }
 
-dat::Task<void> XattrOperations::Listxattr(Call& call) {
+Task<void> XattrOperations::Listxattr(Call& call) {
   RequestReader in = call.reader();
   auto get = in.Take<fuse_getxattr_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
@@ -203,7 +202,7 @@ dat::Task<void> XattrOperations::Listxattr(Call& call) {
   ReplyValue(call, list, get.size);
 }
 
-dat::Task<void> XattrOperations::Removexattr(Call& call) {
+Task<void> XattrOperations::Removexattr(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeString();
   std::optional<InodeView> node = NodeOf(state_, call, in);
@@ -215,7 +214,7 @@ dat::Task<void> XattrOperations::Removexattr(Call& call) {
   }
   CallerIdentity who = CallerOf(state_, call);
   if (IsPosixAcl(name)) {
-    dat::Task<void> preparing = context_.BeforeRightsChange(*who, *node);
+    Task<void> preparing = context_.BeforeRightsChange(*who, *node);
     co_await preparing;
   }
   context_.attributes.Touch(call.nodeid());

@@ -36,17 +36,16 @@ class XattrOperations {
         files_(context.files),
         usual_(context.state, context.files) {}
 
-  dat::Task<void> Getxattr(Call& call);
-  dat::Task<void> Setxattr(Call& call);
-  dat::Task<void> Listxattr(Call& call);
-  dat::Task<void> Removexattr(Call& call);
+  Task<void> Getxattr(Call& call);
+  Task<void> Setxattr(Call& call);
+  Task<void> Listxattr(Call& call);
+  Task<void> Removexattr(Call& call);
 
  private:
-  dat::Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
-                                                  const wire::FileHandle& file,
-                                                  std::string_view name);
-  dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
-                                     std::vector<wire::Ace> acl);
+  Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
+                                             const wire::FileHandle& file, std::string_view name);
+  Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
+                                std::vector<wire::Ace> acl);
   bool IsNotSupported(std::string_view name) const;
   int ErrnoOfAbsent(std::optional<Absent> usual) const;
   void ReplyNoValue(Call& call, const InodeView& node, std::string_view name,

@@ -52,7 +52,7 @@ constexpr Number CacheTime() {
 void SetCacheTimes(Options& o, absl::Duration time) { o.cache = {time, time, time, time}; }
 
 std::string SetCpuLatency(Options& o, std::string_view value) {
-  absl::StatusOr<dat::CpuLatencyWish> wish = dat::ParseCpuLatency(value);
+  absl::StatusOr<CpuLatencyWish> wish = ParseCpuLatency(value);
   if (!wish.ok()) return std::string(wish.status().message());
   o.cpu_latency = *wish;
   return "";

@@ -91,7 +91,7 @@ struct Options {
   MessageOrder byte_order = MessageOrder::kHost;
   bool rdma_read_channel = false;                // ask for the RDMA-read Channel (3.1.2.3.4)
   absl::Duration spin = absl::Microseconds(50);  // how long a worker polls before it sleeps
-  dat::CpuLatencyWish cpu_latency;               // limits the idle states of CPUs under load
+  CpuLatencyWish cpu_latency;                    // limits the idle states of CPUs under load
   IoUring io_uring = IoUring::kOff;
   uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
   uint32_t uncommitted = 64;  // MiB of uncommitted data that the client keeps to write it again

@@ -91,7 +91,7 @@ class Call {
   const fuse_in_header header_;
   absl::InlinedVector<std::byte, 192> body_;  // most bodies are one structure and one short name
   client::BufferLease lease_;
-  const absl::Time arrived_ = dat::Loop::Now();
+  const absl::Time arrived_ = Loop::Now();
   bool answered_ = false;
 };
 

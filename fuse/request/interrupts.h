@@ -36,7 +36,7 @@ class Interrupts {
   static constexpr absl::Duration kLookAgain = absl::Milliseconds(200);
 
   // Calls `killed` for each call that is answered early, just before that answer.
-  Interrupts(dat::Loop& loop, CallsInHand& calls, std::function<void(Call&)> killed,
+  Interrupts(Loop& loop, CallsInHand& calls, std::function<void(Call&)> killed,
              CallerProc proc = CallerProc())
       : loop_(loop), calls_(calls), killed_(std::move(killed)), proc_(std::move(proc)) {}
   ~Interrupts() { loop_.Cancel(timer_); }
@@ -57,12 +57,12 @@ class Interrupts {
   void LookAgain();
   void EndEarly(Call& call);
 
-  dat::Loop& loop_;
+  Loop& loop_;
   CallsInHand& calls_;
   const std::function<void(Call&)> killed_;
   const CallerProc proc_;
   bool watching_ = false;
-  dat::Loop::TimerId timer_ = 0;
+  Loop::TimerId timer_ = 0;
 };
 
 }  // namespace dafs::fuse

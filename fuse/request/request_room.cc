@@ -8,7 +8,7 @@
 
 namespace dafs::fuse {
 
-RequestRoom::RequestRoom(client::BufferPool& pool, dat::Loop& loop, uint32_t write_size,
+RequestRoom::RequestRoom(client::BufferPool& pool, Loop& loop, uint32_t write_size,
                          std::function<void()> made)
     : pool_(pool), loop_(loop), write_size_(write_size), made_(std::move(made)) {
   pool_.OnRest([this] { Rest(); });
@@ -47,11 +47,11 @@ bool RequestRoom::HaveBuffer() {
     starved_ = true;
     made_();
   });
-  dat::Start(WaitForBuffer());
+  Start(WaitForBuffer());
   return static_cast<bool>(buffer_);
 }
 
-dat::Task<void> RequestRoom::WaitForBuffer() {
+Task<void> RequestRoom::WaitForBuffer() {
   absl::StatusOr<client::BufferLease> lease;
   for (;;) {
     lease = co_await pool_.Acquire(client::BufferUse::kWriteSource, write_size_);
@@ -66,7 +66,7 @@ dat::Task<void> RequestRoom::WaitForBuffer() {
   made_();
 }
 
-dat::Task<client::BufferLease> RequestRoom::Park(Call& call, std::span<const std::byte> data) {
+Task<client::BufferLease> RequestRoom::Park(Call& call, std::span<const std::byte> data) {
   call.parked.assign(data.begin(), data.end());
   parked_bytes_ += data.size();
   ++parked_calls_;

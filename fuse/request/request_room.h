@@ -31,7 +31,7 @@ class RequestRoom {
   static constexpr size_t kParkedMost = size_t{8} << 20;  // bytes; the last WRITE may exceed it
 
   // `pool` and `loop` must outlive it. Calls `made` when there may be room again.
-  RequestRoom(client::BufferPool& pool, dat::Loop& loop, uint32_t write_size,
+  RequestRoom(client::BufferPool& pool, Loop& loop, uint32_t write_size,
               std::function<void()> made);
   ~RequestRoom();
   RequestRoom(const RequestRoom&) = delete;
@@ -48,7 +48,7 @@ class RequestRoom {
   client::BufferLease TakeBuffer();
   // Waits for a buffer for the `data` of `call`, which is copied before this suspends. Returns the
   // buffer with the data, or null when the pool shuts down.
-  dat::Task<client::BufferLease> Park(Call& call, std::span<const std::byte> data);
+  Task<client::BufferLease> Park(Call& call, std::span<const std::byte> data);
   // The caller of `call` was killed. Drops its data; Park still waits for the buffer.
   void Unpark(Call& call);
 
@@ -57,16 +57,16 @@ class RequestRoom {
   void Rest();
   bool HaveBuffer();
   bool Apart() const { return starved_ && parked_bytes_ < kParkedMost; }
-  dat::Task<void> WaitForBuffer();
+  Task<void> WaitForBuffer();
 
   client::BufferPool& pool_;
-  dat::Loop& loop_;
+  Loop& loop_;
   const uint32_t write_size_;
   const std::function<void()> made_;
   client::BufferLease buffer_;
   bool waiting_ = false;                // for a buffer
   bool starved_ = false;                // no buffer was free for kStarvedAfter
-  dat::Loop::TimerId starving_ = 0;     // sets starved_
+  Loop::TimerId starving_ = 0;          // sets starved_
   std::unique_ptr<std::byte[]> apart_;  // the separate memory, allocated when it is needed
   size_t parked_bytes_ = 0;
   size_t parked_calls_ = 0;  // includes those whose caller was killed

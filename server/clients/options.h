@@ -36,7 +36,7 @@ struct ServerOptions {
   uint32_t workers = 0;       // threads with a loop each; 0: one per CPU, at most 16
   uint32_t pool_threads = 8;  // threads for work that waits for a disk
   absl::Duration spin = absl::Microseconds(50);  // time that a worker polls before it sleeps
-  dat::CpuLatencyWish cpu_latency;               // limit for idle CPUs while a worker is busy
+  CpuLatencyWish cpu_latency;                    // limit for idle CPUs while a worker is busy
 
   uint32_t max_requests = 64;                // credits (Nreq) of one session, at most
   uint32_t default_requests = 16;            // for a client without a preference
@@ -60,8 +60,8 @@ struct ServerOptions {
   size_t response_cache_bytes = size_t{256} << 20;
   absl::Duration response_cache_time = absl::Hours(1);
 
-  // The start waits this long for the file systems of the exports. Exports that have not answered by
-  // then are served later.
+  // The start waits this long for the file systems of the exports. Exports that have not answered
+  // by then are served later.
   absl::Duration open_within = absl::Seconds(2);
   absl::Duration lease_time = absl::Seconds(90);
   absl::Duration grace_time = absl::ZeroDuration();  // after a restart; zero: the lease time

@@ -28,7 +28,7 @@ constexpr absl::Duration kForgetWithin = absl::Seconds(30);
 }  // namespace
 
 // One listener in the acceptor's loop.
-class Acceptor::Source final : public dat::Pollable {
+class Acceptor::Source final : public Pollable {
  public:
   Source(Acceptor& acceptor, std::unique_ptr<dat::Listener> listener)
       : acceptor_(acceptor), listener_(std::move(listener)) {}
@@ -49,11 +49,11 @@ class Acceptor::Source final : public dat::Pollable {
     return true;
   }
 
-  dat::WaitHandle Arm() override { return listener_->Arm(); }
+  WaitHandle Arm() override { return listener_->Arm(); }
 
  private:
   void Rest(const absl::Status& why) {
-    const absl::Time now = dat::Loop::Now();
+    const absl::Time now = Loop::Now();
     if (now - last_said_ >= kLogEvery) {
       last_said_ = now;
       said_failing_ = true;
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(
     std::vector<std::unique_ptr<dat::Listener>> listeners) {
   std::unique_ptr<Acceptor> acceptor(new Acceptor(shared, workers));
   // Connections need no low latency: the loop does not spin, which would compete with the workers.
-  ASSIGN_OR_RETURN(acceptor->loop_, dat::Loop::Create({.max_spin = absl::ZeroDuration()}));
+  ASSIGN_OR_RETURN(acceptor->loop_, Loop::Create({.max_spin = absl::ZeroDuration()}));
   for (auto& listener : listeners) {
     acceptor->sources_.push_back(std::make_unique<Source>(*acceptor, std::move(listener)));
     acceptor->loop_->Add(acceptor->sources_.back().get());
@@ -103,7 +103,7 @@ void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
       SessionTable::PlaceOf(peer.address, IsTrusted(shared_.options->exports, peer));
   absl::Status admitted = shared_.sessions->Admit(place);
   if (!admitted.ok()) {
-    if (!shared_.refusals->Admits(place.host, "limit", dat::Loop::Now())) return;
+    if (!shared_.refusals->Admits(place.host, "limit", Loop::Now())) return;
     return LogWarning(absl::StrCat("connection from ", pending->peer().ToString(),
                                    " refused: ", admitted.message()));
   }
@@ -130,11 +130,11 @@ size_t Acceptor::WorkerFor(const dat::PendingEndpoint& pending, const std::strin
 }
 
 void Acceptor::ExpireLeases() {
-  for (const wire::ClientId& client_id : shared_.clients->Expire(dat::Loop::Now())) {
+  for (const wire::ClientId& client_id : shared_.clients->Expire(Loop::Now())) {
     shared_.chores->Submit([store = shared_.store, client_id] { store->ExpireClient(client_id); });
   }
-  shared_.responses->Expire(dat::Loop::Now());
-  shared_.chores->Submit([store = shared_.store] { store->EndGrace(dat::Loop::Now()); });
+  shared_.responses->Expire(Loop::Now());
+  shared_.chores->Submit([store = shared_.store] { store->EndGrace(Loop::Now()); });
   shared_.chores->Submit([store = shared_.store] { store->FollowPaths(); });
   loop_->RunAfter(std::min(shared_.options->lease_time / 8, absl::Seconds(5)),
                   [this] { ExpireLeases(); });

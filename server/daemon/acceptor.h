@@ -39,7 +39,7 @@ class Acceptor {
 
   const Shared shared_;
   std::span<const std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Loop> loop_;
   std::vector<std::unique_ptr<Source>> sources_;
   ChannelRoutes routes_;
   std::thread thread_;

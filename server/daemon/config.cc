@@ -132,7 +132,7 @@ absl::Status Convert(const Raw& raw, Config& config) {
                                         ? RdmaReadChannel::kRequired
                                         : RdmaReadChannel::kOffered;
   config.server.spin = absl::Microseconds(raw.spin_us);
-  absl::StatusOr<dat::CpuLatencyWish> cpu_latency = dat::ParseCpuLatency(raw.cpu_latency);
+  absl::StatusOr<CpuLatencyWish> cpu_latency = ParseCpuLatency(raw.cpu_latency);
   if (!cpu_latency.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--cpu-latency ", raw.cpu_latency, ": ", cpu_latency.status().message()));

@@ -104,8 +104,7 @@ absl::Status Server::Begin(const Providers& providers) {
   export_pools_ = std::make_unique<ExportPools>(o.exports.size());
   RETURN_IF_ERROR(OpenStore());
   std::string said;
-  cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
-                                      dat::CpuLatency::kDevice, &said);
+  cpu_latency_ = CpuLatency::For(o.cpu_latency, IdleFactsOfMachine(), CpuLatency::kDevice, &said);
   const bool in_vain = o.cpu_latency.wanted.value_or(false) && cpu_latency_ == nullptr;
   Log(in_vain ? Severity::kWarning : Severity::kInfo, said);
   const Shared shared{.options = &o,
@@ -139,7 +138,7 @@ absl::Status Server::LoadRecords() {
                                                     .keep_time = options_.response_cache_time,
                                                     .stable = stable,
                                                     .has_served = has_served},
-                                                   dat::Loop::Now()));
+                                                   Loop::Now()));
   ASSIGN_OR_RETURN(records_, ClientRecords::Open(options_.state_dir, stable, has_served));
   clients_.SetRecords(records_.get());
   return absl::OkStatus();
@@ -159,14 +158,14 @@ absl::Status Server::OpenStore() {
         owed.doubts = std::move(unheard.doubts);
         owed.uncounted = std::move(unheard.opens);
         owed.unheard_opens = std::move(unheard.opened_in);
-        store_->grace().Arrived(export_index, std::move(owed), dat::Loop::Now() + GraceTime());
+        store_->grace().Arrived(export_index, std::move(owed), Loop::Now() + GraceTime());
       });
   RETURN_IF_ERROR(store_->OpenExports([this](size_t index) { recovery_->Settle(index); },
                                       options_.open_within));
   recovery_->Start([this](Unheard unheard, const std::vector<size_t>& late) {
     StartGrace(std::move(unheard), late);
   });
-  store_->EndGrace(dat::Loop::Now());  // ends it if no client has anything to reclaim
+  store_->EndGrace(Loop::Now());  // ends it if no client has anything to reclaim
   return absl::OkStatus();
 }
 
@@ -197,7 +196,7 @@ void Server::StartGrace(Unheard unheard, const std::vector<size_t>& late) {
     LogNotice(absl::StrCat("grace period of at most ", absl::FormatDuration(grace), ": ",
                            owed.expected.size(), " clients may reclaim what they had open"));
   }
-  store_->grace().Start(std::move(owed), dat::Loop::Now() + grace, late);
+  store_->grace().Start(std::move(owed), Loop::Now() + grace, late);
 }
 
 absl::Status Server::Listen(const Providers& providers,

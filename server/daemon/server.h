@@ -92,7 +92,7 @@ class Server {
   std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
   CreditBudget budget_;
   RefusalLog refusals_;
-  std::unique_ptr<dat::CpuLatency> cpu_latency_;  // outlives the workers; null: none
+  std::unique_ptr<CpuLatency> cpu_latency_;  // outlives the workers; null: none
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Pool> chores_;
   std::unique_ptr<ExportPools> export_pools_;

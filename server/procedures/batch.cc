@@ -29,14 +29,14 @@ struct InProgress {
   std::vector<wire::CompletionNotification>& completions;
   size_t next = 0;
   uint32_t lanes = 0;
-  dat::Pending<bool> end = {};
+  Pending<bool> end = {};
 };
 
 // Executes one request after the other, concurrently with other lanes.
-dat::Task<void> Lane(InProgress& batch) {
+Task<void> Lane(InProgress& batch) {
   while (batch.next < batch.requests.size()) {
     const size_t index = batch.next++;
-    dat::Task<bool> executing =
+    Task<bool> executing =
         ExecuteItem(batch.call.session(), batch.call.caller(), batch.requests[index],
                     WriteChannel::kOperation, &batch.completions[index]);
     const bool came = co_await executing;
@@ -46,14 +46,14 @@ dat::Task<void> Lane(InProgress& batch) {
 }
 
 // Executes in any order (6.5.5); the completions have the order of the requests.
-dat::Task<void> ExecuteAll(Call& call, const std::vector<wire::RwRequest>& requests,
-                           std::vector<wire::CompletionNotification>& completions) {
+Task<void> ExecuteAll(Call& call, const std::vector<wire::RwRequest>& requests,
+                      std::vector<wire::CompletionNotification>& completions) {
   completions.resize(requests.size());
   if (requests.empty()) co_return;
   InProgress batch{call, requests, completions};
   const uint32_t lanes = static_cast<uint32_t>(std::min<size_t>(requests.size(), kBatchLanes));
   batch.lanes = lanes;
-  for (uint32_t i = 0; i < lanes; ++i) dat::Start(Lane(batch));
+  for (uint32_t i = 0; i < lanes; ++i) Start(Lane(batch));
   co_await batch.end;
 }
 
@@ -63,7 +63,7 @@ DafsStatus MayTake(Session& session, const wire::BatchSubmitArgs& args) {
   return Batches::Of(session).MayTake(args);
 }
 
-dat::Task<void> BatchSubmit(Call& call) {
+Task<void> BatchSubmit(Call& call) {
   wire::BatchSubmitArgs args;
   if (!call.Decode(args)) co_return;
   wire::BatchSubmitRes res;
@@ -88,7 +88,7 @@ dat::Task<void> BatchSubmit(Call& call) {
     call.FinishError(status);
     co_return;
   }
-  dat::Task<void> executing = ExecuteAll(call, args.requests, res.completions);
+  Task<void> executing = ExecuteAll(call, args.requests, res.completions);
   co_await executing;
   batches.EndSynchronous(args.requests);
   call.Finish(DafsStatus::kOk, args, res);

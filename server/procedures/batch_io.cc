@@ -22,10 +22,10 @@ struct Gathered {
   wire::Fletcher sum;
   size_t filled = 0;
 
-  dat::Task<bool> Flush() {
+  Task<bool> Flush() {
     const std::span<std::byte> got = memory.first(filled);
     const RdmaOps ops = range.Next({&got, 1});
-    dat::Task<bool> writing = WriteToClient(session, ops, channel);
+    Task<bool> writing = WriteToClient(session, ops, channel);
     const bool written = co_await writing;
     if (session.terms().checksums()) sum.Add(got);
     filled = 0;
@@ -35,13 +35,13 @@ struct Gathered {
 
 // Reads one chunk to the end of what is gathered; writes that to the client when the memory is
 // full. Sets *eof at the end of the file.
-dat::Task<DafsStatus> ReadChunk(const FileReader& file, const wire::FileChunk& chunk,
-                                Gathered& data, uint32_t* transferred, bool* eof) {
+Task<DafsStatus> ReadChunk(const FileReader& file, const wire::FileChunk& chunk, Gathered& data,
+                           uint32_t* transferred, bool* eof) {
   uint64_t offset = chunk.offset;
   uint32_t left = chunk.byte_count;
   do {
     if (left > 0 && data.filled == data.memory.size()) {
-      dat::Task<bool> flushing = data.Flush();
+      Task<bool> flushing = data.Flush();
       const bool flushed = co_await flushing;
       if (!flushed) co_return DafsStatus::kServerFault;
     }
@@ -61,8 +61,8 @@ dat::Task<DafsStatus> ReadChunk(const FileReader& file, const wire::FileChunk& c
 
 // Reads chunk after chunk; stops at the end of the file (R88). Gathers chunks until the lease is
 // full, then writes them to the client together.
-dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
-                           WriteChannel channel, wire::CompletionNotification* done) {
+Task<void> ReadChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
+                      WriteChannel channel, wire::CompletionNotification* done) {
   const uint64_t total = wire::TotalBytes(request.request_buffers);
   const FileReader file{session, OwnPool(session.shared(), request.filehandle.fshandle), caller,
                         request.filehandle, request.state_id};
@@ -82,7 +82,7 @@ dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::R
     status = co_await ReadChunk(file, chunks[i], data, &done->bytes_transferred, &eof);
   }
   if (status == DafsStatus::kOk) {
-    dat::Task<bool> flushing = data.Flush();
+    Task<bool> flushing = data.Flush();
     const bool flushed = co_await flushing;
     if (!flushed) status = DafsStatus::kServerFault;
   }
@@ -109,8 +109,8 @@ Vectors TakeFrom(std::span<const std::span<std::byte>>* pieces, size_t* used, si
 }
 
 // Fetches all data, then checks it, then writes it to stable storage (R59).
-dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
-                            wire::CompletionNotification* done) {
+Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
+                       wire::CompletionNotification* done) {
   const uint64_t total = wire::TotalBytes(request.request_buffers);
   if (total > session.shared().options->max_transfer_bytes) {
     done->status = static_cast<uint32_t>(DafsStatus::kWriteTooBig);
@@ -148,15 +148,15 @@ dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::
 
 }  // namespace
 
-dat::Task<bool> ExecuteItem(Session& session, const Caller& caller, const wire::RwRequest& request,
-                            WriteChannel channel, wire::CompletionNotification* done) {
+Task<bool> ExecuteItem(Session& session, const Caller& caller, const wire::RwRequest& request,
+                       WriteChannel channel, wire::CompletionNotification* done) {
   done->request_id = request.request_id;
   if (request.rw_flag == wire::RwFlag::kRead) {
-    dat::Task<void> reading = ReadChunks(session, caller, request, channel, done);
+    Task<void> reading = ReadChunks(session, caller, request, channel, done);
     co_await reading;
     co_return true;
   }
-  dat::Task<bool> writing = WriteChunks(session, caller, request, done);
+  Task<bool> writing = WriteChunks(session, caller, request, done);
   const bool came = co_await writing;
   co_return came;
 }

@@ -17,7 +17,7 @@ inline constexpr uint32_t kBatchLanes = 8;
 // Executes `request`, which was checked, for `caller`. Stores the result and the request's id in
 // *done. Data read is written to the client on `channel`. Returns false if the session is ending
 // and the client's data did not arrive. All that is borrowed must outlive the task.
-dat::Task<bool> ExecuteItem(Session& session, const Caller& caller, const wire::RwRequest& request,
-                            WriteChannel channel, wire::CompletionNotification* done);
+Task<bool> ExecuteItem(Session& session, const Caller& caller, const wire::RwRequest& request,
+                       WriteChannel channel, wire::CompletionNotification* done);
 
 }  // namespace dafs::server

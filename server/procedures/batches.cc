@@ -91,9 +91,8 @@ void Batches::EndSynchronous(const std::vector<wire::RwRequest>& requests) {
 }
 
 void Batches::Take(const Call& call, wire::BatchSubmitArgs args) {
-  const absl::Time due = args.usec_window == 0
-                             ? absl::InfiniteFuture()
-                             : dat::Loop::Now() + absl::Microseconds(args.usec_window);
+  const absl::Time due = args.usec_window == 0 ? absl::InfiniteFuture()
+                                               : Loop::Now() + absl::Microseconds(args.usec_window);
   for (wire::RwRequest& request : args.requests) {
     auto item = std::make_unique<Item>(*session_.shared().budget, CostOf(request));
     const uint64_t id = request.request_id;
@@ -126,7 +125,7 @@ bool Batches::HurryUp(uint64_t request_id) {
     item->hurried = true;
     urgent_.push_back(std::move(item));
   } else {
-    report_by_ = dat::Loop::Now();  // it may be done already
+    report_by_ = Loop::Now();  // it may be done already
   }
   SetTimer();
   return true;
@@ -155,14 +154,14 @@ void Batches::Begin() {
     std::unique_ptr<Item> item = Next();
     if (item == nullptr) break;
     ++running_;
-    dat::Start(Execute(std::move(item)));
+    Start(Execute(std::move(item)));
   }
   beginning_ = false;
   SetTimer();
 }
 
-dat::Task<void> Batches::Execute(std::unique_ptr<Item> item) {
-  dat::Task<bool> executing =
+Task<void> Batches::Execute(std::unique_ptr<Item> item) {
+  Task<bool> executing =
       ExecuteItem(session_, item->caller, item->request, WriteChannel::kBackControl, &item->done);
   const bool came = co_await executing;
   --running_;
@@ -193,7 +192,7 @@ size_t Batches::GroupSize() const {
 bool Batches::IsDue() const {
   if (done_.empty()) return false;
   const bool all = done_.size() == ids_.size();
-  return all || wanted_ == 0 || done_.size() >= GroupSize() || report_by_ <= dat::Loop::Now();
+  return all || wanted_ == 0 || done_.size() >= GroupSize() || report_by_ <= Loop::Now();
 }
 
 void Batches::Report() {
@@ -217,12 +216,12 @@ void Batches::SetTimer() {
   absl::Time next = absl::InfiniteFuture();
   if (!patient_.empty()) next = patient_.begin()->first;
   // An overdue report waits for the channel, not for the timer.
-  if (!done_.empty() && report_by_ > dat::Loop::Now()) next = std::min(next, report_by_);
+  if (!done_.empty() && report_by_ > Loop::Now()) next = std::min(next, report_by_);
   if (dropped_ || next == timer_at_) return;
   session_.loop().Cancel(std::exchange(timer_, 0));
   timer_at_ = next;
   if (next == absl::InfiniteFuture()) return;
-  const absl::Duration delay = std::max(next - dat::Loop::Now(), absl::ZeroDuration());
+  const absl::Duration delay = std::max(next - Loop::Now(), absl::ZeroDuration());
   timer_ = session_.loop().RunAfter(delay, [this] {
     timer_ = 0;
     timer_at_ = absl::InfiniteFuture();
@@ -231,7 +230,7 @@ void Batches::SetTimer() {
 }
 
 void Batches::OnTimer() {
-  const absl::Time now = dat::Loop::Now();
+  const absl::Time now = Loop::Now();
   while (!patient_.empty() && patient_.begin()->first <= now) {
     std::unique_ptr<Item> item = std::move(patient_.begin()->second);
     ids_.at(item->request.request_id) = patient_.end();

@@ -70,7 +70,7 @@ class Batches final : public PendingWork {
   struct Item;
   using Patient = std::multimap<absl::Time, std::unique_ptr<Item>>;  // by the end of the window
 
-  dat::Task<void> Execute(std::unique_ptr<Item> item);
+  Task<void> Execute(std::unique_ptr<Item> item);
   std::unique_ptr<Item> Next();
   void Done(Item& item);
   bool IsOutstanding(const wire::RwRequest& request) const;
@@ -87,7 +87,7 @@ class Batches final : public PendingWork {
   std::deque<std::unique_ptr<Item>> urgent_;
   std::deque<wire::CompletionNotification> done_;
   absl::Time report_by_ = absl::InfiniteFuture();  // deadline for reporting done_
-  dat::Loop::TimerId timer_ = 0;
+  Loop::TimerId timer_ = 0;
   absl::Time timer_at_ = absl::InfiniteFuture();
   uint32_t running_ = 0;
   uint32_t wanted_ = 0;

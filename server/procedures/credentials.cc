@@ -10,7 +10,7 @@ namespace {
 using wire::DafsStatus;
 
 // 6.2.8.
-dat::Task<void> RegisterCred(Call& call) {
+Task<void> RegisterCred(Call& call) {
   wire::RegisterCredArgs args;
   if (!call.Decode(args)) co_return;
   wire::RegisterCredRes res;

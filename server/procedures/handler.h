@@ -69,7 +69,7 @@ struct Always {
 };
 
 template <auto kFunction, auto kMayWait>
-dat::Task<void> ExecuteInPool(Call& call) {
+Task<void> ExecuteInPool(Call& call) {
   using Function = Shape<decltype(kFunction)>;
   typename Function::Args args;
   if (!call.Decode(args)) co_return;

@@ -9,7 +9,7 @@ namespace {
 using wire::DafsStatus;
 
 // An open that truncates may free gigabytes of blocks, so it waits in the pool.
-dat::Task<void> Open(Call& call) {
+Task<void> Open(Call& call) {
   wire::OpenArgs args;
   if (!call.Decode(args)) co_return;
   wire::OpenRes res;

@@ -63,7 +63,7 @@ class DirectTarget {
     const size_t total = std::min(args_.byte_count, session_.shared().options->max_transfer_bytes);
     return session_.transfers().Acquire(total, call_.may_hang());
   }
-  dat::Task<void> Begin(DirectLease lease) {
+  Task<void> Begin(DirectLease lease) {
     lease_ = std::move(lease);
     writer_.emplace(call_, args_.read_data_buffers, lease_.pieces());
     return writer_->Begin();
@@ -73,11 +73,11 @@ class DirectTarget {
   std::span<std::byte> piece(size_t i) const {
     return lease_.pieces().empty() ? std::span<std::byte>() : lease_.pieces()[i];
   }
-  dat::Task<void> Send(std::span<std::byte> got) { return writer_->Post(got); }
+  Task<void> Send(std::span<std::byte> got) { return writer_->Post(got); }
   void Sent(std::span<std::byte> got) {
     if (session_.terms().checksums()) sum_.Add(got);
   }
-  dat::Task<bool> Done() { return writer_->Done(lease_); }
+  Task<bool> Done() { return writer_->Done(lease_); }
   void Finish(DafsStatus status, const Args& args, Res& res) {
     if (session_.terms().checksums()) res.direct_checksum = sum_.Result();
     call_.Finish(status, args, res);
@@ -95,7 +95,7 @@ class DirectTarget {
 // An error after the first piece makes the read short; the client gets the error when it reads the
 // rest.
 template <class Target>
-dat::Task<void> Read(Call& call) {
+Task<void> Read(Call& call) {
   typename Target::Args args;
   if (!call.Decode(args)) co_return;
   if (call.session().terms().KeepsAtime(args.cache_hint)) call.KeepAtime();

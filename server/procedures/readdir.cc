@@ -84,8 +84,8 @@ class DirectList {
   bool MayWait() const { return true; }
   // An array without entries takes 8 bytes, which must fit too (10.2).
   bool Fits(size_t room) const { return room >= 8; }
-  dat::Task<void> Finish(DirectLease& lease, wire::DirentArrayBuilder& builder,
-                         const ReaddirResult& result) {
+  Task<void> Finish(DirectLease& lease, wire::DirentArrayBuilder& builder,
+                    const ReaddirResult& result) {
     const std::span<std::byte> content = lease.pieces()[0].first(builder.Finish());
     wire::ReaddirDirectRes res;
     res.cookieverf = result.cookieverf;
@@ -104,7 +104,7 @@ class DirectList {
 };
 
 template <class List>
-dat::Task<void> Readdir(Call& call) {
+Task<void> Readdir(Call& call) {
   typename List::Args args;
   if (!call.Decode(args)) co_return;
   Session& session = call.session();

@@ -19,8 +19,8 @@ constexpr size_t kMostContent = DirectBuffers::kLarge;
 // Finishes the call with content of `size` bytes, which `encode` writes. TOOSMALL: it does not fit
 // into `buffer`.
 template <class Args, class Encode>
-dat::Task<void> FinishWithContent(Call& call, const Args& args, const wire::DirectOpBuffer& buffer,
-                                  size_t size, const Encode& encode) {
+Task<void> FinishWithContent(Call& call, const Args& args, const wire::DirectOpBuffer& buffer,
+                             size_t size, const Encode& encode) {
   Session& session = call.session();
   if (size > buffer.buffer_byte_count || size > kMostContent) {
     call.FinishError(DafsStatus::kTooSmall);
@@ -41,7 +41,7 @@ dat::Task<void> FinishWithContent(Call& call, const Args& args, const wire::Dire
   call.Finish(written ? DafsStatus::kOk : DafsStatus::kServerFault, args, res);
 }
 
-dat::Task<void> GetattrDirect(Call& call) {
+Task<void> GetattrDirect(Call& call) {
   wire::GetattrDirectArgs args;
   if (!call.Decode(args)) co_return;
   call.Names({&args.data_buffer, 1});
@@ -62,7 +62,7 @@ dat::Task<void> GetattrDirect(Call& call) {
   co_await FinishWithContent(call, args, args.data_buffer, wire::DirectSize(attributes), encode);
 }
 
-dat::Task<void> ReadlinkDirect(Call& call) {
+Task<void> ReadlinkDirect(Call& call) {
   wire::ReadlinkDirectArgs args;
   if (!call.Decode(args)) co_return;
   call.Names({&args.buffer, 1});
@@ -82,7 +82,7 @@ dat::Task<void> ReadlinkDirect(Call& call) {
   co_await FinishWithContent(call, args, args.buffer, 4 + link.size(), encode);
 }
 
-dat::Task<void> SetattrDirect(Call& call) {
+Task<void> SetattrDirect(Call& call) {
   wire::SetattrDirectArgs args;
   if (!call.Decode(args)) co_return;
   Session& session = call.session();

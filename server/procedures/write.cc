@@ -52,7 +52,7 @@ struct DirectSource {
   static DirectAcquirer Acquire(Call& call, const Args& args) {
     return call.session().transfers().Acquire(args.byte_count, call.may_hang());
   }
-  static dat::Task<DafsStatus> Fetch(Call& call, const Args& args, const DirectLease& lease) {
+  static Task<DafsStatus> Fetch(Call& call, const Args& args, const DirectLease& lease) {
     return FetchData(call.session(), lease, BuffersOf(args), args.direct_checksum);
   }
   static absl::InlinedVector<iovec, 4> Vectors(Call&, const DirectLease& lease) {
@@ -101,7 +101,7 @@ DafsStatus Put(Call& call, const Args& args, std::span<const iovec> from, wire::
 }
 
 template <class Source>
-dat::Task<void> Write(Call& call) {
+Task<void> Write(Call& call) {
   typename Source::Args args;
   if (!call.Decode(args)) co_return;
   Source::Names(call, args);

@@ -26,18 +26,16 @@ DafsStatus ClientIdentity::MayUse(AuthType method) const {
 
 void ClientIdentity::Connect(const wire::ClientConnectArgs& args) {
   ClientTable& clients = *shared_.clients;
-  client_ =
-      admitted_
-          ? clients.Connect(args.client_id_string, args.client_verifier, args.max_credentials)
-          : clients.ConnectStranger(args.client_id_string, args.client_verifier,
-                                    args.max_credentials);
+  client_ = admitted_
+                ? clients.Connect(args.client_id_string, args.client_verifier, args.max_credentials)
+                : clients.ConnectStranger(args.client_id_string, args.client_verifier,
+                                          args.max_credentials);
 }
 
 ClientTable::Confirmation ClientIdentity::Confirm(AuthType method) {
   if (!admitted_) return {};
   const Principal principal{.method = method, .host = peer_.address};
-  ClientTable::Confirmation result =
-      shared_.clients->Confirm(client_, principal, dat::Loop::Now());
+  ClientTable::Confirmation result = shared_.clients->Confirm(client_, principal, Loop::Now());
   if (result.replaced != nullptr) {
     // Ends its connections: their machine may be gone without having closed them.
     for (const auto& worker : *shared_.workers) worker->EndSuperseded();
@@ -71,7 +69,7 @@ CacheOwner ClientIdentity::AsCacheOwner() const {
 }
 
 void ClientIdentity::Renew() const {
-  if (authenticated_) client_->Renew(dat::Loop::Now());
+  if (authenticated_) client_->Renew(Loop::Now());
 }
 
 void ClientIdentity::ActFor(Request& request) const {

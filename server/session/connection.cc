@@ -12,7 +12,7 @@ constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
 }  // namespace
 
-Connection::Connection(dat::Loop& loop, dat::Pollable& source, dat::Domain& domain,
+Connection::Connection(Loop& loop, Pollable& source, dat::Domain& domain,
                        std::unique_ptr<dat::Endpoint> endpoint)
     : loop_(loop),
       source_(source),

@@ -31,7 +31,7 @@ T* FromCookie(uint64_t cookie) {
 class Connection {
  public:
   // `source` polls the connection in `loop`. Both and `domain` outlive it.
-  Connection(dat::Loop& loop, dat::Pollable& source, dat::Domain& domain,
+  Connection(Loop& loop, Pollable& source, dat::Domain& domain,
              std::unique_ptr<dat::Endpoint> endpoint);
   ~Connection() { Close(); }
   Connection(const Connection&) = delete;
@@ -39,7 +39,7 @@ class Connection {
   // Destroys the endpoint. After it returns, the transport uses no buffer, and no post may follow.
   void Close();
 
-  dat::Loop& loop() { return loop_; }
+  Loop& loop() { return loop_; }
   dat::Domain& domain() { return domain_; }
   const dat::Domain& domain() const { return domain_; }
   const Peer& peer() const { return peer_; }
@@ -73,8 +73,8 @@ class Connection {
   const absl::Status& end_reason() const { return end_reason_; }
 
  private:
-  dat::Loop& loop_;
-  dat::Pollable& source_;
+  Loop& loop_;
+  Pollable& source_;
   dat::Domain& domain_;
   std::unique_ptr<dat::Endpoint> endpoint_;
   const Peer peer_;
@@ -83,8 +83,8 @@ class Connection {
   bool ending_ = false;
   bool disconnected_ = false;
   absl::Status end_reason_;
-  dat::Loop::TimerId end_timer_ = 0;
-  dat::Loop::TimerId limit_timer_ = 0;
+  Loop::TimerId end_timer_ = 0;
+  Loop::TimerId limit_timer_ = 0;
 };
 
 }  // namespace dafs::server

@@ -17,7 +17,7 @@ using PostFunction = absl::Status (*)(Session& session, uint64_t cookie, dat::Se
                                       dat::RemoteBuffer remote);
 
 // Takes one credit per operation, so that no transfer waits while it holds credits.
-dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
+Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
   RdmaWork work;
   bool posted = true;
   for (const RdmaOp& op : ops) {
@@ -62,14 +62,14 @@ RdmaOps RemoteRange::Next(std::span<const std::span<std::byte>> local) {
   return ops;
 }
 
-dat::Task<void> DirectWriter::Begin() {
+Task<void> DirectWriter::Begin() {
   if (!few() || ops_.empty()) co_return;
   const auto count = static_cast<uint32_t>(ops_.size());
   co_await session_.transfers().credits().Take(count);
   call_.outgoing().rdma_credits += count;
 }
 
-dat::Task<void> DirectWriter::Post(std::span<std::byte> data) {
+Task<void> DirectWriter::Post(std::span<std::byte> data) {
   std::byte* const end = data.data() + data.size();
   for (; next_ < ops_.size() && !failed_; ++next_) {
     const RdmaOp& op = ops_[next_];
@@ -94,7 +94,7 @@ dat::Task<void> DirectWriter::Post(std::span<std::byte> data) {
   }
 }
 
-dat::Task<bool> DirectWriter::Done(DirectLease& lease) {
+Task<bool> DirectWriter::Done(DirectLease& lease) {
   if (few()) {
     call_.outgoing().lease = std::move(lease);
     co_return !failed_;
@@ -103,9 +103,8 @@ dat::Task<bool> DirectWriter::Done(DirectLease& lease) {
   co_return written && !failed_;
 }
 
-dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
-                                   std::span<const wire::DirectOpBuffer> buffers,
-                                   DirectLease& lease) {
+Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
+                              std::span<const wire::DirectOpBuffer> buffers, DirectLease& lease) {
   DirectWriter writer(call, buffers, {&content, 1});
   co_await writer.Begin();
   co_await writer.Post(content);
@@ -113,9 +112,9 @@ dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
   co_return done;
 }
 
-dat::Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
+Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
   if (session.channels().ForReads() == nullptr) co_return DafsStatus::kRdmaReadChannelUnusable;
-  dat::Task<bool> moving =
+  Task<bool> moving =
       Move(session, ops,
            [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
              Session* channel = of.channels().ForReads();
@@ -132,9 +131,8 @@ dat::Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
   co_return moved ? DafsStatus::kOk : DafsStatus::kServerFault;
 }
 
-dat::Task<DafsStatus> FetchData(Session& session, const DirectLease& lease,
-                                std::span<const wire::DirectOpBuffer> buffers,
-                                wire::Checksum expected) {
+Task<DafsStatus> FetchData(Session& session, const DirectLease& lease,
+                           std::span<const wire::DirectOpBuffer> buffers, wire::Checksum expected) {
   RemoteRange range(buffers);
   const RdmaOps ops = range.Next(lease.pieces());
   const DafsStatus status = co_await ReadFromClient(session, ops);
@@ -156,7 +154,7 @@ absl::Status PostWrite(Session& channel, uint64_t cookie, dat::Segment segment,
 
 }  // namespace
 
-dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel channel) {
+Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel channel) {
   if (channel == WriteChannel::kOperation) return Move(session, ops, PostWrite);
   return Move(session, ops,
               [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {

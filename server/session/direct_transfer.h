@@ -54,12 +54,12 @@ class DirectWriter {
 
   // Call before the first Post. Waits for the credits of few operations. With many, Post waits for
   // the credit of each.
-  dat::Task<void> Begin();
+  Task<void> Begin();
   // Posts the writes of `data`: the next piece of the memory, or the front of it.
-  dat::Task<void> Post(std::span<std::byte> data);
+  Task<void> Post(std::span<std::byte> data);
   // Call after the last Post. `lease` is the source memory; moved into the response if the writes
   // may be incomplete. Returns false if an operation failed: the session is ending.
-  dat::Task<bool> Done(DirectLease& lease);
+  Task<bool> Done(DirectLease& lease);
 
  private:
   bool few() const { return ops_.size() <= kFew; }
@@ -74,9 +74,8 @@ class DirectWriter {
 
 // Writes `content`, one piece of `lease`, to the front of `buffers`. Moves the lease into the
 // response if the writes may be incomplete.
-dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
-                                   std::span<const wire::DirectOpBuffer> buffers,
-                                   DirectLease& lease);
+Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
+                              std::span<const wire::DirectOpBuffer> buffers, DirectLease& lease);
 
 // The channel that data is written on: the one that carries the report of its completion, so that
 // the data arrives first.
@@ -84,15 +83,15 @@ enum class WriteChannel : uint8_t { kOperation, kBackControl };
 
 // Executes `ops` and waits for their completion. `ops` outlives the task. Returns false if the
 // session is ending.
-dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel channel);
+Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel channel);
 // Likewise, as RDMA reads. kServerFault: the session is ending. kRdmaReadChannelUnusable: the
 // client has not bound the RDMA-read Channel (R61).
-dat::Task<wire::DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops);
+Task<wire::DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops);
 // Reads `buffers` into `lease`, which has exactly their size. All that is borrowed outlives the
 // task. Statuses as for ReadFromClient. kChksum: the session uses checksums, and that of the data
 // is not `expected`.
-dat::Task<wire::DafsStatus> FetchData(Session& session, const DirectLease& lease,
-                                      std::span<const wire::DirectOpBuffer> buffers,
-                                      wire::Checksum expected);
+Task<wire::DafsStatus> FetchData(Session& session, const DirectLease& lease,
+                                 std::span<const wire::DirectOpBuffer> buffers,
+                                 wire::Checksum expected);
 
 }  // namespace dafs::server

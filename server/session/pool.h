@@ -73,7 +73,7 @@ class ExportPools {
 // refers to must live in the coroutine.
 class Offload {
  public:
-  Offload(Pool& pool, dat::Loop& loop, absl::FunctionRef<void()> work)
+  Offload(Pool& pool, Loop& loop, absl::FunctionRef<void()> work)
       : pool_(pool), loop_(loop), work_(work) {}
 
   bool await_ready() { return false; }
@@ -90,14 +90,14 @@ class Offload {
 
  private:
   Pool& pool_;
-  dat::Loop& loop_;
+  Loop& loop_;
   absl::FunctionRef<void()> work_;
 };
 
 // Likewise if `may_wait`; otherwise runs `work` at once on the calling thread.
 class OffloadIf : public Offload {
  public:
-  OffloadIf(bool may_wait, Pool& pool, dat::Loop& loop, absl::FunctionRef<void()> work)
+  OffloadIf(bool may_wait, Pool& pool, Loop& loop, absl::FunctionRef<void()> work)
       : Offload(pool, loop, work), may_wait_(may_wait) {}
 
   bool await_ready() {

@@ -16,7 +16,7 @@ class Call;
 // their call. Exactly one is set; none: the server answers NOTSUPP.
 struct Procedure {
   void (*run)(Call& call) = nullptr;
-  dat::Task<void> (*start)(Call& call) = nullptr;
+  Task<void> (*start)(Call& call) = nullptr;
 
   constexpr bool exists() const { return run != nullptr || start != nullptr; }
 };

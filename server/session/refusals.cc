@@ -17,7 +17,7 @@ constexpr char kWrongPort[] =
 }  // namespace
 
 void Refusals::Say(const std::string& client_id_string, const char* kind, absl::string_view why) {
-  if (!shared_.refusals->Admits(host_, kind, dat::Loop::Now())) return;
+  if (!shared_.refusals->Admits(host_, kind, Loop::Now())) return;
   LogWarning(absl::StrCat("client ", ClientName(client_id_string), " at ", connection_.peer_name(),
                           " refused: ", why));
 }

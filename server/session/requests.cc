@@ -116,11 +116,11 @@ void Requests::RunReady() {
     request.outgoing = std::move(outgoing);
     // The end of the turn flushes the held responses. Outside of a turn nothing would.
     if (connection.in_turn() && queue_.has_ready()) {
-      if (held_since_ == absl::InfiniteFuture()) held_since_ = dat::Loop::Now();
+      if (held_since_ == absl::InfiniteFuture()) held_since_ = Loop::Now();
       holding_ = true;
       Begin(request);
       holding_ = false;
-      if (dat::Loop::Now() - held_since_ >= kMostHeld) Flush();
+      if (Loop::Now() - held_since_ >= kMostHeld) Flush();
     } else {
       Begin(request);
     }
@@ -149,7 +149,7 @@ void Requests::Begin(Request& request) {
   if (procedure.run != nullptr) {
     procedure.run(call);
   } else {
-    dat::Start(procedure.start(call));
+    Start(procedure.start(call));
   }
 }
 

@@ -63,7 +63,7 @@ void ResponseRecorder::Record(const Request& request, DafsStatus status,
 }
 
 void ResponseRecorder::End(bool keep) {
-  if (cache_ != nullptr) responses_.Ended(*cache_, keep, dat::Loop::Now());
+  if (cache_ != nullptr) responses_.Ended(*cache_, keep, Loop::Now());
 }
 
 }  // namespace dafs::server

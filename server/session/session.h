@@ -26,7 +26,7 @@ namespace dafs::server {
 
 class Worker;
 
-class Session final : public dat::Pollable {
+class Session final : public Pollable {
  public:
   static dat::EndpointOptions EndpointOptions(const ServerOptions& options);
 
@@ -37,7 +37,7 @@ class Session final : public dat::Pollable {
   ~Session() override;
 
   bool Poll() override;
-  dat::WaitHandle Arm() override { return connection_.endpoint().Arm(); }
+  WaitHandle Arm() override { return connection_.endpoint().Arm(); }
 
   // Ends the session now, for a reason of the server (it stops, or the client was superseded).
   void Abort(absl::Status why) { connection_.Abort(std::move(why)); }
@@ -62,7 +62,7 @@ class Session final : public dat::Pollable {
   Store& store() { return *shared_.store; }
   Pool& pool() { return *shared_.pool; }
   Worker& worker() { return worker_; }
-  dat::Loop& loop() { return connection_.loop(); }
+  Loop& loop() { return connection_.loop(); }
 
   Connection& connection() { return connection_; }
   Transfers& transfers() { return transfers_; }

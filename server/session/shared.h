@@ -34,7 +34,7 @@ struct Shared {
   CreditBudget* budget = nullptr;
   RefusalLog* refusals = nullptr;
   const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // complete once a worker serves
-  dat::CpuLatency* cpu_latency = nullptr;                         // null: none
+  CpuLatency* cpu_latency = nullptr;                              // null: none
 };
 
 }  // namespace dafs::server

@@ -4,7 +4,7 @@
 
 namespace dafs::server {
 
-TransferWatch::TransferWatch(dat::Loop& loop, absl::Duration limit,
+TransferWatch::TransferWatch(Loop& loop, absl::Duration limit,
                              absl::AnyInvocable<void(uint32_t)> stalled)
     : loop_(loop), limit_(limit), stalled_(std::move(stalled)) {}
 

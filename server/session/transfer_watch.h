@@ -15,7 +15,7 @@ class TransferWatch {
  public:
   // Calls `stalled` with the number of outstanding operations if none completes for `limit`, or up
   // to twice that. `loop` outlives this.
-  TransferWatch(dat::Loop& loop, absl::Duration limit,
+  TransferWatch(Loop& loop, absl::Duration limit,
                 absl::AnyInvocable<void(uint32_t outstanding)> stalled);
   ~TransferWatch() { Stop(); }
   TransferWatch(const TransferWatch&) = delete;
@@ -30,14 +30,14 @@ class TransferWatch {
  private:
   void SetTimer();
 
-  dat::Loop& loop_;
+  Loop& loop_;
   const absl::Duration limit_;
   absl::AnyInvocable<void(uint32_t)> stalled_;
   bool stopped_ = false;
   uint32_t outstanding_ = 0;
   uint64_t progress_ = 0;  // changes whenever one completes
   uint64_t watched_ = 0;   // progress_ when timer_ was set
-  dat::Loop::TimerId timer_ = 0;
+  Loop::TimerId timer_ = 0;
 };
 
 }  // namespace dafs::server

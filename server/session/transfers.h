@@ -25,7 +25,7 @@ class Transfers {
 
   // `slab` is the memory of `buffers`, registered in the session's domain. `limit` and `stalled`:
   // see TransferWatch.
-  Transfers(dat::Loop& loop, DirectBuffers& buffers, const dat::Region& slab, absl::Duration limit,
+  Transfers(Loop& loop, DirectBuffers& buffers, const dat::Region& slab, absl::Duration limit,
             absl::AnyInvocable<void(uint32_t outstanding)> stalled)
       : buffers_(buffers), slab_(slab), watch_(loop, limit, std::move(stalled)) {}
 

@@ -11,8 +11,8 @@ namespace dafs::server {
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const Shared& shared) {
   std::unique_ptr<Worker> worker(new Worker(shared));
-  ASSIGN_OR_RETURN(worker->loop_, dat::Loop::Create({.max_spin = shared.options->spin,
-                                                     .cpu_latency = shared.cpu_latency}));
+  ASSIGN_OR_RETURN(worker->loop_, Loop::Create({.max_spin = shared.options->spin,
+                                                .cpu_latency = shared.cpu_latency}));
   ASSIGN_OR_RETURN(worker->direct_buffers_,
                    DirectBuffers::Create(shared.options->direct_memory_bytes,
                                          shared.options->max_transfer_bytes));

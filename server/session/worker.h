@@ -44,7 +44,7 @@ class Worker {
   // The number of sessions adopted and not yet gone, for choosing the least busy worker.
   uint32_t sessions() const { return count_; }
 
-  dat::Loop& loop() { return *loop_; }
+  Loop& loop() { return *loop_; }
   DirectBuffers& direct_buffers() { return *direct_buffers_; }
   // Returns the session of this worker with the identifier, or null.
   Session* Find(const wire::SessionId& session_id) const;
@@ -66,7 +66,7 @@ class Worker {
   void MaybeStop();
 
   const Shared shared_;
-  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Loop> loop_;
   std::unique_ptr<DirectBuffers> direct_buffers_;
   std::vector<std::unique_ptr<Device>> devices_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;

@@ -45,7 +45,7 @@ class DafsBlocks : public BlockIo {
     options.client.inline_read_bytes = 0;  // all reads by RDMA, as in the paper
     options.client.buffers.bytes = size_t{8} << 20;
     options.keep_leases = false;
-    auto loop = dat::Loop::Create();
+    auto loop = Loop::Create();
     if (!Good(loop.status())) return false;
     loop_ = *std::move(loop);
     auto library = Library::Open(std::move(options));
@@ -114,7 +114,7 @@ class DafsBlocks : public BlockIo {
   }
 
   std::unique_ptr<dat::Provider> provider_;
-  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Loop> loop_;
   std::unique_ptr<Library> library_;
   std::unique_ptr<ExportSession> session_;
   std::unique_ptr<CompletionGroup> group_;

@@ -74,7 +74,7 @@ class ForwardingProvider : public dat::Provider {
       if (!pending.ok() || *pending == nullptr) return pending;
       return std::make_unique<Pending>(*std::move(pending), provider_.NextTakenWrapper());
     }
-    dat::WaitHandle Arm() override { return inner_->Arm(); }
+    WaitHandle Arm() override { return inner_->Arm(); }
     const dat::Address& local() const override { return inner_->local(); }
 
    private:

@@ -63,9 +63,9 @@ class ScriptedTest : public ::testing::Test {
     auto client = Client::Create(options_);
     ASSERT_OK(client);
     client_ = *std::move(client);
-    dat::Loop::Options quiet;
+    Loop::Options quiet;
     quiet.max_spin = absl::ZeroDuration();
-    loop_ = *dat::Loop::Create(quiet);
+    loop_ = *Loop::Create(quiet);
   }
   void MakeFiles() {
     MakeClient();
@@ -79,18 +79,18 @@ class ScriptedTest : public ::testing::Test {
         Session::Create(*client_, *loop_, server_, options_.addresses[0], pool_.get(), totals_);
     if (!session.ok()) return session.status();
     session_ = *std::move(session);
-    return Await(session_->Establish(dat::Loop::Now() + absl::Seconds(10)));
+    return Await(session_->Establish(Loop::Now() + absl::Seconds(10)));
   }
 
   template <class T>
-  T Await(dat::Task<T> task) {
+  T Await(Task<T> task) {
     return RunUntilDone(*loop_, std::move(task));
   }
   // Runs the loop until `done` returns true; returns false after 30 s.
   bool Until(const std::function<bool()>& done) {
-    const absl::Time end = dat::Loop::Now() + absl::Seconds(30);
+    const absl::Time end = Loop::Now() + absl::Seconds(30);
     while (!done()) {
-      if (dat::Loop::Now() > end) return false;
+      if (Loop::Now() > end) return false;
       loop_->RunOnce(absl::Milliseconds(20));
     }
     return true;
@@ -108,7 +108,7 @@ class ScriptedTest : public ::testing::Test {
   ScriptedServer server_;
   ClientOptions options_;
   std::unique_ptr<Client> client_;
-  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Loop> loop_;
   CallTotals totals_;
   std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<Session> session_;

@@ -172,7 +172,7 @@ absl::Status ScriptedConnection::PostInvalidate(uint64_t cookie, uint32_t contex
   return absl::OkStatus();
 }
 
-dat::WaitHandle ScriptedConnection::Arm() {
+WaitHandle ScriptedConnection::Arm() {
   if (!completions_.empty() || !inbox_.empty() || (closed && !reported_end_)) return {};
   return {fd_, 1 /* EPOLLIN */};
 }

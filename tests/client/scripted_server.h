@@ -85,7 +85,7 @@ class ScriptedConnection final : public dat::Endpoint {
   absl::StatusOr<dat::RemoteBuffer> PostBind(const dat::Segment& part, dat::Access access) override;
   absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override;
   size_t Poll(std::span<dat::Completion> out) override;
-  dat::WaitHandle Arm() override;
+  WaitHandle Arm() override;
   void Disconnect() override { Close(absl::OkStatus()); }
   void Abort(absl::Status why) override { Close(std::move(why)); }
   std::span<const std::byte> peer_private_data() const override { return {}; }

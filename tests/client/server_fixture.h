@@ -88,7 +88,7 @@ class ServerTest : public testing::Test {
     auto client = Client::Create(std::move(options));
     ASSERT_STATUS_OK(client);
     client_ = *std::move(client);
-    loop_ = *dat::Loop::Create();
+    loop_ = *Loop::Create();
     auto files = Files::Create(*client_, *loop_);
     ASSERT_STATUS_OK(files);
     files_ = *std::move(files);
@@ -107,7 +107,7 @@ class ServerTest : public testing::Test {
   }
 
   template <class T>
-  T Await(dat::Task<T> task) {
+  T Await(Task<T> task) {
     return RunUntilDone(*loop_, std::move(task));
   }
 
@@ -144,7 +144,7 @@ class ServerTest : public testing::Test {
   std::shared_ptr<dat::Provider> provider_;  // see ProviderUnderTest
   std::unique_ptr<server::Server> server_;
   std::unique_ptr<Client> client_;
-  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Loop> loop_;
   std::unique_ptr<Files> files_;
   Identity root_user_{0, 0, {}};
   Identity user_{1000, 1000, {1000, 4}};

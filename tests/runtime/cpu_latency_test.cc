@@ -17,7 +17,7 @@
 #include "runtime/busy_hold.h"
 #include "runtime/loop.h"
 
-namespace dafs::dat {
+namespace dafs {
 namespace {
 
 using ::testing::ElementsAre;
@@ -201,4 +201,4 @@ TEST(LoopTest, ThreadBoundToOneCpuHoldsNoLimit) {
 }
 
 }  // namespace
-}  // namespace dafs::dat
+}  // namespace dafs

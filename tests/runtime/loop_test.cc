@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace dafs::dat {
+namespace dafs {
 namespace {
 
 using ::testing::ElementsAre;
@@ -261,4 +261,4 @@ TEST(TaskTest, ThousandNestedAwaitsDoNotGrowTheStack) {
 }
 
 }  // namespace
-}  // namespace dafs::dat
+}  // namespace dafs

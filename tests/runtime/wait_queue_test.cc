@@ -11,7 +11,7 @@
 #include "runtime/task.h"
 #include "runtime/wait_list.h"
 
-namespace dafs::dat {
+namespace dafs {
 namespace {
 
 using ::testing::ElementsAre;
@@ -111,4 +111,4 @@ TEST(WaitListTest, WaitEndsAtItsDeadlineOrWithItsEvent) {
 }
 
 }  // namespace
-}  // namespace dafs::dat
+}  // namespace dafs

@@ -237,11 +237,11 @@ class RawClient {
 
   template <class Done>
   bool Until(Done done) {
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
+    const absl::Time deadline = Loop::Now() + kPatience;
     while (!done()) {
       if (PollOnce()) continue;
-      if (closed_ || dat::Loop::Now() > deadline) return done();
-      dat::WaitHandle handle = endpoint_->Arm();
+      if (closed_ || Loop::Now() > deadline) return done();
+      WaitHandle handle = endpoint_->Arm();
       if (handle.fd < 0) continue;
       pollfd wait{handle.fd, static_cast<short>(handle.events), 0};
       poll(&wait, 1, 1000);

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/wait_handle.h"
 #include "wire/dat/address.h"
 
 namespace dafs::dat {
@@ -116,12 +117,6 @@ struct EndpointOptions {
   uint32_t max_rdma_reads = 8;  // RDMA reads in flight; further reads wait inside the provider
   uint32_t max_segments = 4;    // segments of one post, at most; see Endpoint::max_segments()
   uint32_t max_windows = 0;     // memory windows bound or being ended, at most
-};
-
-// The descriptor to wait on before sleeping. fd < 0: do not sleep, poll again.
-struct WaitHandle {
-  int fd = -1;
-  uint32_t events = 0;  // epoll(7) events
 };
 
 // One end of a connection. States: made -> (Connect or Accept) -> connected -> disconnected.

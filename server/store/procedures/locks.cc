@@ -52,7 +52,7 @@ class Locking {
         writable_(writable) {}
 
   DafsStatus Run(bool blocks, wire::LockRes* res) {
-    const absl::Time now = dat::Loop::Now();
+    const absl::Time now = Loop::Now();
     if (range_.is_flock()) GiveUpOther();
     if (auto conflict = table_.Check(file_.key(), owner_, range_, now)) {
       if (blocks) table_.Wait(file_.key(), owner_, range_, now, false);

@@ -91,8 +91,8 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
     std::map<uint64_t, BatchResult> results;
   };
   void AwaitResults(const Sink& sink, size_t count) {
-    const absl::Time deadline = dat::Loop::Now() + absl::Seconds(60);
-    while (sink.results.size() < count && dat::Loop::Now() < deadline) {
+    const absl::Time deadline = Loop::Now() + absl::Seconds(60);
+    while (sink.results.size() < count && Loop::Now() < deadline) {
       loop_->RunOnce(absl::Milliseconds(100));
     }
     ASSERT_EQ(sink.results.size(), count);
@@ -356,8 +356,8 @@ TEST_P(BatchTest, DamagedBatchReplyEndsTheSession) {
   EXPECT_EQ(damaging.message_bytes, 0u);
   for (const auto& [cookie, result] : sink.results) EXPECT_STATUS_OK(result.status);
   EXPECT_TRUE(memory.text(100000) == Pattern(100000));
-  const absl::Time deadline = dat::Loop::Now() + absl::Seconds(60);
-  while (files_->Report().connects < 2 && dat::Loop::Now() < deadline) {
+  const absl::Time deadline = Loop::Now() + absl::Seconds(60);
+  while (files_->Report().connects < 2 && Loop::Now() < deadline) {
     loop_->RunOnce(absl::Milliseconds(100));  // all reports may arrive before the reply
   }
   EXPECT_EQ(files_->Report().connects, 2u);
@@ -415,10 +415,10 @@ TEST_P(BatchTest, ItemExpeditedFromACallbackIsSent) {
   struct HurryingSink final : BatchSink {
     void OnBatchDone(uint64_t cookie, const BatchResult& result) override {
       heard.OnBatchDone(cookie, result);
-      if (cookie == 0) dat::Start(Hurry());
+      if (cookie == 0) Start(Hurry());
     }
-    dat::Task<void> Hurry() {
-      dat::Task<absl::Status> task = batches->HurryUp(hurried);
+    Task<void> Hurry() {
+      Task<absl::Status> task = batches->HurryUp(hurried);
       hurried_status = co_await task;
     }
     Batches* batches = nullptr;

@@ -485,10 +485,9 @@ TEST_P(FilesServerTest, StatFsReportsSpace) {
   EXPECT_GT(fs->space_total, 0u);
 }
 
-dat::Task<void> Stat(Files& files, const Identity& who, const wire::FileHandle& file, int* left,
-                     int* failed) {
-  dat::Task<absl::StatusOr<wire::FileAttributes>> task =
-      files.attributes().GetAttributes(who, file);
+Task<void> Stat(Files& files, const Identity& who, const wire::FileHandle& file, int* left,
+                int* failed) {
+  Task<absl::StatusOr<wire::FileAttributes>> task = files.attributes().GetAttributes(who, file);
   absl::StatusOr<wire::FileAttributes> result = co_await task;
   if (!result.ok()) ++*failed;
   --*left;
@@ -497,7 +496,7 @@ dat::Task<void> Stat(Files& files, const Identity& who, const wire::FileHandle& 
 TEST_P(FilesServerTest, ManyOperationsRunInParallel) {
   int left = 300, failed = 0;
   for (int i = 0; i < 300; ++i) {
-    dat::Start(Stat(*files_, i % 2 == 0 ? root_user_ : user_, root_.handle, &left, &failed));
+    Start(Stat(*files_, i % 2 == 0 ? root_user_ : user_, root_.handle, &left, &failed));
   }
   while (left > 0) loop_->RunOnce(absl::Seconds(1));
   EXPECT_EQ(failed, 0);
@@ -544,7 +543,7 @@ TEST_F(RestartTest, ConnectReportsWhyItFails) {
   server_.reset();
   auto client = Client::Create(std::move(options));
   ASSERT_STATUS_OK(client);
-  auto loop = *dat::Loop::Create();
+  auto loop = *Loop::Create();
   auto files = Files::Create(**client, *loop);
   ASSERT_STATUS_OK(files);
   absl::Status status = RunUntilDone(*loop, (*files)->Connect());
@@ -584,7 +583,7 @@ TEST_F(RestartTest, UnknownExportReturnsNoent) {
   options.export_path = {"no", "such"};
   auto client = Client::Create(std::move(options));
   ASSERT_STATUS_OK(client);
-  auto loop = *dat::Loop::Create();
+  auto loop = *Loop::Create();
   auto files = Files::Create(**client, *loop);
   ASSERT_STATUS_OK(files);
   absl::StatusOr<Node> root = RunUntilDone(*loop, (*files)->Mount(root_user_));

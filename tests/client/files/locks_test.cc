@@ -46,11 +46,11 @@ class FilesLocksTest : public ServerTest {
   struct Waiting {
     Waiting(FilesLocksTest& test, const LockOwner& owner, const wire::LockRange& range)
         : wait(*test.loop_, [process = owner.process] { return process; }) {
-      dat::Start(Run(test, this, owner, range));
+      Start(Run(test, this, owner, range));
     }
-    static dat::Task<void> Run(FilesLocksTest& test, Waiting* self, LockOwner owner,
-                               wire::LockRange range) {
-      dat::Task<absl::StatusOr<LockAnswer>> task =
+    static Task<void> Run(FilesLocksTest& test, Waiting* self, LockOwner owner,
+                          wire::LockRange range) {
+      Task<absl::StatusOr<LockAnswer>> task =
           test.files_->locks().Lock(test.root_user_, owner, range, &self->wait);
       self->answer = co_await task;
       self->done = true;
@@ -60,9 +60,9 @@ class FilesLocksTest : public ServerTest {
     bool done = false;
   };
   // Waits for a lock in the background; the wait is destroyed as soon as the call fails.
-  dat::Task<void> WaitAndGo(LockOwner owner, wire::LockRange range, int* gone) {
+  Task<void> WaitAndGo(LockOwner owner, wire::LockRange range, int* gone) {
     auto wait = std::make_unique<LockWait>(*loop_, [] { return 0; });
-    dat::Task<absl::StatusOr<LockAnswer>> task =
+    Task<absl::StatusOr<LockAnswer>> task =
         files_->locks().Lock(root_user_, owner, range, wait.get());
     absl::StatusOr<LockAnswer> answer = co_await task;
     EXPECT_FALSE(answer.ok());
@@ -111,8 +111,8 @@ TEST_F(FilesLocksTest, WaitHoldsNoSlotAndEndsWhenTheLockIsFree) {
   Waiting waiting(*this, b, {5, 5, false});
   RunAWhile();
   // A LOCK request may be outstanding now. Between two of them the wait takes no slot.
-  const absl::Time give_up = dat::Loop::Now() + absl::Seconds(10);
-  while (SlotsTaken() != 0 && dat::Loop::Now() < give_up) loop_->RunOnce(absl::Milliseconds(10));
+  const absl::Time give_up = Loop::Now() + absl::Seconds(10);
+  while (SlotsTaken() != 0 && Loop::Now() < give_up) loop_->RunOnce(absl::Milliseconds(10));
   EXPECT_EQ(SlotsTaken(), 0u);
   EXPECT_FALSE(waiting.done);
   Unlock(a);
@@ -127,12 +127,12 @@ TEST_F(FilesLocksTest, WaitsMayBeDestroyedWhenShutdownEndsThem) {
   const LockOwner a = Open("a"), b = Open("b"), c = Open("c");
   EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
   int gone = 0;
-  for (const LockOwner& owner : {b, c}) dat::Start(WaitAndGo(owner, all_, &gone));
+  for (const LockOwner& owner : {b, c}) Start(WaitAndGo(owner, all_, &gone));
   RunAWhile();
   EXPECT_EQ(gone, 0);
   files_->Shutdown();
-  const absl::Time give_up = dat::Loop::Now() + absl::Seconds(10);
-  while (gone < 2 && dat::Loop::Now() < give_up) loop_->RunOnce(absl::Milliseconds(10));
+  const absl::Time give_up = Loop::Now() + absl::Seconds(10);
+  while (gone < 2 && Loop::Now() < give_up) loop_->RunOnce(absl::Milliseconds(10));
   EXPECT_EQ(gone, 2);
 }
 

@@ -150,7 +150,7 @@ TEST_F(OtherLocksTest, LeaseStartsWhenTheRenewingRequestIsSent) {
   absl::Time asked, answered;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kAccess) return false;
-    answered = dat::Loop::Now();
+    answered = Loop::Now();
     c.Refuse(request, status);
     return true;
   };
@@ -158,7 +158,7 @@ TEST_F(OtherLocksTest, LeaseStartsWhenTheRenewingRequestIsSent) {
     Await(loop_->Sleep(
         absl::Milliseconds(200)));  // the client does not record the time of every reply
     status = answer;
-    asked = dat::Loop::Now();
+    asked = Loop::Now();
     const absl::Status refused =
         Await(files_->attributes().Access(who_, wire::FileHandle(), wire::kAccessRead)).status();
     EXPECT_EQ(wire::DafsFromStatus(refused), answer) << refused;

@@ -201,11 +201,11 @@ TEST_F(RequestsTest, WrittenDataIsCommittedFiveSecondsAfterTheFirstWrite) {
   MakeFiles();
   const OpenFile file = Open();
   NoteCommits();
-  const absl::Time start = dat::Loop::Now();
+  const absl::Time start = Loop::Now();
   Write(file, 0, 1000, wire::StableHow::kUnstable);
   Write(file, 1000, 1000, wire::StableHow::kUnstable);
   ASSERT_TRUE(Until([&] { return !files_->commits().NeedsCommit(file.handle); }));
-  EXPECT_GE(dat::Loop::Now() - start, CommitSchedule::kCommitAfter - CommitSchedule::kTogether);
+  EXPECT_GE(Loop::Now() - start, CommitSchedule::kCommitAfter - CommitSchedule::kTogether);
   EXPECT_EQ(commits_.size(), 1u);
   EXPECT_EQ(server_.written["f"].size(), 2000u);
 }

@@ -138,9 +138,9 @@ TEST_P(FilesXattrsTest, UsersSeeOnlyPermittedAttributes) {
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kAcces);
 }
 
-dat::Task<void> SetFrom(Files& files, const Identity& who, const wire::FileHandle& file,
-                        const std::string& value, bool* done) {
-  dat::Task<absl::Status> task =
+Task<void> SetFrom(Files& files, const Identity& who, const wire::FileHandle& file,
+                   const std::string& value, bool* done) {
+  Task<absl::Status> task =
       files.xattrs().SetXattr(who, file, "user.value", value, XattrMode::kAny);
   absl::Status status = co_await task;
   EXPECT_STATUS_OK(status);
@@ -154,7 +154,7 @@ TEST_P(FilesXattrsTest, ReaderNeverSeesMixedValues) {
   ASSERT_EQ(Set("user.value", one), DafsStatus::kOk);
   for (int i = 0; i < 50; ++i) {
     bool written = false;
-    dat::Start(SetFrom(*files_, root_user_, file_, i % 2 ? one : two, &written));
+    Start(SetFrom(*files_, root_user_, file_, i % 2 ? one : two, &written));
     do {
       const std::string seen = Get("user.value");
       EXPECT_TRUE(seen == one || seen == two) << seen.size();

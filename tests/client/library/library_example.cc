@@ -79,7 +79,7 @@ absl::Status Run(char** arguments) {
   options.export_path = arguments[2];
   options.providers = {tcp.get()};
   ASSIGN_OR_RETURN(std::unique_ptr<Library> library, Library::Open(std::move(options)));
-  ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<Loop> loop, Loop::Create());
   const Identity who{geteuid(), getegid(), {}};
   ASSIGN_OR_RETURN(std::unique_ptr<ExportSession> session,
                    ExportSession::Open(*library, *loop, who));

@@ -17,7 +17,7 @@ class LibraryTest : public ServerTest {
     auto library = Library::Open(std::move(options));
     ASSERT_STATUS_OK(library);
     library_ = *std::move(library);
-    loop_ = *dat::Loop::Create();
+    loop_ = *Loop::Create();
   }
   void TearDown() override {
     library_.reset();
@@ -110,7 +110,7 @@ TEST_F(LibraryTest, UnknownExportIsReported) {
   options.keep_leases = false;
   auto library = Library::Open(std::move(options));
   ASSERT_STATUS_OK(library);
-  loop_ = *dat::Loop::Create();
+  loop_ = *Loop::Create();
   EXPECT_FALSE(ExportSession::Open(**library, *loop_, root_user_).ok());
 }
 

@@ -117,8 +117,8 @@ TEST(BufferPoolTest, EachBufferIsRegisteredForItsUseOnly) {
   pool->Deregister();
 }
 
-dat::Task<void> Take(BufferPool& pool, int id, std::vector<int>* order,
-                     std::vector<BufferLease>* leases, int* cancelled);
+Task<void> Take(BufferPool& pool, int id, std::vector<int>* order, std::vector<BufferLease>* leases,
+                int* cancelled);
 
 // Uses a fake clock: the test passes the time to the pool.
 class IdleBufferTest : public testing::Test {
@@ -233,7 +233,7 @@ TEST_F(IdleBufferTest, RequestsWaitIfMemoryForMoreBuffersIsMissing) {
   std::vector<int> order;
   std::vector<BufferLease> got;
   int failed = 0;
-  dat::Start(Take(*pool_, 1, &order, &got, &failed));
+  Start(Take(*pool_, 1, &order, &got, &failed));
   EXPECT_EQ(failed, 0);
   EXPECT_EQ(pool_->counts().waiting, 1u);
   first.Release();
@@ -256,7 +256,7 @@ TEST_F(IdleBufferTest, MemoryShortageEndsWithoutATimer) {
   EXPECT_EQ(denied, BufferBlocks::kGrowAgainAfter);
 }
 
-dat::Task<void> TakeToRead(BufferPool& pool, absl::Status* status) {
+Task<void> TakeToRead(BufferPool& pool, absl::Status* status) {
   absl::StatusOr<BufferLease> lease = co_await pool.Acquire(BufferUse::kReadTarget, 1000);
   *status = lease.status();
 }
@@ -265,15 +265,15 @@ TEST_F(IdleBufferTest, ReadFailsInsteadOfWaitingIfNoReadBufferExists) {
   domain_.most = 1;
   EXPECT_FALSE(pool_->TryAcquire(BufferUse::kReadTarget, 1000));
   absl::Status status;
-  dat::Start(TakeToRead(*pool_, &status));
+  Start(TakeToRead(*pool_, &status));
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   domain_.most = 2;
-  dat::Start(TakeToRead(*pool_, &status));
+  Start(TakeToRead(*pool_, &status));
   EXPECT_TRUE(status.ok()) << status;
 }
 
-dat::Task<void> Take(BufferPool& pool, int id, std::vector<int>* order,
-                     std::vector<BufferLease>* leases, int* cancelled) {
+Task<void> Take(BufferPool& pool, int id, std::vector<int>* order, std::vector<BufferLease>* leases,
+                int* cancelled) {
   absl::StatusOr<BufferLease> lease = co_await pool.Acquire(BufferUse::kWriteSource, 1000);
   if (!lease.ok()) {
     ++*cancelled;
@@ -294,7 +294,7 @@ TEST(BufferPoolTest, WaitersAreServedInOrder) {
   std::vector<int> order;
   std::vector<BufferLease> got;
   int cancelled = 0;
-  for (int id = 0; id < 5; ++id) dat::Start(Take(*pool, id, &order, &got, &cancelled));
+  for (int id = 0; id < 5; ++id) Start(Take(*pool, id, &order, &got, &cancelled));
   EXPECT_THAT(order, testing::IsEmpty());
   EXPECT_EQ(pool->counts().waiting, 5u);
   held.pop_back();
@@ -304,7 +304,7 @@ TEST(BufferPoolTest, WaitersAreServedInOrder) {
   EXPECT_TRUE(pool->TryAcquire(BufferUse::kReadTarget, 1));  // the other half has its own queue
   pool->Close();
   EXPECT_EQ(cancelled, 3);
-  dat::Start(Take(*pool, 9, &order, &got, &cancelled));
+  Start(Take(*pool, 9, &order, &got, &cancelled));
   EXPECT_EQ(cancelled, 4);
 }
 
@@ -340,7 +340,7 @@ class KeptBufferTest : public testing::Test {
     return kept;
   }
 
-  std::unique_ptr<dat::Loop> loop_ = *dat::Loop::Create({});
+  std::unique_ptr<Loop> loop_ = *Loop::Create({});
   std::unique_ptr<BufferPool> pool_ = MakePool(size_t{33} << 20);
 };
 
@@ -431,7 +431,7 @@ TEST_F(KeptBufferTest, NoneIsKeptWhileACallWaits) {
   std::vector<int> order;
   std::vector<BufferLease> got;
   int cancelled = 0;
-  dat::Start(Take(*pool_, 1, &order, &got, &cancelled));
+  Start(Take(*pool_, 1, &order, &got, &cancelled));
   EXPECT_EQ(pool_->Keep(held.back()), nullptr);
   held.pop_back();
   EXPECT_THAT(order, testing::ElementsAre(1));
@@ -452,13 +452,13 @@ TEST_F(KeptBufferTest, WaiterGetsBufferReleasedByAnotherThread) {
   std::vector<int> order;
   std::vector<BufferLease> got;
   int cancelled = 0;
-  for (int id = 0; id < 3; ++id) dat::Start(Take(*pool_, id, &order, &got, &cancelled));
+  for (int id = 0; id < 3; ++id) Start(Take(*pool_, id, &order, &got, &cancelled));
   ASSERT_THAT(order, testing::IsEmpty());
   std::thread other([&] {
     for (int i = 0; i < 3; ++i) kept.pop_back();
   });
-  const absl::Time patience = dat::Loop::Now() + absl::Seconds(20);
-  while (order.size() < 3 && dat::Loop::Now() < patience) loop_->RunOnce(absl::Seconds(1));
+  const absl::Time patience = Loop::Now() + absl::Seconds(20);
+  while (order.size() < 3 && Loop::Now() < patience) loop_->RunOnce(absl::Seconds(1));
   other.join();
   EXPECT_THAT(order, testing::ElementsAre(0, 1, 2));
 }
@@ -474,7 +474,7 @@ TEST_F(KeptBufferTest, OutlivesThePool) {
   std::vector<int> order;
   std::vector<BufferLease> got;
   int cancelled = 0;
-  dat::Start(Take(*pool_, 1, &order, &got, &cancelled));
+  Start(Take(*pool_, 1, &order, &got, &cancelled));
   more.clear();  // posted to the loop, which runs after the pool is destroyed
   held.clear();
   lease.Release();

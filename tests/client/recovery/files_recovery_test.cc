@@ -366,10 +366,10 @@ TEST_F(FilesRecoveryTest, FailedReclaimIsRetriedAfterAPause) {
     return true;
   };
   server_.Restart();
-  const absl::Time start = dat::Loop::Now();
+  const absl::Time start = Loop::Now();
   ASSERT_OK(Read(*file));
   EXPECT_EQ(damaged, 0);
-  EXPECT_GE(dat::Loop::Now() - start, absl::Seconds(1));
+  EXPECT_GE(Loop::Now() - start, absl::Seconds(1));
 }
 
 // The client reclaims before any use of the open, since the file may lose its name next. The server
@@ -638,7 +638,7 @@ TEST_F(FilesRecoveryTest, AllocationDoesNotConsumeTheErrorForLostData) {
 }
 
 template <class T>
-dat::Task<void> KeepStatus(dat::Task<absl::StatusOr<T>> task, std::optional<absl::Status>* status) {
+Task<void> KeepStatus(Task<absl::StatusOr<T>> task, std::optional<absl::Status>* status) {
   absl::StatusOr<T> result = co_await task;
   *status = result.status();
 }
@@ -665,16 +665,16 @@ TEST_F(FilesRecoveryTest, NothingIsRewrittenDuringATruncation) {
   cut.set(wire::kFattrObjectSize);
   std::optional<absl::Status> set;
   std::optional<absl::Status> committed;
-  dat::Start(KeepStatus(files_->attributes().SetAttributes(who_, file->handle, file->state_id, cut),
-                        &set));
+  Start(KeepStatus(files_->attributes().SetAttributes(who_, file->handle, file->state_id, cut),
+                   &set));
   ASSERT_TRUE(Until([&] { return cutting != nullptr; }));
   cutting = nullptr;
   server_.Restart();
   ASSERT_TRUE(Until([&] { return cutting != nullptr; }));  // sent again
-  dat::Start(KeepStatus(files_->commits().Commit(who_, file->handle, 0, 0), &committed));
+  Start(KeepStatus(files_->commits().Commit(who_, file->handle, 0, 0), &committed));
   ASSERT_TRUE(Until([&] { return server_.executed[Proc::kCommit] > 0; }));
-  const absl::Time end = dat::Loop::Now() + absl::Milliseconds(50);
-  while (dat::Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
+  const absl::Time end = Loop::Now() + absl::Milliseconds(50);
+  while (Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
   EXPECT_EQ(early, 0);
   server_.script = nullptr;
   server_.ServeHeld(*cutting);
@@ -711,11 +711,11 @@ TEST_F(FilesRecoveryTest, ReconnectsBackOffWhenSessionsEndAtOnce) {
     c.Close(absl::OkStatus());
     return true;
   };
-  const absl::Time begin = dat::Loop::Now();
+  const absl::Time begin = Loop::Now();
   ASSERT_OK(MakeDirectory());
   EXPECT_EQ(lost, 6);
   // At least half of 8 + 16 + 32 + 64 + 128 ms; the first session may have lasted.
-  EXPECT_GE(dat::Loop::Now() - begin, absl::Milliseconds(124));
+  EXPECT_GE(Loop::Now() - begin, absl::Milliseconds(124));
 }
 
 // ---- Every point -----------------------------------------------------------------------------
@@ -725,7 +725,7 @@ struct Sweep {
   std::vector<absl::Status> failures;
 };
 
-dat::Task<void> ChangeThings(Files& files, const Identity& who, int number, Sweep* sweep) {
+Task<void> ChangeThings(Files& files, const Identity& who, int number, Sweep* sweep) {
   wire::FileHandle dir;
   const std::string name = absl::StrCat(number);
   OpenRequest request;
@@ -735,7 +735,7 @@ dat::Task<void> ChangeThings(Files& files, const Identity& who, int number, Swee
   request.create = true;
   request.create_mode = wire::CreateMode::kGuarded;
   std::vector<absl::Status> all;
-  dat::Task<absl::StatusOr<OpenFile>> opening = files.opens().Open(who, request);
+  Task<absl::StatusOr<OpenFile>> opening = files.opens().Open(who, request);
   absl::StatusOr<OpenFile> file = co_await opening;
   all.push_back(file.status());
   if (file.ok()) {
@@ -743,27 +743,27 @@ dat::Task<void> ChangeThings(Files& files, const Identity& who, int number, Swee
         co_await files.buffers().Acquire(BufferUse::kWriteSource, 20000);
     std::memset(lease->payload(), number + 1, 20000);
     const uint32_t size = number % 2 == 0 ? 500 : 20000;
-    dat::Task<absl::StatusOr<WriteResult>> writing = files.data().Write(
+    Task<absl::StatusOr<WriteResult>> writing = files.data().Write(
         who, file->handle, file->state_id, 0, *lease, 0, size, wire::StableHow::kUnstable);
     absl::StatusOr<WriteResult> written = co_await writing;
     all.push_back(written.status());
-    dat::Task<absl::StatusOr<AppendResult>> appending = files.data().Append(
+    Task<absl::StatusOr<AppendResult>> appending = files.data().Append(
         who, file->handle, file->state_id, *lease, 0, 300, wire::StableHow::kDataSync);
     absl::StatusOr<AppendResult> appended = co_await appending;
     all.push_back(appended.status());
-    dat::Task<absl::StatusOr<wire::Verifier>> committing =
+    Task<absl::StatusOr<wire::Verifier>> committing =
         files.commits().Commit(who, file->handle, 0, 0);
     absl::StatusOr<wire::Verifier> committed = co_await committing;
     all.push_back(committed.status());
-    dat::Task<absl::Status> closing = files.opens().Close(who, file->handle, file->state_id);
+    Task<absl::Status> closing = files.opens().Close(who, file->handle, file->state_id);
     all.push_back(co_await closing);
   }
-  dat::Task<absl::StatusOr<Node>> linking = files.names().Link(who, dir, dir, "link");
+  Task<absl::StatusOr<Node>> linking = files.names().Link(who, dir, dir, "link");
   absl::StatusOr<Node> linked = co_await linking;
   all.push_back(linked.status());
-  dat::Task<absl::Status> renaming = files.names().Rename(who, dir, name, dir, "other");
+  Task<absl::Status> renaming = files.names().Rename(who, dir, name, dir, "other");
   all.push_back(co_await renaming);
-  dat::Task<absl::Status> removing = files.names().Remove(who, dir, "other");
+  Task<absl::Status> removing = files.names().Remove(who, dir, "other");
   all.push_back(co_await removing);
   for (const absl::Status& status : all) {
     if (!status.ok()) sweep->failures.push_back(status);
@@ -807,7 +807,7 @@ TEST_P(FaultSweep, EveryChangeExecutesExactlyOnceWhereverTheConnectionBreaks) {
     };
     MakeFiles();
     Sweep sweep;
-    for (int i = 0; i < kFiles; ++i) dat::Start(ChangeThings(*files_, who_, i, &sweep));
+    for (int i = 0; i < kFiles; ++i) Start(ChangeThings(*files_, who_, i, &sweep));
     ASSERT_TRUE(Until([&] { return sweep.ended == kFiles; }));
     Settle();
     untouched = server_.operations < fault;
@@ -839,7 +839,7 @@ TEST_F(FilesRecoveryTest, DelayableCommitIsSentBeforeTheNextRequest) {
   ASSERT_OK(file);
   ASSERT_OK(Write(*file, 0, "data"));
   server_.log.clear();
-  dat::Start(files_->commits().CommitNow(file->handle));
+  Start(files_->commits().CommitNow(file->handle));
   EXPECT_TRUE(server_.log.empty());
   ASSERT_OK(Await(files_->Null()));
   ASSERT_TRUE(Until([&] { return !files_->commits().NeedsCommit(file->handle); }));

@@ -222,8 +222,8 @@ TEST_F(FilesRestartTest, LockIsHeldOnCloseUntilItsDataIsStable) {
   std::filesystem::remove(base_ + "/state/write-verifier");  // the machine lost its page cache
   ASSERT_EQ(truncate(Local("f").c_str(), 0), 0);
   bool closed = false;
-  dat::Start([](Files& files, const Identity& who, OpenFile opened, bool& done) -> dat::Task<void> {
-    dat::Task<absl::Status> closing = files.opens().Close(who, opened.handle, opened.state_id);
+  Start([](Files& files, const Identity& who, OpenFile opened, bool& done) -> Task<void> {
+    Task<absl::Status> closing = files.opens().Close(who, opened.handle, opened.state_id);
     absl::Status status = co_await closing;
     EXPECT_STATUS_OK(status);
     done = true;

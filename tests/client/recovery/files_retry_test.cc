@@ -266,8 +266,8 @@ TEST_F(FilesRetryTest, ForgottenCredentialIsReregistered) {
   EXPECT_EQ(server_.credentials, 2u);
 }
 
-dat::Task<void> LookupAs(Files& files, Identity who, const wire::FileHandle& dir, int* good) {
-  dat::Task<absl::StatusOr<Node>> task = files.names().Lookup(who, dir, "name");
+Task<void> LookupAs(Files& files, Identity who, const wire::FileHandle& dir, int* good) {
+  Task<absl::StatusOr<Node>> task = files.names().Lookup(who, dir, "name");
   absl::StatusOr<Node> node = co_await task;
   *good += node.ok() ? 1 : 0;
 }
@@ -275,7 +275,7 @@ dat::Task<void> LookupAs(Files& files, Identity who, const wire::FileHandle& dir
 TEST_F(FilesRetryTest, IdentityIsRegisteredOnceForParallelRequests) {
   MakeFiles();
   int good = 0;
-  for (int i = 0; i < 20; ++i) dat::Start(LookupAs(*files_, who_, dir_, &good));
+  for (int i = 0; i < 20; ++i) Start(LookupAs(*files_, who_, dir_, &good));
   ASSERT_TRUE(Until([&] { return good == 20; }));
   EXPECT_EQ(server_.credentials, 1u);
 }
@@ -349,10 +349,10 @@ TEST_F(FilesRetryTest, RequestThatArrivedDamagedIsResent) {
 
 // ---- Data ------------------------------------------------------------------------------------
 
-dat::Task<void> ReadAt(Files& files, const Identity& who, const wire::FileHandle& file,
-                       BufferLease* target, uint32_t size, absl::StatusOr<ReadResult>* read,
-                       bool* done) {
-  dat::Task<absl::StatusOr<ReadResult>> task =
+Task<void> ReadAt(Files& files, const Identity& who, const wire::FileHandle& file,
+                  BufferLease* target, uint32_t size, absl::StatusOr<ReadResult>* read,
+                  bool* done) {
+  Task<absl::StatusOr<ReadResult>> task =
       files.data().Read(who, file, wire::StateId(), 12345, *target, size);
   *read = co_await task;
   *done = true;
@@ -367,7 +367,7 @@ TEST_F(FilesRetryTest, TransfersBeyondTheServerMaximumAreSplitInParallel) {
   server_.hold = true;
   absl::StatusOr<ReadResult> read = absl::UnknownError("not read");
   bool done = false;
-  dat::Start(ReadAt(*files_, who_, dir_, &target, size, &read, &done));
+  Start(ReadAt(*files_, who_, dir_, &target, size, &read, &done));
   Settle();
   EXPECT_EQ(server_.only().held.size(), 10u);
   server_.hold = false;
@@ -487,15 +487,15 @@ TEST_F(FilesRetryTest, SoftCallEndsInTimeAndItsBufferIsQuarantined) {
   EXPECT_EQ(files_->buffers().counts().quarantined, 0u);
 }
 
-dat::Task<void> ReadWithLease(Files& files, const Identity& who, const wire::FileHandle& file,
-                              std::vector<absl::Status>* results) {
+Task<void> ReadWithLease(Files& files, const Identity& who, const wire::FileHandle& file,
+                         std::vector<absl::Status>* results) {
   absl::StatusOr<BufferLease> lease =
       co_await files.buffers().Acquire(BufferUse::kReadTarget, 1u << 20);
   if (!lease.ok()) {
     results->push_back(lease.status());
     co_return;
   }
-  dat::Task<absl::StatusOr<ReadResult>> task =
+  Task<absl::StatusOr<ReadResult>> task =
       files.data().Read(who, file, wire::StateId(), 0, *lease, 1u << 20);
   absl::StatusOr<ReadResult> read = co_await task;
   results->push_back(read.status());
@@ -512,7 +512,7 @@ TEST_F(FilesRetryTest, ShutdownEndsAllCallsBeforeItReturns) {
       server_.refuse_connections = 1000000;
     }
     std::vector<absl::Status> results;
-    for (int i = 0; i < 40; ++i) dat::Start(ReadWithLease(*files_, who_, dir_, &results));
+    for (int i = 0; i < 40; ++i) Start(ReadWithLease(*files_, who_, dir_, &results));
     Settle();
     EXPECT_EQ(results.size(), 0u);
     files_->Shutdown();
@@ -542,20 +542,18 @@ void Count(const absl::Status& status, Outcome* outcome) {
   }
 }
 
-dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outcome) {
+Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outcome) {
   const wire::FileHandle dir;
   const wire::StateId none;
   if (kind == 0) {
     wire::FileAttributes attributes;
-    dat::Task<absl::StatusOr<Node>> task =
-        files.names().MakeDirectory(who, dir, "made", attributes);
+    Task<absl::StatusOr<Node>> task = files.names().MakeDirectory(who, dir, "made", attributes);
     absl::StatusOr<Node> node = co_await task;
     Count(node.status(), outcome);
   } else if (kind == 1) {
     absl::StatusOr<BufferLease> lease =
         co_await files.buffers().Acquire(BufferUse::kReadTarget, 1u << 20);
-    dat::Task<absl::StatusOr<ReadResult>> task =
-        files.data().Read(who, dir, none, 0, *lease, 1u << 20);
+    Task<absl::StatusOr<ReadResult>> task = files.data().Read(who, dir, none, 0, *lease, 1u << 20);
     absl::StatusOr<ReadResult> read = co_await task;
     Count(read.status(), outcome);
     if (read.ok()) {
@@ -564,12 +562,12 @@ dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outco
   } else if (kind == 2) {
     absl::StatusOr<BufferLease> lease =
         co_await files.buffers().Acquire(BufferUse::kWriteSource, 1u << 20);
-    dat::Task<absl::StatusOr<WriteResult>> task =
+    Task<absl::StatusOr<WriteResult>> task =
         files.data().Write(who, dir, none, 0, *lease, 0, 300000, wire::StableHow::kUnstable);
     absl::StatusOr<WriteResult> written = co_await task;
     Count(written.status(), outcome);
   } else {
-    dat::Task<absl::StatusOr<Node>> task = files.names().Lookup(who, dir, "name");
+    Task<absl::StatusOr<Node>> task = files.names().Lookup(who, dir, "name");
     absl::StatusOr<Node> node = co_await task;
     Count(node.status(), outcome);
   }
@@ -591,7 +589,7 @@ TEST_F(FilesRetryTest, FaultAtAnyPointLeaksLosesAndRepeatsNothing) {
     server_.executed.clear();
     MakeFiles();
     Outcome outcome;
-    for (int i = 0; i < kOperations; ++i) dat::Start(Work(*files_, who_, i % 4, &outcome));
+    for (int i = 0; i < kOperations; ++i) Start(Work(*files_, who_, i % 4, &outcome));
     ASSERT_TRUE(Until([&] { return outcome.ended == kOperations; }));
     Settle();
     untouched = server_.operations < fault;

@@ -44,10 +44,10 @@ class RestoringTest : public ScriptedTest {
         .status();
   }
   void MakeOther() { other_ = *Files::Create(*client_, *loop_); }
-  dat::Task<void> ReadBy(Files& files, std::string name, std::optional<absl::Status>* done) {
+  Task<void> ReadBy(Files& files, std::string name, std::optional<absl::Status>* done) {
     const OpenFile file = opens_[name];
     BufferLease lease = files.buffers().TryAcquire(BufferUse::kReadTarget, 4096);
-    dat::Task<absl::StatusOr<ReadResult>> reading =
+    Task<absl::StatusOr<ReadResult>> reading =
         files.data().Read(who_, file.handle, file.state_id, 0, lease, 4096);
     absl::StatusOr<ReadResult> read = co_await reading;
     *done = read.status();
@@ -93,7 +93,7 @@ TEST_F(RestoringTest, IntactFileDoesNotImplyThatOtherFilesAreIntact) {
     return true;
   };
   std::optional<absl::Status> read;
-  dat::Start(ReadBy(*files_, "c", &read));
+  Start(ReadBy(*files_, "c", &read));
   ASSERT_TRUE(Until([&] { return committing != nullptr; }));
   ASSERT_OK(Write(opens_["a"], 3000));  // rewrites the whole file
   server_.ServeHeld(*committing);
@@ -129,7 +129,7 @@ TEST_F(RestoringTest, WorkerThatConnectsAfterTheLossWaitsToo) {
     return true;
   };
   std::optional<absl::Status> read;
-  dat::Start(ReadBy(*other_, "c", &read));
+  Start(ReadBy(*other_, "c", &read));
   ASSERT_TRUE(Until([&] { return held != nullptr; }));
   Settle();
   EXPECT_FALSE(read.has_value());
@@ -142,7 +142,7 @@ TEST_F(RestoringTest, WorkerThatConnectsAfterTheLossWaitsToo) {
 TEST_F(RestoringTest, WorkerWaitsForTheRewriteOfAnotherWorker) {
   MakeOther();
   std::optional<absl::Status> before, read, own;
-  dat::Start(ReadBy(*other_, "c", &before));
+  Start(ReadBy(*other_, "c", &before));
   ASSERT_TRUE(Until([&] { return before.has_value(); }));
   server_.Restart();
   ScriptedConnection* writing = nullptr;
@@ -154,10 +154,10 @@ TEST_F(RestoringTest, WorkerWaitsForTheRewriteOfAnotherWorker) {
     return true;
   };
   ASSERT_TRUE(Until([&] { return writing != nullptr; }));
-  dat::Start(ReadBy(*other_, "c", &read));
-  dat::Start(ReadBy(*files_, "c", &own));
-  const absl::Time end = dat::Loop::Now() + absl::Milliseconds(50);
-  while (dat::Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
+  Start(ReadBy(*other_, "c", &read));
+  Start(ReadBy(*files_, "c", &own));
+  const absl::Time end = Loop::Now() + absl::Milliseconds(50);
+  while (Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
   EXPECT_FALSE(read.has_value());
   server_.ServeHeld(*writing);
   ASSERT_TRUE(Until([&] { return read.has_value() && own.has_value(); }));
@@ -179,7 +179,7 @@ TEST_F(RestoringTest, DataLostDuringTheRewriteIsRewrittenAgain) {
     return false;
   };
   std::optional<absl::Status> read;
-  dat::Start(ReadBy(*files_, "b", &read));
+  Start(ReadBy(*files_, "b", &read));
   ASSERT_TRUE(Until([&] { return read.has_value(); }));
   EXPECT_OK(*read);
   EXPECT_TRUE(lost_again);
@@ -194,7 +194,7 @@ TEST_F(RestoringTest, ServerThatAlwaysLosesDataIsStillUsed) {
     return false;
   };
   std::optional<absl::Status> read;
-  dat::Start(ReadBy(*files_, "b", &read));
+  Start(ReadBy(*files_, "b", &read));
   ASSERT_TRUE(Until([&] { return read.has_value(); }));
   EXPECT_OK(*read);
 }

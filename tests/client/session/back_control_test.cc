@@ -23,7 +23,7 @@ class BackControlTest : public testing::Test, public BackControlHandler {
 
   void SetUp() override {
     listener_ = *provider_->Listen((*dat::ResolveHost("127.0.0.1", 0))[0]);
-    loop_ = *dat::Loop::Create({.max_spin = absl::ZeroDuration()});
+    loop_ = *Loop::Create({.max_spin = absl::ZeroDuration()});
     auto pending = provider_->Resolve(listener_->local(), "", kPatience);
     ASSERT_TRUE(pending.ok());
     domain_ = *(*pending)->NewDomain();
@@ -69,8 +69,8 @@ class BackControlTest : public testing::Test, public BackControlHandler {
 
   template <class Done>
   bool Until(Done done) {
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
-    while (!done() && dat::Loop::Now() < deadline) {
+    const absl::Time deadline = Loop::Now() + kPatience;
+    while (!done() && Loop::Now() < deadline) {
       loop_->RunOnce(absl::ZeroDuration());
       dat::Completion completion;
       if (endpoint_ == nullptr || endpoint_->Poll({&completion, 1}) == 0) continue;
@@ -96,7 +96,7 @@ class BackControlTest : public testing::Test, public BackControlHandler {
     asked.session_id = wire::OpaqueFromUint64<wire::SessionId>(77);
     BackControl::Propose(asked);
     std::optional<absl::Status> result;
-    dat::Start(Note(channel_->Bind(asked, dat::Loop::Now() + kPatience), &result));
+    Start(Note(channel_->Bind(asked, Loop::Now() + kPatience), &result));
     EXPECT_TRUE(Until([&] { return !received_.empty(); }));
     const auto header = wire::DecodeRequestHeader(received_[0], std::nullopt);
     wire::ConnectBindArgs args;
@@ -115,7 +115,7 @@ class BackControlTest : public testing::Test, public BackControlHandler {
     EXPECT_TRUE(Until([&] { return result.has_value(); }));
     return result.value_or(absl::UnknownError("not bound"));
   }
-  static dat::Task<void> Note(dat::Task<absl::Status> task, std::optional<absl::Status>* result) {
+  static Task<void> Note(Task<absl::Status> task, std::optional<absl::Status>* result) {
     result->emplace(co_await task);
   }
 
@@ -144,7 +144,7 @@ class BackControlTest : public testing::Test, public BackControlHandler {
 
   std::unique_ptr<dat::Provider> provider_ = dat::NewIwarpProvider();
   std::unique_ptr<dat::Listener> listener_;
-  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Loop> loop_;
   std::unique_ptr<dat::Domain> domain_;
   std::unique_ptr<dat::Domain> peer_domain_;
   std::vector<std::byte> memory_;

@@ -27,18 +27,18 @@ struct Walk {
   }
 };
 
-dat::Task<void> RunWalk(Session& session, Walk* walk, absl::Time deadline) {
+Task<void> RunWalk(Session& session, Walk* walk, absl::Time deadline) {
   walk->getattr.chf_fh = true;
   CallBase* const chain[] = {&walk->lookup, &walk->getattr};
-  dat::Task<absl::Status> task = session.Run(wire::CredHandle(), chain, deadline);
+  Task<absl::Status> task = session.Run(wire::CredHandle(), chain, deadline);
   walk->status = co_await task;
   ++walk->resumed;
 }
 
-dat::Task<void> RunNull(Session& session, int* done, absl::Status* status) {
+Task<void> RunNull(Session& session, int* done, absl::Status* status) {
   Call<wire::NullArgs> null;
   CallBase* const chain[] = {&null};
-  dat::Task<absl::Status> task = session.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  Task<absl::Status> task = session.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
   absl::Status result = co_await task;
   if (status != nullptr) *status = result;
   ++*done;
@@ -51,7 +51,7 @@ class SessionTest : public ScriptedTest {
     std::vector<std::unique_ptr<Walk>> walks;
     for (int i = 0; i < count; ++i) {
       walks.push_back(std::make_unique<Walk>(std::string(1, static_cast<char>('A' + i % 26))));
-      dat::Start(RunWalk(*session_, walks.back().get(), deadline));
+      Start(RunWalk(*session_, walks.back().get(), deadline));
     }
     return walks;
   }
@@ -165,10 +165,10 @@ TEST_F(SessionTest, UsesBigEndianThroughout) {
 
 // ---- Calls that can be delayed ---------------------------------------------------------------
 
-dat::Task<void> RunClose(Session& session, Call<wire::CloseArgs>* close, bool* done) {
+Task<void> RunClose(Session& session, Call<wire::CloseArgs>* close, bool* done) {
   close->can_wait = true;
   CallBase* const chain[] = {close};
-  dat::Task<absl::Status> task = session.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  Task<absl::Status> task = session.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
   absl::Status status = co_await task;
   EXPECT_OK(status);
   *done = true;
@@ -184,7 +184,7 @@ TEST_F(SessionTest, DelayableCallIsSentBeforeTheNextCall) {
   };
   Call<wire::CloseArgs> close;
   bool done = false;
-  dat::Start(RunClose(*session_, &close, &done));
+  Start(RunClose(*session_, &close, &done));
   EXPECT_TRUE(server_.log.empty());
   EXPECT_FALSE(close.sent);
   auto walks = StartWalks(1);
@@ -203,7 +203,7 @@ TEST_F(SessionTest, DelayableCallIsSentAloneAfterAShortTime) {
   };
   Call<wire::CloseArgs> close;
   bool done = false;
-  dat::Start(RunClose(*session_, &close, &done));
+  Start(RunClose(*session_, &close, &done));
   EXPECT_TRUE(Until([&] { return done; }));
 }
 
@@ -217,7 +217,7 @@ TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
   server_.hold = true;
   auto walks = StartWalks(60);
   int nulls = 0;
-  for (int i = 0; i < 20; ++i) dat::Start(RunNull(*session_, &nulls, nullptr));
+  for (int i = 0; i < 20; ++i) Start(RunNull(*session_, &nulls, nullptr));
   for (int turn = 0; turn < 1000 && nulls < 20; ++turn) {
     Settle();
     ScriptedConnection& c = server_.only();
@@ -442,7 +442,7 @@ TEST_F(SessionTest, DamagedReplyFailsItsRequestOnly) {
   };
   int done = 0;
   absl::Status status;
-  dat::Start(RunNull(*session_, &done, &status));
+  Start(RunNull(*session_, &done, &status));
   ASSERT_TRUE(Until([&] { return done == 1; }));
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("wrong checksum"));
@@ -459,7 +459,7 @@ TEST_F(SessionTest, TimeoutNamesTheRequestAndKeepsTheSlot) {
   options_.timeout = absl::Milliseconds(40);
   ASSERT_OK(MakeSession());
   server_.hold = true;
-  auto walks = StartWalks(1, dat::Loop::Now() + absl::Milliseconds(40));
+  auto walks = StartWalks(1, Loop::Now() + absl::Milliseconds(40));
   ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
   EXPECT_TRUE(absl::IsDeadlineExceeded(walks[0]->status));
   EXPECT_THAT(std::string(walks[0]->status.message()),
@@ -478,9 +478,9 @@ TEST_F(SessionTest, TimedOutWaiterLeavesSlotsToTheNextWaiter) {
   ASSERT_OK(MakeSession());
   server_.hold = true;
   int nulls = 0;
-  dat::Start(RunNull(*session_, &nulls, nullptr));
-  auto walks = StartWalks(1, dat::Loop::Now() + absl::Milliseconds(40));  // needs both slots
-  dat::Start(RunNull(*session_, &nulls, nullptr));
+  Start(RunNull(*session_, &nulls, nullptr));
+  auto walks = StartWalks(1, Loop::Now() + absl::Milliseconds(40));  // needs both slots
+  Start(RunNull(*session_, &nulls, nullptr));
   Settle();
   EXPECT_EQ(server_.Count(Proc::kNull), 1);
   ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
@@ -498,11 +498,11 @@ TEST_F(SessionTest, OutstandingCallsEndWithTheirDyingSession) {
   options_.timeout = absl::Milliseconds(4);  // as many ticks as possible
   ASSERT_OK(MakeSession());
   server_.hold = true;
-  const absl::Time deadline = dat::Loop::Now() + absl::Milliseconds(30);
+  const absl::Time deadline = Loop::Now() + absl::Milliseconds(30);
   auto walks = StartWalks(1, deadline);
   ASSERT_TRUE(Until([&] { return server_.Count(Proc::kLookup) == 1; }));
   ASSERT_EQ(walks[0]->resumed, 0);
-  while (dat::Loop::Now() <=
+  while (Loop::Now() <=
          deadline) {  // the loop does not run, so the timeout and GiveUp are due together
   }
   session_->GiveUp(absl::UnavailableError("enough"));
@@ -523,7 +523,7 @@ TEST_F(SessionTest, AdvertisedBufferIsQuarantinedUntilReplyOrSessionEnd) {
     read.args.byte_count = 16;
     read.args.read_data_buffers.push_back(pool_->Advertise(lease, lease.payload(), 16));
     CallBase* const chain[] = {&read};
-    absl::Status status = Await(session_->Run({}, chain, dat::Loop::Now() + absl::Milliseconds(1)));
+    absl::Status status = Await(session_->Run({}, chain, Loop::Now() + absl::Milliseconds(1)));
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
     lease.Release();
     EXPECT_EQ(pool_->counts().leased, 0u);

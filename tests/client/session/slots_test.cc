@@ -24,7 +24,7 @@ struct Taker {
   std::vector<uint16_t> indices;
 };
 
-dat::Task<void> Take(Slots& slots, size_t count, absl::Time deadline, Taker* taker) {
+Task<void> Take(Slots& slots, size_t count, absl::Time deadline, Taker* taker) {
   Slots::Taking taking(slots, count, deadline);
   taker->status = co_await taking;
   taker->indices.assign(taking.indices().begin(), taking.indices().end());
@@ -35,7 +35,7 @@ class SlotsTest : public ::testing::Test {
  protected:
   Taker& StartTaking(size_t count, absl::Time deadline = absl::InfiniteFuture()) {
     takers_.push_back(std::make_unique<Taker>());
-    dat::Start(Take(slots_, count, deadline, takers_.back().get()));
+    Start(Take(slots_, count, deadline, takers_.back().get()));
     return *takers_.back();
   }
   // The response to the request in slot `index` arrives.
@@ -115,7 +115,7 @@ TEST_F(SlotsTest, WaiterFailsWhenCreditsFallBelowItsCount) {
 }
 
 TEST_F(SlotsTest, EndsOverdueWaitsOnly) {
-  const absl::Time now = dat::Loop::Now();
+  const absl::Time now = Loop::Now();
   slots_.credits().Grant(1);
   StartTaking(1);
   Taker& first = StartTaking(1, now + absl::Seconds(2));

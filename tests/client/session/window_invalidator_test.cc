@@ -41,7 +41,7 @@ class WindowEndpoint final : public dat::Endpoint {
     return absl::OkStatus();
   }
   size_t Poll(std::span<dat::Completion>) override { return 0; }
-  dat::WaitHandle Arm() override { return {}; }
+  WaitHandle Arm() override { return {}; }
   void Disconnect() override {}
   void Abort(absl::Status why) override { aborted = std::move(why); }
   std::span<const std::byte> peer_private_data() const override { return {}; }
@@ -58,10 +58,10 @@ class WindowEndpoint final : public dat::Endpoint {
   dat::Address peer_;
 };
 
-class NoSource final : public dat::Pollable {
+class NoSource final : public Pollable {
  public:
   bool Poll() override { return false; }
-  dat::WaitHandle Arm() override { return {}; }
+  WaitHandle Arm() override { return {}; }
 };
 
 class WindowInvalidatorTest : public ::testing::Test {
@@ -83,7 +83,7 @@ class WindowInvalidatorTest : public ::testing::Test {
   }
 
   NoSource source_;
-  std::unique_ptr<dat::Loop> loop_ = *dat::Loop::Create();
+  std::unique_ptr<Loop> loop_ = *Loop::Create();
   Link link_{*loop_, source_};
   WindowEndpoint* endpoint_;
   dat::Address peer_;

@@ -84,9 +84,9 @@ TEST_F(WindowsTest, ExposeNoMoreThanTheRequestNeeds) {
   server_.violations.clear();
 }
 
-dat::Task<void> ReadOne(Files& files, const Identity& who, const wire::FileHandle& file,
-                        BufferLease* target, int number, std::vector<int>* told) {
-  dat::Task<absl::StatusOr<ReadResult>> task =
+Task<void> ReadOne(Files& files, const Identity& who, const wire::FileHandle& file,
+                   BufferLease* target, int number, std::vector<int>* told) {
+  Task<absl::StatusOr<ReadResult>> task =
       files.data().Read(who, file, wire::StateId(), 5, *target, kSize);
   absl::StatusOr<ReadResult> read = co_await task;
   told->push_back(read.ok() ? number : -1);
@@ -103,7 +103,7 @@ TEST_F(WindowsTest, RepliesAreReportedInOrder) {
     ASSERT_TRUE(targets.back());
   }
   for (int i = 0; i < 6; ++i) {
-    dat::Start(ReadOne(*files_, who_, file_, &targets[static_cast<size_t>(i)], i, &told));
+    Start(ReadOne(*files_, who_, file_, &targets[static_cast<size_t>(i)], i, &told));
   }
   ASSERT_TRUE(Until([&] { return server_.only().held.size() == 6; }));
   EXPECT_EQ(server_.windows_ended, 0u);

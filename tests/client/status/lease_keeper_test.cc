@@ -72,14 +72,14 @@ TEST_F(LeaseKeeperTest, RenewsLeasesOnlyWhenIdle) {
   StartAll();
   client_->limits().lease_seconds = 1;
   // Busy for one and a half leases: the control session is not even opened.
-  const absl::Time busy_until = dat::Loop::Now() + absl::Milliseconds(1500);
-  while (dat::Loop::Now() < busy_until) {
-    client_->NoteActivity(dat::Loop::Now(), dat::Loop::Now());
+  const absl::Time busy_until = Loop::Now() + absl::Milliseconds(1500);
+  while (Loop::Now() < busy_until) {
+    client_->NoteActivity(Loop::Now(), Loop::Now());
     loop_->RunOnce(absl::Milliseconds(20));
   }
   EXPECT_EQ(server_->connections(), 1u);
-  const absl::Time deadline = dat::Loop::Now() + absl::Seconds(30);
-  while (server_->connections() < 2 && dat::Loop::Now() < deadline) {
+  const absl::Time deadline = Loop::Now() + absl::Seconds(30);
+  while (server_->connections() < 2 && Loop::Now() < deadline) {
     loop_->RunOnce(absl::Milliseconds(20));
   }
   EXPECT_EQ(server_->connections(), 2u);
@@ -99,13 +99,13 @@ TEST_F(LeaseKeeperTest, LocksAreCheckedAfterALeaseWithoutReplies) {
   const LockOwner owner{file->handle, file->state_id, 1};
   ASSERT_STATUS_OK(Await(files_->locks().Lock(root_user_, owner, {0, 9, false})));
   server_.reset();
-  const absl::Time silent_until = dat::Loop::Now() + absl::Milliseconds(1600);
-  while (dat::Loop::Now() < silent_until) loop_->RunOnce(absl::Milliseconds(20));
+  const absl::Time silent_until = Loop::Now() + absl::Milliseconds(1600);
+  while (Loop::Now() < silent_until) loop_->RunOnce(absl::Milliseconds(20));
   auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls; };
   EXPECT_EQ(reads(), 0u);
   StartServer();
-  const absl::Time deadline = dat::Loop::Now() + absl::Seconds(30);
-  while (reads() == 0 && dat::Loop::Now() < deadline) loop_->RunOnce(absl::Milliseconds(20));
+  const absl::Time deadline = Loop::Now() + absl::Seconds(30);
+  while (reads() == 0 && Loop::Now() < deadline) loop_->RunOnce(absl::Milliseconds(20));
   EXPECT_EQ(reads(), 1u);
 }
 
@@ -118,11 +118,11 @@ TEST_F(LeaseKeeperTest, LocksAreCheckedAfterAnUnnoticedGapInReplies) {
   const LockOwner owner{file->handle, file->state_id, 1};
   ASSERT_STATUS_OK(Await(files_->locks().Lock(root_user_, owner, {0, 9, false})));
   // Simulates a reply that arrives two seconds after its request.
-  const absl::Time sent = dat::Loop::Now();
+  const absl::Time sent = Loop::Now();
   client_->NoteActivity(sent, sent + absl::Seconds(2));
   auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls; };
-  const absl::Time deadline = dat::Loop::Now() + absl::Seconds(30);
-  while (reads() == 0 && dat::Loop::Now() < deadline) loop_->RunOnce(absl::Milliseconds(20));
+  const absl::Time deadline = Loop::Now() + absl::Seconds(30);
+  while (reads() == 0 && Loop::Now() < deadline) loop_->RunOnce(absl::Milliseconds(20));
   EXPECT_EQ(reads(), 1u);
 }
 

@@ -79,11 +79,11 @@ TEST(QuestionsOut, OneCallerCanWaitForEachRequest) {
   out.Begin(first);
   out.Begin(second);
   EXPECT_EQ(out.Await(3), nullptr);
-  dat::Pending<bool>* pending = out.Await(1);
+  Pending<bool>* pending = out.Await(1);
   ASSERT_EQ(pending, &first.ended);
   EXPECT_EQ(out.Await(1), nullptr) << "another caller waits already";
   bool resumed = false;
-  dat::Start([](dat::Pending<bool>& ended, bool& done) -> dat::Task<void> {
+  Start([](Pending<bool>& ended, bool& done) -> Task<void> {
     co_await ended;
     done = true;
   }(*pending, resumed));

@@ -46,7 +46,7 @@ class CommitFileTest : public client::testing::ScriptedTest {
     };
   }
   // Commits in the background, as for a closed file.
-  void CommitBehind() { client::RunUntilDone(*loop_, files_->commits().CommitNow(writer_->handle)); }
+  void CommitBehind() { RunUntilDone(*loop_, files_->commits().CommitNow(writer_->handle)); }
   absl::Status Fsync() { return Await(CommitFile(*files_, writer_)); }
   DafsStatus Told(client::WriteTracker::ErrorCursor& cursor) {
     return wire::DafsFromStatus(writer_->writes->ErrorForFsync(cursor));

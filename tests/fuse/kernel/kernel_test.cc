@@ -345,7 +345,7 @@ TEST_F(ProcTest, InterruptEndsACallOnlyWhenItsCallerIsKilled) {
   FakeKernel kernel;
   KernelChannel channel(kernel.TakeWorkerEnd());
   CallsInHand calls;
-  auto loop = *dat::Loop::Create();
+  auto loop = *Loop::Create();
   Interrupts interrupts(
       *loop, calls, [](Call&) {}, Proc());
   fuse_in_header header = {};
@@ -379,7 +379,7 @@ TEST_F(ProcTest, AnUnreportedSignalEndsALockWaitOverIoUring) {
   FakeKernel kernel;
   KernelChannel channel(kernel.TakeWorkerEnd());
   CallsInHand calls;
-  auto loop = *dat::Loop::Create();
+  auto loop = *Loop::Create();
   Interrupts interrupts(
       *loop, calls, [](Call&) {}, Proc());
   Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000000000\n");

@@ -95,8 +95,8 @@ class GraceTest : public ServerTest {
     return status;
   }
   void AwaitNoOrphans() {
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
-    while (std::filesystem::exists(Path("a/.dafsd-orphans")) && dat::Loop::Now() < deadline) {
+    const absl::Time deadline = Loop::Now() + kPatience;
+    while (std::filesystem::exists(Path("a/.dafsd-orphans")) && Loop::Now() < deadline) {
     }
     EXPECT_FALSE(std::filesystem::exists(Path("a/.dafsd-orphans")));
   }

@@ -104,11 +104,11 @@ TEST_F(ResponseCacheTest, AnswersTheNextInstanceOfItsClient) {
 
   auto second = Session(ConnectArgs("c1", 2));
   const auto question = Ask<wire::CheckResponseArgs>(wire::Proc::kCreate);
-  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  const absl::Time deadline = Loop::Now() + kPatience;
   std::string status;
   do {
     status = second->Call(question).name();
-  } while (status == "DAFSERR_BAD_SESSION" && dat::Loop::Now() < deadline);
+  } while (status == "DAFSERR_BAD_SESSION" && Loop::Now() < deadline);
   ASSERT_EQ(status, "DAFS_STATUS_OK");
   EXPECT_EQ(Body(Fetch(*second, wire::Proc::kCreate)), Body(made.message));
 }

@@ -71,9 +71,9 @@ TEST_F(DafsdTest, DaemonisesServesAndStopsCleanly) {
   EXPECT_THAT(said_, testing::HasSubstr("in use by another dafsd"));
   EXPECT_EQ(kill(pid, SIGHUP), 0);  // ignored
   EXPECT_EQ(kill(pid, SIGTERM), 0);
-  const absl::Time deadline = dat::Loop::Now() + absl::Seconds(60);
+  const absl::Time deadline = Loop::Now() + absl::Seconds(60);
   // Not kill(pid, 0): the process that inherited the daemon may leave it a zombie.
-  while (Pid() != 0 && dat::Loop::Now() < deadline) sched_yield();
+  while (Pid() != 0 && Loop::Now() < deadline) sched_yield();
   EXPECT_EQ(Pid(), 0);  // removing the pid file is the last step of a stop
   EXPECT_EQ(Run(Options()), 0) << said_;
 }

@@ -107,8 +107,8 @@ class BatchTest : public ServerTest {
   };
   std::optional<Directive> Take() {
     // The operation channel may have to move data meanwhile.
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
-    while (!back_->ready() && dat::Loop::Now() < deadline) {
+    const absl::Time deadline = Loop::Now() + kPatience;
+    while (!back_->ready() && Loop::Now() < deadline) {
       back_->Poll();
       session_->Poll();
       if (read_channel_ != nullptr && read_channel_polled_) read_channel_->Poll();
@@ -155,8 +155,8 @@ class BatchTest : public ServerTest {
     return !back_->ready();
   }
   void AwaitNoConnection() {
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
-    while (server_->connections() > 0 && dat::Loop::Now() < deadline) sched_yield();
+    const absl::Time deadline = Loop::Now() + kPatience;
+    while (server_->connections() > 0 && Loop::Now() < deadline) sched_yield();
     EXPECT_EQ(server_->connections(), 0u);
   }
   std::string HurryUp(uint64_t id) {
@@ -387,8 +387,8 @@ TEST_F(BatchTest, SynchronousBatchIsOutstandingUntilItsResponse) {
   wire::HurryUpArgs hurry;
   hurry.request_id = 11;
   EXPECT_EQ(session_->Call(hurry).name(), "DAFS_STATUS_OK");
-  const absl::Time deadline = dat::Loop::Now() + kPatience;
-  while (!session_->ready() && dat::Loop::Now() < deadline) {
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (!session_->ready() && Loop::Now() < deadline) {
     read_channel_->Poll();
     session_->Poll();
   }

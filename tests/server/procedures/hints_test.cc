@@ -41,8 +41,8 @@ class HintsTest : public ServerTest {
     return Resident() == 0;
   }
   void AwaitResident(size_t bytes) const {
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
-    while (Resident() < bytes && dat::Loop::Now() < deadline) sched_yield();
+    const absl::Time deadline = Loop::Now() + kPatience;
+    while (Resident() < bytes && Loop::Now() < deadline) sched_yield();
     EXPECT_GE(Resident(), bytes);
   }
   std::string Hint(wire::AccessPattern pattern, uint32_t cache_hint) {
@@ -86,8 +86,8 @@ TEST_F(HintsTest, DataThatIsNotNeededLeavesTheCache) {
   ReadFile("a/f");
   AwaitResident(kSize);
   EXPECT_EQ(Hint(wire::AccessPattern::kDontNeed, 0), "DAFS_STATUS_OK");
-  const absl::Time deadline = dat::Loop::Now() + kPatience;
-  while (Resident() > 0 && dat::Loop::Now() < deadline) sched_yield();
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (Resident() > 0 && Loop::Now() < deadline) sched_yield();
   EXPECT_EQ(Resident(), 0u);
 }
 

@@ -84,8 +84,8 @@ class ChannelsTest : public ServerTest {
   }
   // Polls both, so that data moves on `channel`, until a message has arrived on `client`.
   static void AwaitMessage(RawClient& client, RawClient& channel) {
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
-    while (!client.ready() && dat::Loop::Now() < deadline) {
+    const absl::Time deadline = Loop::Now() + kPatience;
+    while (!client.ready() && Loop::Now() < deadline) {
       channel.Poll();
       client.Poll();
     }
@@ -228,8 +228,8 @@ TEST_F(ChannelsTest, ChannelEndsWithItsSession) {
   ASSERT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
   session->Vanish();
   EXPECT_TRUE(channel->AwaitClosed());
-  const absl::Time deadline = dat::Loop::Now() + kPatience;
-  while (server_->connections() > 0 && dat::Loop::Now() < deadline) sched_yield();
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (server_->connections() > 0 && Loop::Now() < deadline) sched_yield();
   EXPECT_EQ(server_->connections(), 0u);
 }
 
@@ -304,8 +304,8 @@ TEST_F(ChannelsTest, NothingIsReportedAfterDisconnect) {
   const auto batch = Batch(wire::RwFlag::kWrite, memory.At(0, 100));
   EXPECT_EQ(session->Call(batch).name(), "DAFS_STATUS_OK");
   EXPECT_EQ(session->Call(wire::DisconnectArgs()).name(), "DAFS_STATUS_OK");
-  const absl::Time deadline = dat::Loop::Now() + kPatience;
-  while (!back->ready() && dat::Loop::Now() < deadline) {
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (!back->ready() && Loop::Now() < deadline) {
     channel->Poll();
     back->Poll();
     session->Poll();

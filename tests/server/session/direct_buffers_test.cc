@@ -12,8 +12,8 @@
 namespace dafs::server {
 namespace {
 
-dat::Task<void> TakeInto(DirectBuffers& buffers, DirectShare& share, size_t size,
-                         DirectLease& lease, std::vector<int>& order, int number) {
+Task<void> TakeInto(DirectBuffers& buffers, DirectShare& share, size_t size, DirectLease& lease,
+                    std::vector<int>& order, int number) {
   lease = co_await buffers.Acquire(share, size);
   order.push_back(number);
 }
@@ -27,9 +27,9 @@ TEST(DirectBuffersTest, PiecesAreAlignedApartAndCutToSize) {
   DirectShare share;
   {
     DirectLease one, two, none;
-    dat::Start(TakeInto(**buffers, share, 100, one, order, 1));
-    dat::Start(TakeInto(**buffers, share, (512 << 10) + 1, two, order, 2));
-    dat::Start(TakeInto(**buffers, share, 0, none, order, 3));
+    Start(TakeInto(**buffers, share, 100, one, order, 1));
+    Start(TakeInto(**buffers, share, (512 << 10) + 1, two, order, 2));
+    Start(TakeInto(**buffers, share, 0, none, order, 3));
     EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
     ASSERT_EQ(one.pieces().size(), 1u);
     EXPECT_EQ(one.pieces()[0].size(), 100u);
@@ -50,7 +50,7 @@ class DirectLinesTest : public testing::Test {
 
   // Requests `size` bytes of `buffers_`. `number` is added to order_ when the request is served.
   void Take(DirectShare& share, size_t size, int number) {
-    dat::Start(TakeInto(*buffers_, share, size, leases_[number], order_, number));
+    Start(TakeInto(*buffers_, share, size, leases_[number], order_, number));
   }
   void Give(int number) { leases_.at(number).Release(); }
   std::vector<int> Served() { return std::exchange(order_, {}); }

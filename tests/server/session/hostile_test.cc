@@ -13,8 +13,8 @@ class HostileTest : public ServerTest {
  protected:
   // Waits until the server has `count` connections.
   void AwaitConnections(size_t count) {
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
-    while (server_->connections() != count && dat::Loop::Now() < deadline) sched_yield();
+    const absl::Time deadline = Loop::Now() + kPatience;
+    while (server_->connections() != count && Loop::Now() < deadline) sched_yield();
     EXPECT_EQ(server_->connections(), count);
   }
 };

@@ -80,7 +80,7 @@ class NotedListener final : public dat::Listener {
     if (!pending.ok() || *pending == nullptr) return pending;
     return std::make_unique<NotedPending>(*std::move(pending), registrations_);
   }
-  dat::WaitHandle Arm() override { return inner_->Arm(); }
+  WaitHandle Arm() override { return inner_->Arm(); }
   const dat::Address& local() const override { return inner_->local(); }
 
  private:

@@ -10,7 +10,7 @@
 namespace dafs::server {
 namespace {
 
-dat::Task<void> TakeCredits(RdmaCredits& credits, uint32_t count, std::vector<uint32_t>& granted) {
+Task<void> TakeCredits(RdmaCredits& credits, uint32_t count, std::vector<uint32_t>& granted) {
   co_await credits.Take(count);
   granted.push_back(count);
 }
@@ -18,7 +18,7 @@ dat::Task<void> TakeCredits(RdmaCredits& credits, uint32_t count, std::vector<ui
 TEST(RdmaCreditsTest, CreditsAreGrantedInOrderOfArrival) {
   RdmaCredits credits(4);
   std::vector<uint32_t> granted;
-  for (uint32_t count : {3, 2, 1}) dat::Start(TakeCredits(credits, count, granted));
+  for (uint32_t count : {3, 2, 1}) Start(TakeCredits(credits, count, granted));
   // One is left, but the transfer of one has to wait for the transfer of two.
   EXPECT_EQ(granted, std::vector<uint32_t>({3}));
   credits.Return(1);
@@ -26,21 +26,21 @@ TEST(RdmaCreditsTest, CreditsAreGrantedInOrderOfArrival) {
   credits.Return(2);
   EXPECT_EQ(granted, std::vector<uint32_t>({3, 2, 1}));
   credits.Return(3);
-  dat::Start(TakeCredits(credits, 4, granted));
+  Start(TakeCredits(credits, 4, granted));
   EXPECT_EQ(granted.back(), 4u);
 }
 
 TEST(RdmaCreditsTest, ReturnResumesAllTransfersThatFit) {
   RdmaCredits credits(4);
   std::vector<uint32_t> granted;
-  for (uint32_t count : {4, 1, 2, 2}) dat::Start(TakeCredits(credits, count, granted));
+  for (uint32_t count : {4, 1, 2, 2}) Start(TakeCredits(credits, count, granted));
   credits.Return(4);
   EXPECT_EQ(granted, std::vector<uint32_t>({4, 1, 2}));
   credits.Return(1);
   EXPECT_EQ(granted, std::vector<uint32_t>({4, 1, 2, 2}));
 }
 
-dat::Task<void> Await(RdmaWork& work, bool* ended, bool* succeeded) {
+Task<void> Await(RdmaWork& work, bool* ended, bool* succeeded) {
   *succeeded = co_await work;
   *ended = true;
 }
@@ -50,7 +50,7 @@ TEST(RdmaWorkTest, WaiterResumesAfterTheLastOperation) {
   work.pending = 2;
   bool ended = false;
   bool succeeded = false;
-  dat::Start(Await(work, &ended, &succeeded));
+  Start(Await(work, &ended, &succeeded));
   work.Completed(true);
   EXPECT_FALSE(ended);
   work.Completed(true);
@@ -65,7 +65,7 @@ TEST(RdmaWorkTest, OneFailureFailsAll) {
   work.Completed(true);
   bool ended = false;
   bool succeeded = true;
-  dat::Start(Await(work, &ended, &succeeded));  // nothing is left to wait for
+  Start(Await(work, &ended, &succeeded));  // nothing is left to wait for
   EXPECT_TRUE(ended);
   EXPECT_FALSE(succeeded);
 }

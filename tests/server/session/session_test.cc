@@ -321,8 +321,8 @@ TEST_F(SessionTest, LateOpenOfAReplacedInstanceIsReleasedToo) {
   wire::OpenArgs blocking = truncating(*blocker, "held");
   blocking.share_access = wire::kShareWrite;
   ASSERT_TRUE(blocker->SendRequest(blocking));
-  const absl::Time deadline = dat::Loop::Now() + kPatience;
-  while (server_->open_count() == 0 && dat::Loop::Now() < deadline) sched_yield();
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (server_->open_count() == 0 && Loop::Now() < deadline) sched_yield();
 
   auto old = Session(ConnectArgs("boot", 1));
   ActAsRoot(*old);
@@ -336,7 +336,7 @@ TEST_F(SessionTest, LateOpenOfAReplacedInstanceIsReleasedToo) {
   Session("mark")->Vanish();
   // The client that vanished after the old instance is forgotten: a scan of the table has run
   // since.
-  while (server_->clients() > 3 && dat::Loop::Now() < deadline) sched_yield();
+  while (server_->clients() > 3 && Loop::Now() < deadline) sched_yield();
   ASSERT_EQ(server_->clients(), 3u);
 
   fcntl(held, F_SETLEASE, F_UNLCK);
@@ -346,7 +346,7 @@ TEST_F(SessionTest, LateOpenOfAReplacedInstanceIsReleasedToo) {
   std::string status;
   do {  // the pool executes the late one first
     status = waiter->Call(wanted).name();
-  } while (status == "DAFSERR_DENIED" && dat::Loop::Now() < deadline);
+  } while (status == "DAFSERR_DENIED" && Loop::Now() < deadline);
   EXPECT_EQ(status, "DAFS_STATUS_OK");
   EXPECT_EQ(server_->open_count(), 2u);
 }
@@ -448,8 +448,8 @@ TEST_F(SessionTest, DisconnectEndsTheSessionAndFreesItsMemory) {
   EXPECT_GT(server_->message_bytes(), 0u);
   EXPECT_EQ(client->Call(wire::DisconnectArgs()).name(), "DAFS_STATUS_OK");
   EXPECT_TRUE(client->AwaitClosed());
-  const absl::Time deadline = dat::Loop::Now() + kPatience;
-  while (server_->connections() > 0 && dat::Loop::Now() < deadline) sched_yield();
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (server_->connections() > 0 && Loop::Now() < deadline) sched_yield();
   EXPECT_EQ(server_->connections(), 0u);
   EXPECT_EQ(server_->message_bytes(), 0u);
 }
@@ -466,16 +466,16 @@ TEST_F(SessionTest, SilentClientLosesItsOpens) {
   ASSERT_EQ(holder->Call(open).name(), "DAFS_STATUS_OK");
   auto waiter = Session("waiter");
   ActAsRoot(*waiter);
-  const absl::Time kept_until = dat::Loop::Now() + absl::Milliseconds(1200);
-  while (dat::Loop::Now() < kept_until) {
+  const absl::Time kept_until = Loop::Now() + absl::Milliseconds(1200);
+  while (Loop::Now() < kept_until) {
     ASSERT_EQ(holder->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
     ASSERT_EQ(server_->open_count(), 1u);
   }
   std::string status;
-  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  const absl::Time deadline = Loop::Now() + kPatience;
   do {
     status = waiter->Call(open).name();
-  } while (status == "DAFSERR_DENIED" && dat::Loop::Now() < deadline);
+  } while (status == "DAFSERR_DENIED" && Loop::Now() < deadline);
   EXPECT_EQ(status, "DAFS_STATUS_OK");
 }
 
