@@ -113,8 +113,8 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
   std::optional<Batches> batches_;
 };
 
-// Shows DAFS-6.5.5-01, DAFS-6.5.5-04, DAFS-6.5.5-05, DAFS-6.5.5-16, DAFS-6.1.7-02, FAST03-3.1-10,
-// R88. Also: a read stops at the end of the file, and an error affects one item only.
+// Shows DAFS-6.5.5-01, DAFS-6.5.5-04, DAFS-6.5.5-05, R88. Also: a read stops at the end of the
+// file, and an error affects one item only.
 TEST_P(BatchTest, OneRequestReadsAndWritesManyFiles) {
   const std::string content = Pattern(200000);
   MakeLocal("a", content);
@@ -192,9 +192,8 @@ TEST_P(BatchTest, InvalidListsAreRejectedBeforeSending) {
   EXPECT_TRUE(sink.results.empty());
 }
 
-// Shows DAFS-6.5.5-07, DAFS-6.5.5-08, DAFS-6.5.5-10, DAFS-6.5.5-16, DAFS-6.6.2-01, FAST03-3.1-11,
-// and DAFS-3.1.2.3.2-05, DAFS-3.1.2.3.2-07, DAFS-3.1.2.3.2-08, DAFS-3.2.6.3-01: on either channel,
-// each item gets one result.
+// Shows DAFS-6.5.5-07, DAFS-6.6.2-01: on either channel, each item gets one result.
+// Shows DAFS-3.1.2.3.2-07, DAFS-3.2.6.3-01: the client needs no Back-control Channel.
 TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
   const std::string content = Pattern(300000);
   MakeLocal("a", content);
@@ -232,8 +231,7 @@ TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
   EXPECT_TRUE(absl::IsNotFound(Await(batches_->HurryUp(*first))));
 }
 
-// Shows DAFS-4.2.3-06: while the server is busy, the client sends nothing. In the end all items
-// complete.
+// The server throttles the client. In the end all items complete.
 TEST_P(BatchTest, ThrottledItemsWaitForAReport) {
   StopClient();
   server_.reset();
@@ -268,7 +266,7 @@ TEST_P(BatchTest, ThrottledItemsWaitForAReport) {
   EXPECT_EQ(batches_->counts().throttled > 0, GetParam().back_control);
 }
 
-// Shows DAFS-4.2.4-01 and that the two calls without data reach the server.
+// The two calls without data reach the server.
 TEST_P(BatchTest, CacheHintsAndCompletionRequestsAreAccepted) {
   MakeLocal("a", Pattern(10000));
   const OpenFile a = OpenFor("a");

@@ -245,7 +245,7 @@ TEST_P(FilesServerTest, SmallWriteReturnsAttributes) {
   }
 }
 
-// Shows DAFS-6.5.24-24, DAFS-6.5.26-01, DAFS-6.5.26-02.
+// Shows DAFS-6.5.24-24, DAFS-6.5.26-01.
 TEST_P(FilesServerTest, UnnamedFileIsLinkedAndOpenReducesItsShares) {
   OpenRequest request;
   request.directory = root_.handle;
@@ -389,7 +389,7 @@ TEST_P(FilesServerTest, EachCallerHasItsOwnRights) {
   request.owner = "user's";
   absl::StatusOr<OpenFile> open = Await(files_->opens().Open(user_, request));
   EXPECT_EQ(wire::DafsFromStatus(open.status()), DafsStatus::kAcces);
-  // Shows DAFS-3.1.1-01: two identities, each registered once.
+  // Two identities, each registered once.
   EXPECT_EQ(client_->credentials().size(), 2u);
 }
 
@@ -511,7 +511,7 @@ TEST_P(FilesServerTest, ManyOperationsRunInParallel) {
 
 class RestartTest : public ServerTest {};
 
-// Shows DAFS-2.2-02 for idempotent calls: they resume after a server restart.
+// Idempotent calls resume after a server restart.
 TEST_F(RestartTest, OperationsContinueAfterServerRestart) {
   StartClient(Options());
   MakeLocal("file", "content");
@@ -552,7 +552,7 @@ TEST_F(RestartTest, ConnectReportsWhyItFails) {
 }
 
 // If the server requires the channel, the client opens it, and opens it again after a restart.
-// Shows DAFS-3.1.2.3.4-01, DAFS-3.1.2.3.4-03, DAFS-3.1.2.3.4.1-01, DAFS-3.2.4.1-01, DAFS-E.6-03.
+// Shows DAFS-6.2.5-05: the server accepts the identity with which the client binds the channel.
 TEST_F(RestartTest, RequiredReadChannelIsOpenedWithEverySession) {
   server_read_channel_ = server::RdmaReadChannel::kRequired;
   server_.reset();

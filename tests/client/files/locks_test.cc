@@ -78,7 +78,6 @@ class FilesLocksTest : public ServerTest {
   const wire::LockRange all_{0, wire::kFlockByte - 1, true};
 };
 
-// Shows DAFS-6.5.18-07, DAFS-4.4.1.2-45
 TEST_F(FilesLocksTest, LocksAreGrantedReportedAndReleased) {
   const LockOwner a = Open("a"), b = Open("b");
   EXPECT_EQ(Lock(a, {10, 19, true}), LockOutcome::kGranted);
@@ -104,7 +103,7 @@ TEST_F(FilesLocksTest, LocksAreGrantedReportedAndReleased) {
   EXPECT_EQ(wire::DafsFromStatus(refused.status()), wire::DafsStatus::kAcces);
 }
 
-// Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-19, DAFS-7-07
+// Shows DAFS-4.4.1.2-16 (the client polls), DAFS-7-07
 TEST_F(FilesLocksTest, WaitHoldsNoSlotAndEndsWhenTheLockIsFree) {
   const LockOwner a = Open("a"), b = Open("b");
   EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);

@@ -118,7 +118,7 @@ TEST_F(OtherLocksTest, AdjacentLocksAreLockedAndUnlockedSeparately) {
 }
 
 // Shows DAFS-4.4.1.2-37: a revocation within the lease affects one owner. The client does not even
-// check the locks of the others.
+// check the locks of the others. Shows DAFS-4.4.1.2-33: the I/O of the owner fails.
 TEST_F(OtherLocksTest, RevokedLockAffectsItsOwnerOnly) {
   MakeFiles();
   const LockOwner loser = Open("lost", "a"), other = Open("kept", "b");

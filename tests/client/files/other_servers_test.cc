@@ -123,8 +123,7 @@ TEST_F(OtherServersTest, WithoutSecinfoEachMethodIsTried) {
   EXPECT_EQ(session_->negotiated().auth, wire::AuthType::kDefault);
 }
 
-// Shows DAFS-6.1.6-11: MAX_WRITE is not mandatory. Without it, the client learns the limit from an
-// error.
+// MAX_WRITE is not mandatory. Without it, the client learns the limit from an error.
 TEST_F(OtherServersTest, TooLargeWriteIsSplit) {
   MakeFiles();
   std::set<uint32_t> sizes;
@@ -363,7 +362,7 @@ TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
 }
 
 // The server sends nothing unsolicited on the Operation Channel, since no request would match it.
-// Shows DAFS-3.1.2.3.1-01.
+// Shows DAFS-3.1.2.3.1-01, and DAFS-5.1-02: the client replaces a failed channel by a new one.
 TEST_F(OtherServersTest, UnsolicitedMessageEndsTheSession) {
   MakeFiles();
   ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));

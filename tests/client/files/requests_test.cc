@@ -78,7 +78,7 @@ TEST_F(RequestsTest, OpenIsSentWithoutAccess) {
   EXPECT_EQ(server_.Count(Proc::kAccess), 0);
 }
 
-// Shows DAFS-6.5.2-07
+// Shows DAFS-6.5.2-07, DAFS-3.1.1-01
 TEST_F(RequestsTest, AccessUsesTheCredentialsOfTheCheckedUser) {
   MakeFiles();
   std::vector<Identity> registered;
@@ -130,7 +130,8 @@ TEST_F(RequestsTest, OpenDeniesNothingByDefault) {
   }
 }
 
-// Shows DAFS-4.2.1.1-02: also if the server supports padded data.
+// Shows DAFS-4.2.1.1-02: also if the server supports padded data. Shows FAST03-3.1-05 for small
+// requests.
 TEST_F(RequestsTest, InlineDataFollowsTheHeaderWithoutPadding) {
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kClientConnectAuth) return false;

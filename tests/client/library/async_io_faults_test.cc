@@ -89,7 +89,6 @@ INSTANTIATE_TEST_SUITE_P(
                                      dat::FaultKind::kCutAfter, dat::FaultKind::kLoseCompletion),
                      testing::Values(Windows::kOff, Windows::kOn)));
 
-// Shows FAST03-3.1-09, FAST03-3.2-09.
 TEST_P(CutTest, EveryIoCompletesOnceWhereverTheConnectionIsCut) {
   FaultyProvider faulty(*provider_);
   std::string model = RandomText(64 * kBlock, 1);

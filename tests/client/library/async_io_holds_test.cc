@@ -67,7 +67,6 @@ class BothWays : public AsyncHoldsTest, public ::testing::WithParamInterface<boo
 INSTANTIATE_TEST_SUITE_P(Ways, BothWays, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Write" : "Read"; });
 
-// Shows FAST03-4-17.
 TEST_P(BothWays, CancelledSentIoCompletesWithItsReply) {
   StartIo();
   Hold();

@@ -18,7 +18,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, AsyncIoTest, testing::Values(Windows::kOff, Win
 
 constexpr uint32_t kBlock = 24 << 10;  // transferred directly, both ways
 
-// Shows FAST03-4-05, FAST03-4-06, FAST03-4-08, FAST03-4-11, DAFS-3.2.3.1-03.
+// Shows FAST03-4-06, FAST03-4-08, FAST03-4-11, DAFS-3.2.3.1-03.
 TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
   constexpr size_t kBlocks = 64;
   constexpr size_t kDepth = 32;
@@ -84,7 +84,7 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
   CloseIo(*file);
 }
 
-// Shows FAST03-4-09, FAST03-4-12, FAST03-3.1-10.
+// Shows FAST03-4-09, FAST03-4-12.
 TEST_P(AsyncIoTest, MemorySegmentsAndFileRangesNeedNotAlign) {
   ClientOptions options = Options();
   options.read_bytes = options.write_bytes = 16384;  // splits requests across segments and ranges

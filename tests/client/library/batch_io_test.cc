@@ -39,7 +39,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, BatchIoTest,
                                          Way{"AnswersOnlyWindows", false, Windows::kOn}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Shows FAST03-4-15, FAST03-4-16, FAST03-3.1-10.
+// Shows FAST03-4-15, FAST03-4-16, FAST03-3.1-10. Shows FAST03-4-05: with windows, the transfers use
+// windows of exactly the memory that the application named.
 TEST_P(BatchIoTest, OneCallTransfersManyChunksOfTwoFiles) {
   const std::string content = RandomText(400'000, 1);
   std::unique_ptr<IoFile> a = OpenIo("a", content);
@@ -162,7 +163,6 @@ TEST_P(BatchIoTest, SynchronousBatchReturnsResultsInOrder) {
   CloseIo(*file);
 }
 
-// Shows FAST03-4-17, FAST03-4-18.
 TEST_P(BatchIoTest, DelayedItemsCanBeExpeditedOrCancelled) {
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(100'000, 3));
   Pages memory(1 << 16);

@@ -31,7 +31,7 @@ class LibraryTest : public ServerTest {
   std::unique_ptr<Library> library_;
 };
 
-// Shows DAFS-2.4.1-01, FAST03-4-01, FAST03-4-04.
+// Shows DAFS-2.4.1-01, FAST03-4-01.
 TEST_F(LibraryTest, FileIsCreatedWrittenAndReadByAnotherSession) {
   OpenLibrary();
   std::filesystem::create_directories(Local("a/b"));

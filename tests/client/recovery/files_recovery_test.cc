@@ -61,7 +61,7 @@ class FilesRecoveryTest : public ScriptedTest {
 
 // ---- The Response Cache ----------------------------------------------------------------------
 
-// Shows DAFS-4.3.4-01, DAFS-6.3.2-03, DAFS-6.3.2-04.
+// Shows DAFS-4.3.4-01.
 TEST_F(FilesRecoveryTest, ReplyToAnExecutedChangeIsFetchedNotRepeated) {
   MakeFiles();
   LoseOnce(Proc::kCreate, true);
@@ -97,7 +97,8 @@ TEST_F(FilesRecoveryTest, StoredErrorIsReturned) {
   EXPECT_EQ(server_.executed[Proc::kRename], 0);
 }
 
-// Once for each lost session, after its requests are settled.
+// Once for each lost session, after its requests are settled. Shows DAFS-5.2.5-06: a response that
+// was discarded before it was fetched would leave the outcome unknown.
 TEST_F(FilesRecoveryTest, ResponsesOfTheOldSessionAreDiscarded) {
   MakeFiles();
   for (int i = 1; i <= 3; ++i) {
@@ -149,8 +150,8 @@ TEST_F(FilesRecoveryTest, FetchIsRetriedWhileTheServerHoldsTheOldSession) {
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
 }
 
-// Shows DAFS-5.2.5-02: a request that still executes may take effect at any time, so the client
-// waits however long that takes.
+// A request that still executes may take effect at any time, so the client waits however long that
+// takes.
 TEST_F(FilesRecoveryTest, ClientWaitsForAChangeThatStillExecutes) {
   options_.silence = absl::Milliseconds(40);
   MakeFiles();
@@ -285,7 +286,8 @@ TEST_F(AuthenticatedOtherwise, IdempotentRequestIsReissued) {
 
 // ---- Opens -----------------------------------------------------------------------------------
 
-// Shows DAFS-4.4.1.6-01, DAFS-4.4.1.2-28, DAFS-4.4.1.2-24, DAFS-5.2.5-08, DAFS-3.1.2.5-02.
+// Shows DAFS-4.4.1.6-01, DAFS-4.4.1.2-28 (OPEN), DAFS-5.2.5-08 (opens), DAFS-3.1.2.5-02 (the
+// session).
 TEST_F(FilesRecoveryTest, OpensAreReclaimedBeforeAnyOtherRequestAfterRestart) {
   MakeFiles();
   absl::StatusOr<OpenFile> one = Open("one"), two = Open("two");
@@ -487,7 +489,6 @@ TEST_F(FilesRecoveryTest, LostReservationIsReported) {
   ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
 }
 
-// Shows DAFS-4.4.1.1-03.
 TEST_F(FilesRecoveryTest, StaleClientIdLeadsToANewSession) {
   MakeFiles();
   ASSERT_OK(MakeDirectory());
@@ -777,6 +778,7 @@ INSTANTIATE_TEST_SUITE_P(Ends, FaultSweep, ::testing::Bool(),
 
 // Shows DAFS-4.3.4-01: each modifying request executes and returns exactly once, wherever the
 // connection breaks. Also DAFS-6.5.24-11: the Response Cache ensures this for GUARDED creation too.
+// Also FAST03-3.2-09.
 TEST_P(FaultSweep, EveryChangeExecutesExactlyOnceWhereverTheConnectionBreaks) {
   options_.max_requests = 4;
   server_.max_requests = server_.target_nreq = 4;

@@ -79,7 +79,6 @@ TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsReissued) {
   EXPECT_EQ(server_.log.back().chain_flags, wire::kChfBack);
 }
 
-// Shows DAFS-7-04
 TEST_F(FilesRetryTest, DelayAndGraceAreRetried) {
   MakeFiles();
   int refusals = 3;
@@ -149,7 +148,7 @@ TEST_F(FilesRetryTest, CopyResultBeyondTheRequestIsAnError) {
   EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
 }
 
-// Shows DAFS-6.5.8-07: the client repeats a copy that the server lost before its COMMIT.
+// The client repeats a copy that the server lost before its COMMIT.
 TEST_F(FilesRetryTest, CopyLostByTheServerIsRepeated) {
   MakeFiles();
   int copies = 0;
@@ -292,7 +291,7 @@ TEST_F(FilesRetryTest, NoMoreCredentialsThanNegotiatedAreRegistered) {
   EXPECT_EQ(client_->credentials().size(), 3u);
 }
 
-// Shows DAFS-3.1.1.1.2-03, DAFS-3.1.1.1.2-04.
+// Shows DAFS-3.1.1.1.2-04.
 TEST_F(FilesRetryTest, UntrustedClientRegistersNoCredentials) {
   server_.trusted = false;
   MakeFiles();
@@ -358,6 +357,7 @@ Task<void> ReadAt(Files& files, const Identity& who, const wire::FileHandle& fil
   *done = true;
 }
 
+// Shows DAFS-6.1.6-11, and FAST03-3.1-05 for bulk data.
 TEST_F(FilesRetryTest, TransfersBeyondTheServerMaximumAreSplitInParallel) {
   MakeFiles();
   ASSERT_OK(Lookup());

@@ -46,7 +46,7 @@ TEST_F(LostSessionTest, NextSessionKeepsTheByteOrder) {
   }
 }
 
-// Shows DAFS-6.2.8-07.
+// Shows DAFS-6.2.8-07, DAFS-5.2.5-06 and DAFS-3.1.2.5-02 (the credentials).
 TEST_F(LostSessionTest, CredentialsAreReregisteredUnderANewClientId) {
   MakeFiles();
   ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));

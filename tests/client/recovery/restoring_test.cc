@@ -102,8 +102,8 @@ TEST_F(RestoringTest, IntactFileDoesNotImplyThatOtherFilesAreIntact) {
   EXPECT_EQ(missed_, 0);
 }
 
-// Shows DAFS-5.2.5-08: the first request that is not a reclaim shows the server that the client has
-// reclaimed its locks. This client has no other request to send, so it sends one by itself.
+// The first request that is not a reclaim shows the server that the client has reclaimed its locks.
+// This client has no other request to send, so it sends one by itself.
 TEST_F(RestoringTest, IdleClientReportsThatItHasReclaimed) {
   client_->root().Found(opens_["a"].handle);  // like a mount
   server_.Restart();

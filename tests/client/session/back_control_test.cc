@@ -157,8 +157,7 @@ class BackControlTest : public testing::Test, public BackControlHandler {
   uint64_t next_send_ = 0;
 };
 
-// Shows DAFS-6.6.1-01, DAFS-6.6.3-02, DAFS-6.6.4-02, DAFS-6.6.2-01, DAFS-6.5.5-10, DAFS-4.3-01,
-// DAFS-3.1.2.3.2-01.
+// Shows DAFS-6.6.1-01, DAFS-6.6.3-02, DAFS-4.3-01, DAFS-3.1.2.3.2-01.
 TEST_F(BackControlTest, EveryDirectiveIsAnsweredImmediately) {
   ASSERT_TRUE(Bind([](auto&) {}).ok());
   EXPECT_EQ(Ask(Encode(wire::BcNullArgs())), "DAFS_STATUS_OK");
@@ -204,8 +203,7 @@ TEST_F(BackControlTest, AllCreditsCanBeUsedAtOnce) {
   }
 }
 
-// Shows DAFS-3.2.6.4.2-01: each reply grants a credit for each receive, also to a server that
-// started with fewer.
+// Each reply grants a credit for each receive, also to a server that started with fewer.
 TEST_F(BackControlTest, RepliesGrantCreditsToServerThatRequestedFewer) {
   ASSERT_TRUE(Bind([](auto& res) { res.max_requests = 1; }).ok());
   for (const uint32_t stream : {0u, BackControl::kRequests - 1}) {

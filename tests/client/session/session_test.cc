@@ -73,7 +73,7 @@ class SessionTest : public ScriptedTest {
 
 // ---- Negotiation -----------------------------------------------------------------------------
 
-// Shows DAFS-3.1-01, DAFS-3.1.2.2-01, DAFS-3.1.1.1-01, DAFS-3.1.2.3.2-02.
+// Shows DAFS-3.1.2.2-01, DAFS-3.1.1.1-01, DAFS-3.1.2.3.2-02.
 TEST_F(SessionTest, ConnectsNegotiatesAndAuthenticates) {
   server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
@@ -152,7 +152,7 @@ TEST_F(SessionTest, RefusedConnectionReturnsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
-// Shows DAFS-6.1.1.5-01, DAFS-6.1.1.5-02.
+// Shows DAFS-6.1.1.5-01, DAFS-6.1.1.5-02 (the client chooses).
 TEST_F(SessionTest, UsesBigEndianThroughout) {
   options_.byte_order = wire::ByteOrder::kBig;
   ASSERT_OK(MakeSession());
@@ -210,7 +210,7 @@ TEST_F(SessionTest, DelayableCallIsSentAloneAfterAShortTime) {
 // ---- Slots and chains ------------------------------------------------------------------------
 
 // Shows DAFS-3.1.4-01, DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02, DAFS-4.3.2-01, DAFS-4.3.2-03,
-// FAST03-3-01: the scripted server records each violation.
+// FAST03-3-01, DAFS-3.2.3.1-02: the scripted server records each violation.
 TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
   server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
@@ -541,8 +541,7 @@ TEST_F(SessionTest, AdvertisedBufferIsQuarantinedUntilReplyOrSessionEnd) {
   }
 }
 
-// Shows DAFS-3.2.2-01, DAFS-3.2.2-02, DAFS-5.1-01, DAFS-5.1-02: outstanding requests are not sent
-// again.
+// Shows DAFS-3.2.2-01, DAFS-5.1-01, DAFS-5.1-02: outstanding requests are not sent again.
 TEST_F(SessionTest, SilentServerIsProbedWithNullThenDisconnected) {
   options_.silence = absl::Milliseconds(120);
   ASSERT_OK(MakeSession());

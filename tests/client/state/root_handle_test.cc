@@ -78,7 +78,7 @@ class ExpiringRootTest : public ScriptedTest {
   wire::FileHandle first_;
 };
 
-// Shows DAFS-4.1.4-09, DAFS-4.1.4-29
+// Shows DAFS-4.1.4-29
 TEST_F(ExpiringRootTest, IsFoundAgainByItsPath) {
   for (int times = 1; times <= 3; ++times) {
     ++root_;

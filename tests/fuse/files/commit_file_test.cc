@@ -56,7 +56,6 @@ class CommitFileTest : public client::testing::ScriptedTest {
   client::WriteTracker::ErrorCursor other_;  // of another descriptor
 };
 
-// Shows DAFS-6.5.8-07.
 TEST_F(CommitFileTest, EachDescriptorReportsDataThatCannotBeRewritten) {
   server_.Restart();
   Refuse(Proc::kWriteInline, DafsStatus::kRofs);

@@ -168,7 +168,7 @@ TEST(KernelAttributes, ConvertServerAttributesForStat) {
   EXPECT_EQ(out.gid, 65534u);
 }
 
-// Shows DAFS-6.1.5-02: the server supports only the mandatory attributes.
+// The server supports only the mandatory attributes.
 TEST(KernelAttributes, MissingAttributesGetDefaultValues) {
   wire::FileAttributes a;
   a.set(wire::kFattrMandatory);

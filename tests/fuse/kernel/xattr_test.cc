@@ -41,7 +41,6 @@ TEST(KernelLabelsTest, SelinuxIsDetectedByItsFileSystem) {
   EXPECT_FALSE(KernelHasSelinux(path)) << "no list";
 }
 
-// Shows DAFS-6.1.4-07
 TEST(Nfs4AclTest, EncodesAsNfsXdr) {
   EXPECT_EQ(EncodeNfs4Acl(kAcl), kGolden);
   EXPECT_EQ(DecodeNfs4Acl(Bytes(kGolden)), kAcl);

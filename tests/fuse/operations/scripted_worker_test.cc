@@ -225,7 +225,7 @@ class ExpiringHandles : public ScriptedWorkerTest {
   std::atomic<uint8_t> instance_{1};  // of the server; a handle of another instance has expired
 };
 
-// Shows DAFS-4.1.4-09, DAFS-4.1.4-29: after ESTALE the kernel walks the path again, from the root,
+// Shows DAFS-4.1.4-29: after ESTALE the kernel walks the path again, from the root,
 // whose handle has expired too.
 TEST_F(ExpiringHandles, AreFoundAgainFromTheRoot) {
   const uint64_t before = Lookup(kRootNode, "d").nodeid;
