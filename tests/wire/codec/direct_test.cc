@@ -47,7 +47,7 @@ absl::Status ReadAll(DirentReader& reader, std::vector<Direntry>& entries) {
   return reader.status();
 }
 
-// Shows DAFS-3.2.5-02: the direct checksum covers the transferred bytes.
+// The direct checksum covers the transferred bytes.
 TEST(DirectTest, MatchesEveryVectorOfDirectContent) {
   size_t done = 0;
   for (const Json& vector : LoadVectors("direct.json")) {

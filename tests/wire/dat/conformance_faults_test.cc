@@ -67,7 +67,8 @@ TEST_P(Faults, MissingListenerIsReportedToTheClient) {
   EXPECT_FALSE(end->status.ok());
 }
 
-// Shows DAFS-3.2.1-02 (RDMA writes), DAFS-B.3-01, DAFS-B.5-02
+// Shows DAFS-B.3-01, DAFS-B.5-02, DAFS-3.2.1-02 for writes.
+// Shows DAFS-2.3.3-04, FAST03-3.1-09 for RDMA writes, DDP-3-01, DDP-3-04.
 TEST_P(Faults, InvalidWritesEndTheConnectionAndPlaceNothing) {
   struct Wrong {
     const char* what;
@@ -103,7 +104,7 @@ TEST_P(Faults, InvalidWritesEndTheConnectionAndPlaceNothing) {
   }
 }
 
-// Shows DAFS-3.2.1-02 (RDMA reads)
+// Shows DAFS-B.3-01, DAFS-B.5-02, DAFS-2.3.3-04, DAFS-3.2.1-02 for reads.
 TEST_P(Faults, InvalidReadsFailAndEndTheConnection) {
   struct Wrong {
     const char* what;
@@ -155,6 +156,7 @@ TEST_P(Faults, RegionOfAnotherDomainIsNotAccessible) {
   EXPECT_EQ(strange[0].bytes, std::vector<std::byte>(4096));
 }
 
+// Shows DAFS-2.3.3-04 for sends.
 TEST_P(Faults, MessageLongerThanItsReceiveEndsTheConnection) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 100, Access::kLocal);
@@ -298,6 +300,7 @@ TEST_P(Faults, OrderlyCloseSendsWhatWasPosted) {
 }
 
 // In each state, by each side, in each way: nothing hangs, and the other side is notified.
+// Shows DAFS-2.3.3-16 (either side terminates).
 TEST_P(Faults, CloseInAnyStateEndsBothSides) {
   enum class How { kDestroy, kAbort, kDisconnect };
   // Polls before the close: from before the handshake until deep in a transfer.

@@ -12,9 +12,8 @@ namespace {
 class Rdma : public ConformanceFixture {};
 INSTANTIATE_TEST_SUITE_P(Providers, Rdma, ::testing::ValuesIn(ConformanceCases()), CaseName);
 
-// Shows DAFS-B.5-01
-// Shows DAFS-B.5-04
-// Shows DAFS-B.6-01
+// Shows DAFS-B.5-01, DAFS-B.5-04, DAFS-B.6-01, DAFS-2.3.3-11, DDP-3-01, DDP-3.1-05.
+// Shows DAFS-2.3.3-07 for writes: each message finds the one receive that was posted for it.
 TEST_P(Rdma, RdmaWriteIsVisibleBeforeTheNextSend) {
   Open();
   Memory small = NewMemory(*pair_->client.domain, 64, Access::kLocal);
@@ -68,6 +67,7 @@ TEST_P(Rdma, SourceIsFreeAfterALaterSignaledSendCompletes) {
   }
 }
 
+// Shows DAFS-2.3.3-07 for reads: the target has posted no receive.
 TEST_P(Rdma, RdmaReadFetchesTheData) {
   Open();
   Memory source = NewMemory(*pair_->client.domain, 500000, Access::kRemoteRead, -9);
@@ -111,7 +111,7 @@ TEST_P(Rdma, ReadsBeyondTheLimitCompleteInOrderAndDelayNoSend) {
   EXPECT_EQ(sink.bytes, source.bytes);
 }
 
-// Shows DAFS-2.3.3-01, DAFS-3.2.1-03.
+// Shows DAFS-2.3.3-01.
 TEST_P(Rdma, GathersAndScattersOverAllItsSegments) {
   EndpointOptions options;
   options.max_segments = GetParam().max_segments;

@@ -15,7 +15,7 @@ namespace {
 class Conformance : public ConformanceFixture {};
 INSTANTIATE_TEST_SUITE_P(Providers, Conformance, ::testing::ValuesIn(ConformanceCases()), CaseName);
 
-// Shows DAFS-B.4-01
+// Shows DAFS-B.4-01, DAFS-2.3.3-16 (establishment).
 TEST_P(Conformance, ConnectsAndCarriesPrivateDataBothWays) {
   const std::string request = "0123456789abcdef and more";
   const std::string reply = "welcome";
@@ -69,6 +69,7 @@ TEST_P(Conformance, OneListenerServesManyConnectionsAtOnce) {
   memories.clear();
 }
 
+// Shows DAFS-2.3.3-06, DAFS-2.3.3-09, DAFS-2.3.3-10, DDP-3.1-02, DDP-3.1-04.
 TEST_P(Conformance, SendsOfAllSizesArriveInOrder) {
   constexpr size_t kMost = 70000;
   constexpr uint64_t kMessages = 400;

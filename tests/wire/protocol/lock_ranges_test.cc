@@ -10,7 +10,6 @@
 namespace dafs::wire {
 namespace {
 
-// Shows DAFS-6.5.18-01, DAFS-6.5.18-05
 TEST(LockRangesTest, ArgumentsBecomeRangesAndBack) {
   EXPECT_EQ(LockRangeOf(10, 5, LockType::kRead), (LockRange{10, 14, false}));
   EXPECT_EQ(LockRangeOf(10, 5, LockType::kWriteBlocking), (LockRange{10, 14, true}));

@@ -10,7 +10,6 @@
 namespace dafs::wire {
 namespace {
 
-// Shows DAFS-7-01, DAFS-7-02.
 TEST(StatusTest, EveryCodeRoundTripsThroughAStatus) {
   int known = 0;
   for (uint32_t number = 0; number < 16000; ++number) {

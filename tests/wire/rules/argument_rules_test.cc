@@ -167,7 +167,7 @@ TEST(ArgumentRulesTest, BuffersMustHoldTheRequestedBytes) {
   EXPECT_EQ(CheckRules(append), kInval);
 }
 
-// R78. Shows DAFS-6.1.7-02.
+// R78. Shows DAFS-6.1.7-02 (request ids are unique).
 TEST(ArgumentRulesTest, BatchTotalsAndRequestIdsAreChecked) {
   BatchSubmitArgs args;
   EXPECT_EQ(CheckRules(args), kOk);

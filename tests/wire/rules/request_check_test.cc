@@ -62,6 +62,7 @@ DafsStatus StatusOf(const std::vector<std::byte>& message, const RequestContext&
   return CheckRequest(message, context, chain).status;
 }
 
+// Shows DAFS-4.3.1-01, DAFS-4.3.2-02, DAFS-4.3.2-07: the classes of the table are checked below.
 TEST(RequestCheckTest, EveryProcedureAcceptsOnlyTheChainFlagsOfTheTable) {
   for (const ProcInfo& info : kProcedures) {
     for (const uint16_t flag : {kChfForw, kChfSave, kChfFh, kChfStateId}) {
@@ -153,7 +154,7 @@ TEST(RequestCheckTest, ModifyingRequestAfterABulkFetchIsRefused) {
   EXPECT_EQ(c.Send(Close(), 0), DafsStatus::kOk);
 }
 
-// Shows DAFS-4.3.1-01, DAFS-4.3.2-02, DAFS-4.3.2-07, DAFS-4.3.2-09, DAFS-4.3.2-11.
+// Shows DAFS-4.3.2-07, DAFS-4.3.2-09, DAFS-4.3.2-11.
 TEST(RequestCheckTest, MisplacedFlagsReturnChainForm) {
   EXPECT_EQ(Chain().Send(DisconnectArgs(), kChfForw), DafsStatus::kChainForm);
   EXPECT_EQ(Chain().Send(Lookup(), kChfSave), DafsStatus::kChainForm);
@@ -248,7 +249,8 @@ TEST(RequestCheckTest, ConnectRequestCarriesAChecksumOnlyIfItRenewsABind) {
   EXPECT_FALSE(v.checksum_due);
 }
 
-// Shows DAFS-4.3.1-04, DAFS-4.3.1-06, DAFS-4.3.1-07
+// Shows DAFS-4.3.1-04, DAFS-4.3.1-06, DAFS-4.3.1-07, and which procedures DAFS-4.3.1-01 (all
+// others), DAFS-4.3.1-03, DAFS-4.3.1-08 and DAFS-4.3.1-09 are about.
 TEST(RequestCheckTest, ClassesAreThoseOfTheDraft) {
   const std::map<Category, std::string> classes = {
       {Category::kSimple,
@@ -271,7 +273,7 @@ TEST(RequestCheckTest, ClassesAreThoseOfTheDraft) {
   }
 }
 
-// Shows DAFS-6.1.10-01, DAFS-4.3-01.
+// Shows DAFS-4.3-01.
 TEST(RequestCheckTest, BackControlAcceptsItsOwnProceduresWithoutChains) {
   RequestContext client = Authenticated();
   client.back_control = true;
@@ -296,6 +298,7 @@ TEST(RequestCheckTest, UnofferedProceduresAndUnknownCredentialsAreRefused) {
   EXPECT_EQ(StatusOf(Message(NullArgs(), 0, header), context), DafsStatus::kInval);
 }
 
+// Shows DAFS-6.1.1.5-02 (no change within a session).
 TEST(RequestCheckTest, OtherByteOrderClosesTheChannel) {
   std::vector<std::byte> big(40);
   ASSERT_TRUE(EncodeRequest({}, NullArgs(), ByteOrder::kBig, big).ok());

@@ -12,7 +12,6 @@ namespace {
 
 using IwarpFaults = IwarpWire;
 
-// Shows DAFS-B.5-02
 TEST_F(IwarpFaults, WriteNeedsTheWriteRight) {
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(WriteHeader(source_.Remote()), "data")));
   ExpectTerminate(*pair_, iwarp::fault::kAccessRights);

@@ -100,6 +100,7 @@ SegmentHeader HeaderOf(const nlohmann::json& segment) {
   return header;
 }
 
+// Shows DDP-2.2-04
 TEST(IwarpVectors, FpdusEncodeAndDecodeExactly) {
   ASSERT_EQ(Vectors().at("fpdus").size(), 28u);
   for (const auto& one : Vectors().at("fpdus")) {

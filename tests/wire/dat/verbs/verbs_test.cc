@@ -45,7 +45,7 @@ TEST(VerbsWithoutDevice, UnusedProviderStartsNoThread) {
   EXPECT_EQ(threads(), before);
 }
 
-// Shows DAFS-E.9-01: the request's private data arrives, 16 bytes first.
+// The request's private data arrives, 16 bytes first.
 TEST_F(VerbsTest, PrivateDataArrivesOnBothSides) {
   ASSERT_NO_FATAL_FAILURE(MakeClient({}));
   ASSERT_TRUE(client_.endpoint->Connect(AsBytes("SFAD123456780001")).ok());
