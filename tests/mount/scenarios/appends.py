@@ -43,8 +43,7 @@ def check_records(data, writers, each, most=4096):
 @scenario(timeout=900, where="server", variants=True)
 def appends(rig):
     """8 processes on 2 mounts append 4,000 records (100,000 in a full run): none lost, torn or out of order.
-
-    Shows DAFS-6.5.3-01."""
+    Shows DAFS-6.5.3-03 (dafsd refuses an unstable append)."""
     each = 12_500 if rig.full else 500
     points = rig.mount_twice(arguments=("--stable=power",) if rig.full else ())
     log = points[0] / "log"

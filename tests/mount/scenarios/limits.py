@@ -84,9 +84,7 @@ def _errors_when_full(rig, root, local, behind):
 
 @scenario(timeout=90, where="server")
 def full(rig):
-    """A file system that fills up: write, append, fallocate, fsync, msync and close report it until space is free.
-
-    Shows DAFS-6.5.3-02."""
+    """A file system that fills up: write, append, fallocate, fsync, msync and close report it until space is free."""
     disk = rig.base / "disk"
     disk.mkdir()
     rig.run(["mount", "-t", "tmpfs", "-o", "size=16m", "dafs-test", disk], cwd="/")

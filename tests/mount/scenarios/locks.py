@@ -136,7 +136,8 @@ def _rights(stage):
 
 @scenario(timeout=120, where="server", variants=True)
 def locks_wait(rig):
-    """Waiters get the lock when it is free, in the order they came; a signal or a kill ends a wait."""
+    """Waiters get the lock when it is free, in the order they came; a signal or a kill ends a wait.
+    Shows DAFS-4.4.1.2-16 (blocking types: dafsd keeps an order for them only)."""
     with Stage(rig) as stage:
         for kind in ("record", "ofd", "flock"):
             _wait(stage, kind)
@@ -444,7 +445,7 @@ def locks_data(rig):
 
 @scenario(timeout=120, where="server")
 def locks_fair(rig):
-    """Two mounts that compete for one lock get it about equally often."""
+    """Two mounts that compete for one lock get it about equally often. Shows DAFS-4.4.1.2-19."""
     with Stage(rig) as stage:
         seconds, counts = 4, {}
         readers = {}
@@ -473,7 +474,8 @@ def locks_fair(rig):
 
 @scenario(timeout=120, where="server")
 def locks_restart(rig):
-    """Locks outlive a server that is killed: the client reclaims them before any other client can take them."""
+    """Locks outlive a server that is killed: the client reclaims them before any other client can take them.
+    Shows DAFS-4.4.1.2-28 (LOCK)."""
     with Stage(rig) as stage:
         rig.expect("lost", "no session")
         a, b = stage.actor("one"), stage.actor("two")

@@ -125,7 +125,7 @@ def mount_t(rig):
 @scenario(timeout=60, where="server", loopback=True)
 def fstab(rig):
     """An fstab with _netdev, nofail, noauto and x- options; mount DIR and mount -a."""
-    # Shows DAFS-2.4.2-01: a preconfigured set of servers.
+    # Shows DAFS-2.4.2-01, DAFS-A.6-01: a preconfigured set of servers.
     server = rig.serve()
     (rig.export / "hello").write_text("from fstab")
     second = rig.base / "second"

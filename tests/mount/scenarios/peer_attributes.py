@@ -15,9 +15,9 @@ FILE_BITS = sum(BIT[name] for name in ("OBJECT_TYPE", "CHANGE", "OBJECT_SIZE", "
 @scenario(timeout=60, where="server", loopback=True)
 def peer_attributes(rig):
     """GETATTR, SETATTR, VERIFY, NVERIFY, GET_FSATTR and ACCESS with every attribute.
-    Shows DAFS-6.1.5-01, DAFS-6.1.5-05, DAFS-6.1.6-01, DAFS-6.1.6-13, DAFS-6.5.13-01, DAFS-6.5.14-01, DAFS-6.5.15-01,
-    DAFS-6.5.23-01, DAFS-6.5.23-03, DAFS-6.5.35-02, DAFS-6.5.35-05, DAFS-6.5.35-07, DAFS-6.5.35-09, DAFS-6.5.36-01,
-    DAFS-6.5.37-01, DAFS-6.5.37-03, DAFS-6.5.2-02, DAFS-4.1.4-26."""
+    Shows DAFS-6.1.5-01, DAFS-6.1.5-05, DAFS-6.1.6-01, DAFS-6.1.6-13, DAFS-6.5.15-01, DAFS-6.5.23-01, DAFS-6.5.23-03,
+    DAFS-6.5.35-02, DAFS-6.5.35-05, DAFS-6.5.35-07, DAFS-6.5.35-09, DAFS-6.5.37-01, DAFS-6.5.37-03, DAFS-6.5.2-02,
+    DAFS-4.1.4-26."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     for order in "<>":

@@ -18,8 +18,8 @@ def peer_names(rig):
     """Names good and bad in every procedure that takes one, handles of every wrong kind.
     Shows DAFS-6.1.1.6-01, DAFS-6.5.21-03, DAFS-6.5.21-04, DAFS-6.5.21-05, DAFS-6.5.21-10, DAFS-6.5.21-12,
     DAFS-6.5.24-23, DAFS-6.5.24-27, DAFS-6.5.24-28, DAFS-6.5.24-32, DAFS-6.5.9-03, DAFS-6.5.9-04, DAFS-6.5.9-05,
-    DAFS-6.5.9-08, DAFS-6.5.17-03, DAFS-6.5.17-04, DAFS-6.5.33-02, DAFS-6.5.33-03, DAFS-6.5.34-03, DAFS-6.5.34-04,
-    DAFS-6.5.34-06, DAFS-6.5.22-02, DAFS-6.5.22-04, DAFS-6.5.31-02, DAFS-6.5.29-15, DAFS-6.5.9-10."""
+    DAFS-6.5.9-08, DAFS-6.5.17-04, DAFS-6.5.33-02, DAFS-6.5.33-03, DAFS-6.5.34-03, DAFS-6.5.34-06, DAFS-6.5.22-02,
+    DAFS-6.5.22-04, DAFS-6.5.31-02, DAFS-6.5.29-15, DAFS-6.5.9-10."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     for order in "<>":

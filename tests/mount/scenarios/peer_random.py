@@ -103,8 +103,7 @@ def spoiled(message, roll):
 
 @scenario(timeout=120, where="server", loopback=True)
 def peer_random(rig):
-    """Random requests, alone and in chains, spoiled and whole: each gets its one answer, and the server lives on.
-    Shows DAFS-2.3.3-06, DAFS-4.3-04."""
+    """Random requests, alone and in chains, spoiled and whole: each gets its one answer, and the server lives on."""
     rig.expect(".*")
     seed = int.from_bytes(os.urandom(4), "little")
     note(f"seed {seed}")

@@ -23,7 +23,7 @@ def how_it_ends(port, message, **options):
 
 @scenario(timeout=120, where="server", loopback=True)
 def peer_headers(rig):
-    """Framing and header faults. Shows DAFS-6.1.2-02, DAFS-6.1.2-03, DAFS-6.1.2-07, DAFS-3.2.5-04."""
+    """Framing and header faults. Shows DAFS-6.1.2-02, DAFS-6.1.2-03, DAFS-6.1.2-07, DAFS-3.1-01 (server)."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     null = Request("NULL")
@@ -86,7 +86,7 @@ def _turned(peer):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_connects(rig):
     """Connect exchanges: negotiated values, versions, repetition, authentication, wrong arguments.
-    Shows DAFS-3.2.6.3-03, DAFS-3.2.5-06, DAFS-4.4.1.2-25, DAFS-6.2.7-01."""
+    Shows DAFS-3.2.6.3-03, DAFS-4.4.1.2-25, DAFS-6.2.7-01."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     for order in "<>":
@@ -185,8 +185,7 @@ def peer_connects(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_credits(rig):
-    """Flow control with one credit, with many, with too many requests.
-    Shows DAFS-3.2.6.3-09, DAFS-2.3.3-12."""
+    """Flow control with one credit, with many, with too many requests."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     for order in "<>":
@@ -238,7 +237,8 @@ def peer_credits(rig):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_checksums(rig):
     """Checksums: due, bad, and not due.
-    Shows DAFS-3.2.5-01, DAFS-3.2.5-02, DAFS-3.2.5-03, DAFS-3.2.5-04, DAFS-3.2.5-08."""
+    Shows DAFS-3.2.5-01, DAFS-3.2.5-02, DAFS-3.2.5-03, DAFS-3.2.5-04, DAFS-3.2.5-08, DAFS-6.5.39-01 (direct
+    checksums)."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     for order in "<>":

@@ -17,7 +17,7 @@ def read_request(size=8, stag=1, at=0, msn=1, **how):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_handshake(rig):
-    """MPA requests of every kind: CRC with and without, markers, private data, revisions. Shows DAFS-2.3.3-16."""
+    """MPA requests of every kind: CRC with and without, markers, private data, revisions."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
 
@@ -57,7 +57,7 @@ def peer_handshake(rig):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_segments(rig):
     """FPDUs cut anywhere, several in one piece, messages in DDP segments of every size.
-    Shows DAFS-2.3.3-02, DAFS-2.3.3-06, DAFS-2.3.3-10, DDP-3.1-01, DDP-3.1-02, DDP-3.1-03."""
+    Shows DAFS-2.3.3-02, DAFS-2.3.3-10, DDP-3.1-01, DDP-3.1-02, DDP-3.1-03."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     for flags in (0, CRC):
@@ -210,7 +210,7 @@ def peer_faults(rig):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_answers(rig):
     """Read Responses that do not match their request: the connection ends, the file keeps its content.
-    Shows DAFS-2.3.3-04."""
+    Shows DAFS-2.3.3-04 (RDMA reads), FAST03-3.1-09 (RDMA reads)."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     bystander = Peer(port, name="bystander")

@@ -88,7 +88,8 @@ def check_loads(loads, directory, seconds, stop=True):
 
 @scenario(timeout=1800, where="server", loopback=True)
 def recover_cut(rig):
-    """Connections cut, reset or stalled at the n-th segment or byte, swept over n: no error, the model's end state."""
+    """Connections cut, reset or stalled at the n-th segment or byte, swept over n: no error, the model's end state.
+    Shows DAFS-2.2-02 (network)."""
     rig.expect("session with .* lost", "not known whether")
     server = rig.serve()
     (rig.export / "counter").write_bytes(bytes(24))
@@ -136,7 +137,8 @@ def recover_cut(rig):
 
 @scenario(timeout=3600, where="server")
 def recover_kill(rig):
-    """dafsd killed and restarted at random moments under a mixed load on two mounts: no error, the model's end."""
+    """dafsd killed and restarted at random moments under a mixed load on two mounts: no error, the model's end.
+    Shows DAFS-2.2-02 (server)."""
     rig.expect("session with .* lost", "not connected", "no session for", "new session")
     kills = 200 if rig.full else 10
     seed, moments = drawn_moments()
@@ -409,7 +411,8 @@ def recover_ranges(rig):
 
 @scenario(timeout=240, where="server", loopback=True)
 def altered(rig):
-    """With crc, bits flipped in transit end connections, and reach neither a program nor the server's files."""
+    """With crc, bits flipped in transit end connections, and reach neither a program nor the server's files.
+    Shows DAFS-2.3.3-03."""
     server = rig.serve()
     content = random.Random(1).randbytes(8 * MIB)
     (rig.export / "file").write_bytes(content)

@@ -183,7 +183,8 @@ def waits_until(actor, start, seconds, what):
 
 @scenario(timeout=1500, where="server", loopback=True)
 def recover_partition(rig):
-    """The network is down for longer than the lease: a lock has one holder at a time, and the loser gets an error."""
+    """The network is down for longer than the lease: a lock has one holder at a time, and the loser gets an error.
+    Shows DAFS-4.4.1.2-33."""
     rig.expect("session with .* lost", "no session for", "new session", "could not be reclaimed", "still waiting",
                "lease .* run out", "expired")
     lease, seconds = (90, 600) if rig.full else (2, 6)
@@ -281,7 +282,8 @@ sys.stdin.readline()
 
 @scenario(timeout=900, where="server")
 def recover_many(rig):
-    """Thousands of open files, each with a lock: the mount reclaims all of them within the grace period."""
+    """Thousands of open files, each with a lock: the mount reclaims all of them within the grace period.
+    Shows DAFS-5.2.5-08 (locks: dafsd takes the first other request for the end of the reclaim)."""
     rig.expect("session with .* lost", "no session for", "new session")
     count = 8000 if rig.full else 300
     server = rig.serve()
