@@ -192,8 +192,9 @@ TEST_P(BatchTest, InvalidListsAreRejectedBeforeSending) {
   EXPECT_TRUE(sink.results.empty());
 }
 
-// Shows DAFS-6.5.5-07, DAFS-6.6.2-01: on either channel, each item gets one result.
-// Shows DAFS-3.1.2.3.2-07, DAFS-3.2.6.3-01: the client needs no Back-control Channel.
+// Shows DAFS-6.5.5-07, DAFS-6.6.2-01: on either channel, each item gets one result. Shows
+// DAFS-3.1.2.3.2-07, DAFS-3.2.6.3-01: the client needs no Back-control Channel. Shows
+// DAFS-3.1.2.2-05, DAFS-3.1.2.3.3-01: it opens one if that is granted.
 TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
   const std::string content = Pattern(300000);
   MakeLocal("a", content);

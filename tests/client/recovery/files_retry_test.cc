@@ -279,6 +279,7 @@ TEST_F(FilesRetryTest, IdentityIsRegisteredOnceForParallelRequests) {
   EXPECT_EQ(server_.credentials, 1u);
 }
 
+// Shows DAFS-3.1.2.2-02.
 TEST_F(FilesRetryTest, NoMoreCredentialsThanNegotiatedAreRegistered) {
   options_.max_credentials = 3;
   MakeFiles();

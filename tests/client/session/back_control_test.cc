@@ -157,7 +157,8 @@ class BackControlTest : public testing::Test, public BackControlHandler {
   uint64_t next_send_ = 0;
 };
 
-// Shows DAFS-6.6.1-01, DAFS-6.6.3-02, DAFS-4.3-01, DAFS-3.1.2.3.2-01.
+// Shows DAFS-6.6.1-01, DAFS-6.6.3-02, DAFS-4.3-01, DAFS-3.1.2.3.2-01, DAFS-3.2.6.1-01,
+// DAFS-3.2.6.3-05, DAFS-3.2.6.4.2-02, DAFS-3.2.6.4.2-03: each reply states the target.
 TEST_F(BackControlTest, EveryDirectiveIsAnsweredImmediately) {
   ASSERT_TRUE(Bind([](auto&) {}).ok());
   EXPECT_EQ(Ask(Encode(wire::BcNullArgs())), "DAFS_STATUS_OK");
@@ -184,7 +185,8 @@ TEST_F(BackControlTest, EveryDirectiveIsAnsweredImmediately) {
   EXPECT_FALSE(lost_);
 }
 
-// The peer sends as many requests as the client grants, each of the maximum size.
+// Shows DAFS-3.2.6.3-08: the peer sends as many requests as the client grants, each of the maximum
+// size.
 TEST_F(BackControlTest, AllCreditsCanBeUsedAtOnce) {
   ASSERT_TRUE(Bind([](auto&) {}).ok());
   for (int round = 0; round < 2; ++round) {

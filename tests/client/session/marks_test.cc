@@ -23,7 +23,7 @@ class SessionMarksTest : public ScriptedTest {
   }
 };
 
-// Shows DAFS-4.3.1-05, FAST03-3.1-14.
+// Shows DAFS-4.3.1-05, DAFS-4.3.2-06, FAST03-3.1-14.
 TEST_F(SessionMarksTest, MembersBeforeAChangeAreMarkedForSaving) {
   ASSERT_OK(MakeSession());
   Call<wire::LookupArgs> lookup;

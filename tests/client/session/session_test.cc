@@ -210,7 +210,7 @@ TEST_F(SessionTest, DelayableCallIsSentAloneAfterAShortTime) {
 // ---- Slots and chains ------------------------------------------------------------------------
 
 // Shows DAFS-3.1.4-01, DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02, DAFS-4.3.2-01, DAFS-4.3.2-03,
-// FAST03-3-01, DAFS-3.2.3.1-02: the scripted server records each violation.
+// DAFS-5.2.1-06, FAST03-3-01, DAFS-3.2.3.1-02: the scripted server records each violation.
 TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
   server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
@@ -274,7 +274,7 @@ TEST_F(SessionTest, MemberAfterAFailureGetsChainBroken) {
   }
 }
 
-// Shows DAFS-3.2.6.4.2-05, DAFS-3.2.6.4.2-07, DAFS-3.2.6.4.2-08, DAFS-3.2.6.4.2-09,
+// Shows DAFS-3.2.6.4.2-05, DAFS-3.2.6.4.2-07, DAFS-3.2.6.4.2-08, DAFS-3.2.6.4.2-09, DAFS-5.2.2-01,
 // DAFS-6.5.1-03.
 TEST_F(SessionTest, NreqShrinksByNullRequestsAndGrowsAtOnce) {
   server_.max_requests = server_.target_nreq = 8;
@@ -294,7 +294,8 @@ TEST_F(SessionTest, NreqShrinksByNullRequestsAndGrowsAtOnce) {
   ExpectRightAnswers(more);
 }
 
-// Shows DAFS-3.2.6.4.2-01, DAFS-3.2.6.2-03: replies to outstanding requests serve the waiting ones.
+// Shows DAFS-3.2.6.4.2-01, DAFS-3.2.6.4.2-04, DAFS-3.2.6.2-03: replies to outstanding requests
+// serve the waiting ones. The client sends no more before a reply grants it.
 TEST_F(SessionTest, RequestsMoreCreditsWhenRequestsWait) {
   server_.max_requests = server_.target_nreq = 2;
   ASSERT_OK(MakeSession());
@@ -308,7 +309,7 @@ TEST_F(SessionTest, RequestsMoreCreditsWhenRequestsWait) {
   EXPECT_TRUE(asked);
 }
 
-// Shows DAFS-3.2.6.3-06.
+// Shows DAFS-3.1.2.2-03, DAFS-3.2.6.3-06.
 TEST_F(SessionTest, TooLargeRequestIsNotSent) {
   options_.max_request_size = 1024;
   ASSERT_OK(MakeSession());
@@ -389,7 +390,8 @@ INSTANTIATE_TEST_SUITE_P(
                                       }}),
     [](const auto& info) { return info.param.first; });
 
-// Each outstanding or waiting call is resumed once, and all slots are free afterwards.
+// Each outstanding or waiting call is resumed once, and all slots are free afterwards. Shows
+// DAFS-3.1.2.5-01 for a lost connection.
 TEST_P(WrongAnswerTest, EndsTheSessionAndEveryCallOnIt) {
   server_.max_requests = server_.target_nreq = 8;
   ASSERT_OK(MakeSession());
@@ -426,7 +428,8 @@ TEST_F(SessionTest, KillResumesAllCallsBeforeItReturns) {
   ExpectAllEnded(walks, absl::StatusCode::kUnavailable);
 }
 
-// Shows DAFS-3.2.5-03, DAFS-3.2.5-05: a response with a wrong checksum fails its request only.
+// Shows DAFS-3.1.2.2-07, DAFS-3.2.5-03, DAFS-3.2.5-05: a response with a wrong checksum fails its
+// request only.
 TEST_F(SessionTest, DamagedReplyFailsItsRequestOnly) {
   options_.checksums = true;
   ASSERT_OK(MakeSession());
