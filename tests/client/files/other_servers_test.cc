@@ -193,6 +193,7 @@ class Appending : public OtherServersTest {
   BufferLease source_;
 };
 
+// Shows DAFS-7-18 (the client accepts either status).
 TEST_F(Appending, RefusedDirectAppendIsRetriedInlineAtOnce) {
   for (const DafsStatus status : {DafsStatus::kNotSupp, DafsStatus::kRdmaReadChannelUnusable}) {
     if (files_ != nullptr) files_->Shutdown();
@@ -300,6 +301,7 @@ TEST_F(OtherServersTest, WithoutReaddirDirectItIsTriedOnce) {
 }
 
 // WIRE 11.3: the server may lower the sizes down to 1024. Reads and writes fit into them.
+// Shows DAFS-3.2.6.4.1-02 (WRITE_INLINE of the client).
 TEST_F(OtherServersTest, SmallestMessagesAndOneCreditSuffice) {
   server_.max_requests = 1;
   server_.target_nreq = 1;

@@ -224,8 +224,7 @@ TEST_F(UncommittedTest, WriteDuringACommitWaitsForTheNextCommit) {
   EXPECT_FALSE(store_.NeedsCommit(file_));
 }
 
-// Shows DAFS-6.5.38-10: a write that returned DATA_SYNC needs a COMMIT, but a restart does not lose
-// it.
+// A write that returned DATA_SYNC needs a COMMIT, but a restart does not lose it.
 TEST_F(UncommittedTest, DataSyncWriteNeedsACommitUnderAnyVerifier) {
   store_.NeedCommit(file_, who_);
   EXPECT_TRUE(store_.NeedsCommit(file_));

@@ -28,7 +28,7 @@ def bind(peer, other, use=2, auth=0, session=None, order=None):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_channels(rig):
     """CONNECT_BIND: granted or not, twice, from others, in another order; RDMA reads on the channel that was bound.
-    Shows DAFS-3.2.5-07, DAFS-6.2.5-05 (another identity)."""
+    Shows DAFS-3.2.5-07, DAFS-6.2.5-05 (another identity), DAFS-7-18 (its value and meaning)."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     port = server.port

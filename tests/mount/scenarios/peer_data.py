@@ -18,7 +18,7 @@ def pattern(size, seed=0):
 @scenario(timeout=120, where="server", loopback=True)
 def peer_reads(rig):
     """READ inline and direct: every size, segments of every shape, the end of the file.
-    Shows DAFS-3.2.3.2.2-01, DAFS-6.5.27-01, DAFS-6.5.27-03, DAFS-6.5.28-01."""
+    Shows DAFS-3.2.3.2.2-01, DAFS-6.5.27-01, DAFS-6.5.27-03, DAFS-6.5.28-01, DAFS-3.2.6.4.1-02 (READ_INLINE)."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     content = pattern(100_003)

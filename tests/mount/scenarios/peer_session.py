@@ -185,7 +185,7 @@ def peer_connects(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_credits(rig):
-    """Flow control with one credit, with many, with too many requests."""
+    """Flow control with one credit, with many, with too many requests. Shows DAFS-3.2.6.4.1-02 (requests)."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     for order in "<>":

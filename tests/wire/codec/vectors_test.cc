@@ -217,8 +217,8 @@ void CheckResponseVector(const Json& vector) {
 // Shows DAFS-6.1.1.3.2-01, DAFS-6.1.1.3.2-02, DAFS-6.1.1.3.2-03, DAFS-6.1.1.3.2-04: scopes.
 // Shows DAFS-6.1.1.4-01, DAFS-6.1.1.4-02, DAFS-6.1.1.4-03, DAFS-6.1.1.4-04: primitive types.
 // Shows DAFS-6.1.2-09, DAFS-6.1.3-01, DAFS-6.1.3-07, DAFS-6.1.4-01, DAFS-6.1.4-02, DAFS-6.1.4-03,
-// DAFS-6.1.5-06, DAFS-6.1.7-01, DAFS-6.1.7-02, DAFS-6.1.7-03, DAFS-6.1.9-01, DAFS-6.1.9-02,
-// DAFS-6.1.9-03, DAFS-6.1.10-01 (assigned numbers).
+// DAFS-6.1.5-06, DAFS-6.1.7-01, DAFS-6.1.7-02, DAFS-6.1.7-03, DAFS-6.1.7-04, DAFS-6.1.9-01,
+// DAFS-6.1.9-02, DAFS-6.1.9-03, DAFS-6.1.10-01 (assigned numbers).
 TEST_P(VectorsTest, EncoderAndDecoderMatchEveryByte) {
   const Json cases = LoadVectors(GetParam().name);
   ASSERT_EQ(cases.size(), GetParam().cases);
