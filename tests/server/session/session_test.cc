@@ -479,8 +479,8 @@ TEST_F(SessionTest, SilentClientLosesItsOpens) {
   EXPECT_EQ(status, "DAFS_STATUS_OK");
 }
 
-// WIRE 9.4 CLIENT_AUTH, CLIENT_CONNECT_AUTH, SERVER_AUTH. Shows DAFS-3.1.1.1.2-06, DAFS-6.2.2-12,
-// DAFS-6.2.2-13, DAFS-6.2.3-01, DAFS-6.2.3-03, DAFS-6.2.4-01
+// WIRE 9.4 CLIENT_AUTH, CLIENT_CONNECT_AUTH, SERVER_AUTH. Shows DAFS-3.1.1.1.2-06, DAFS-6.2.2-13,
+// DAFS-6.2.3-01, DAFS-6.2.3-03, DAFS-6.2.4-01
 TEST_F(SessionTest, EachAuthenticationMethodReturnsItsStatus) {
   options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
   StartServer();

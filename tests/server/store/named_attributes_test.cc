@@ -300,7 +300,6 @@ TEST_F(NamedAttributesTest, OpenWithoutCloseSetsNothing) {
   EXPECT_EQ(Behind("user.value"), "none");
 }
 
-// Shows DAFS-7-12
 TEST_F(NamedAttributesTest, OpensAreBounded) {
   std::vector<Opened> opens;
   DafsStatus status = DafsStatus::kOk;

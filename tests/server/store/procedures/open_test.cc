@@ -48,7 +48,7 @@ TEST_F(StoreOpenTest, OpenByPathCountsResolvedComponents) {
   EXPECT_EQ(res.component_count, 1u);
 }
 
-// Shows DAFS-7-12: a refused open leaves no state.
+// A refused open leaves no state.
 TEST_F(StoreOpenTest, OpensOfClientAreBounded) {
   StoreOptions options = Options();
   options.max_opens = 2;
