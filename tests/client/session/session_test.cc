@@ -73,7 +73,7 @@ class SessionTest : public ScriptedTest {
 
 // ---- Negotiation -----------------------------------------------------------------------------
 
-// Shows DAFS-3.1.2.2-01, DAFS-3.1.1.1-01, DAFS-3.1.2.3.2-02.
+// Shows DAFS-3.1.1.1-01, DAFS-3.1.2.3.2-02.
 TEST_F(SessionTest, ConnectsNegotiatesAndAuthenticates) {
   server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
@@ -152,7 +152,7 @@ TEST_F(SessionTest, RefusedConnectionReturnsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
-// Shows DAFS-6.1.1.5-01, DAFS-6.1.1.5-02 (the client chooses).
+// Shows DAFS-6.1.1.5-01, DAFS-6.1.1.5-02 (the client chooses), DAFS-6.1.2-02 (the client's magic).
 TEST_F(SessionTest, UsesBigEndianThroughout) {
   options_.byte_order = wire::ByteOrder::kBig;
   ASSERT_OK(MakeSession());

@@ -137,7 +137,7 @@ def foreign(rig):
     """A mount of a server that follows the protocol, but differs from dafsd in every permitted way.
     Shows DAFS-6.1.5-02, DAFS-3.1.2.2-04, DAFS-3.2.6.3-04, DAFS-4.1.4-12, DAFS-4.1.4-13, DAFS-4.3.1-02, DAFS-6.2.1-01,
     DAFS-6.5.9-02, DAFS-6.5.27-05, DAFS-3.2.1-01, DAFS-6.5.35-01, DAFS-3.1-01 (client), DAFS-3.2.5-01 (client),
-    DAFS-3.2.5-02 (client)."""
+    DAFS-3.2.5-02 (client), DAFS-6.1.2-03 (client)."""
     rig.expect(".*")
     failed = []
     for name, quirks in LAWFUL.items():

@@ -103,7 +103,8 @@ def spoiled(message, roll):
 
 @scenario(timeout=120, where="server", loopback=True)
 def peer_random(rig):
-    """Random requests, alone and in chains, spoiled and whole: each gets its one answer, and the server lives on."""
+    """Random requests, alone and in chains, spoiled and whole: each gets its one answer, and the server lives on.
+    Shows DAFS-3.1.2.3.1-01 (server)."""
     rig.expect(".*")
     seed = int.from_bytes(os.urandom(4), "little")
     note(f"seed {seed}")
