@@ -57,8 +57,6 @@ Task<void> CommitSchedule::CommitNow(wire::FileHandle file) {
   co_await done;
 }
 
-// CommitAll does not wait forever: after it, entries wait only while kMostAtOnce COMMITs are
-// outstanding, and each of them ends with Pump.
 void CommitSchedule::Drop(const wire::FileHandle& file) {
   auto it = by_file_.find(file);
   if (it == by_file_.end()) return;
@@ -69,6 +67,8 @@ void CommitSchedule::Drop(const wire::FileHandle& file) {
   Ended(dropped);
 }
 
+// It does not wait forever: after it, entries wait only while kMostAtOnce COMMITs are
+// outstanding, and each of them ends with Pump.
 void CommitSchedule::CommitAll(std::function<void()> done) {
   ending_ = true;
   when_empty_ = std::move(done);

@@ -61,13 +61,13 @@ class LeaseKeeper::Impl {
       }
     }
     thread_ = std::thread([this] {
-      Start(Keep());
+      dafs::Start(Keep());
       loop_->Run();
     });
   }
 
   ~Impl() {
-    loop_->Post([this] { Start(End()); });
+    loop_->Post([this] { dafs::Start(End()); });
     if (thread_.joinable()) thread_.join();
     if (socket_ != nullptr) loop_->Remove(socket_.get());
     socket_.reset();
@@ -110,7 +110,7 @@ class LeaseKeeper::Impl {
     bool asked = false;
     client_.ForEachWorker([&asked](Files& files) {
       if (std::exchange(asked, true)) return;
-      files.loop().Post([&files] { Start(files.locks().ValidateLocks()); });
+      files.loop().Post([&files] { dafs::Start(files.locks().ValidateLocks()); });
     });
   }
 
