@@ -61,6 +61,8 @@ class ServerTest : public testing::Test {
     options.max_requests = server_requests_;
     options.max_batch_requests = server_batch_requests_;
     options.rdma_read_channel = server_read_channel_;
+    // After the loss of the state directory, everything but a reclaim waits for it.
+    options.grace_time = absl::Seconds(15);
     const bool rdma = dat::testing::OverRdma();
     options.listen.push_back({rdma ? server::Transport::kRdma : server::Transport::kTcp,
                               (*dat::ResolveHost(dat::testing::HostUnderTest(), port_))[0]});
