@@ -65,9 +65,10 @@ def pytest_configure(config):
             if name in files:  # the command line and scripts/requirements know a scenario by its name alone
                 raise pytest.UsageError(f"two scenarios are named {name}: in {files[name].name} and {path.name}")
             files[name] = path
-    if any(argument in files for argument in config.args):  # names of scenarios, from tests/mount/run
+    arguments = getattr(config, "args", ())  # --help has none
+    if any(argument in files for argument in arguments):  # names of scenarios, from tests/mount/run
         config.args = [f"{files[argument]}::{argument}" if argument in files else argument
-                       for argument in config.args if argument != str(SCENARIOS)]
+                       for argument in arguments if argument != str(SCENARIOS)]
 
 
 def _named(config):

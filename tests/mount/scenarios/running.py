@@ -97,6 +97,7 @@ def runner(rig):
         check(re.search(reason, text), f"nothing reported: {reason}")
     equal(text.splitlines()[-1], "mount: 2 passed, 5 failed, 1 skipped", "the last line")
     equal([name for name in os.listdir(rig.local) if name != "scenarios"], [], "directories left")
+    check("--variants" in rig.run([MOUNT / "run", "--help"], cwd="/"), "--help without the options")
 
 
 @scenario(timeout=60, where="server")
