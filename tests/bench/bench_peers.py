@@ -284,6 +284,33 @@ class PassthroughOverTcp(Passthrough):
     more = ",over_tcp"
 
 
+class NullFuse(System):
+    """The floor: no store and no server, only the kernel and one way to receive its requests, in one thread."""
+
+    name = "null-channel"
+    about = "tests/bench/null_fuse.cc, a FUSE file system without a store, with the channel of mount.dafs"
+    loop = "channel"
+    ROWS = ("read-4k", "read-1m", "write-4k", "write-8k", "write-1m", "stat", "missing-uncached")
+
+    def has(self, row):
+        return row.name in self.ROWS
+
+    def attach(self, caches):
+        return self.spawn("client", [self.place.bin / "dafs_null_fuse", self.point, self.loop])
+
+
+class NullFuseSession(NullFuse):
+    name = "null-session"
+    about = "the same with libfuse's fuse_session_loop"
+    loop = "session"
+
+
+class NullFuseBuffers(NullFuse):
+    name = "null-buffers"
+    about = "the same with libfuse's fuse_session_receive_buf and fuse_session_process_buf"
+    loop = "buffers"
+
+
 class LibfusePassthrough(System):
     """libfuse's own example, in libfuse's loop with many threads."""
 

@@ -1,7 +1,9 @@
-# The pass-through file system and the probes of scripts/bench.
+# The pass-through file system, the one without a store, and the probes of scripts/bench.
 find_package(ZLIB)
 add_executable(dafs_passthrough passthrough.cc round_trip.cc)
 target_link_libraries(dafs_passthrough PRIVATE dafs_flags PkgConfig::FUSE3)
+add_executable(dafs_null_fuse null_fuse.cc)
+target_link_libraries(dafs_null_fuse PRIVATE dafs_flags dafs_fuse PkgConfig::FUSE3)
 add_executable(dafs_bench_probe bench_probe.cc posix_calls.cc)
 target_link_libraries(dafs_bench_probe PRIVATE dafs_flags)
 pkg_check_modules(LIBNFS IMPORTED_TARGET libnfs<6)  # libnfs 6 changed the arguments of some calls
