@@ -41,16 +41,20 @@ os.listdir(os.path.dirname(path))
 
 
 class Hanging:
-    """A FUSE file system at `middle`, of the files in `backing`, and the exports of a server that serves it as /hung
-    beside /data. It hangs while its own server, `inner`, is stopped."""
+    """A directory `middle` in a FUSE file system, of the files in `backing`, and the exports of a server that serves it
+    as /hung beside /data. It hangs while the server of the file system, `inner`, is stopped.
+
+    It is not the root of that file system: there `inner` reserves the name of the orphan directory, so that the server
+    of /hung could not make its own."""
 
     def __init__(self, rig):
-        self.backing, self.middle = rig.base / "backing", rig.base / "middle"
-        for directory in (self.backing, self.middle):
+        inner, self.mount = rig.base / "inner", rig.base / "mount"
+        self.backing, self.middle = inner / "middle", self.mount / "middle"
+        for directory in (inner, self.mount, self.backing):
             directory.mkdir()
         (self.backing / "seen").write_text("seen")
-        self.inner = rig.serve([f"/inner={self.backing},no_root_squash"])
-        rig.mount(self.inner, "noac", export="/inner", point=self.middle)
+        self.inner = rig.serve([f"/inner={inner},no_root_squash"])
+        rig.mount(self.inner, "noac", export="/inner", point=self.mount)
         self.exports = [f"/hung={self.middle},no_root_squash,handles=lasting", f"/data={rig.export},no_root_squash"]
 
     def _stands_still(self):
@@ -110,7 +114,7 @@ def hung_backing(rig):
     for point in (hung, rig.mnt):
         rig.umount(point)
     server.stop()
-    rig.umount(hanging.middle)
+    rig.umount(hanging.mount)
 
 
 @scenario(timeout=120, where="server", loopback=True)
@@ -151,7 +155,7 @@ def hung_paths(rig):
     for peer in (lookup, opener, by_handle, witness, again):
         peer.close()
     server.stop()
-    rig.umount(hanging.middle)
+    rig.umount(hanging.mount)
 
 
 @scenario(timeout=120, where="server")
@@ -192,7 +196,7 @@ def hung_stop(rig):
     for point in (hung, rig.mnt):
         rig.umount(point)
     server.stop()
-    rig.umount(hanging.middle)
+    rig.umount(hanging.mount)
 
 
 def started_while(rig, hanging, arguments=()):
@@ -244,12 +248,12 @@ def hung_start(rig):
     subprocess.run(["umount", hung], check=True, timeout=20)
     rig.umount()
     server.stop()
-    rig.umount(hanging.middle)
+    rig.umount(hanging.mount)
 
 
 @scenario(timeout=180, where="server", loopback=True)
 def hung_start_reclaim(rig):
-    """The locks in an export that hangs at the start are kept for their owner until it answers, however late."""
+    """What was locked, or removed while open, in an export that hangs at the start is kept until it answers."""
     rig.expect("session with .* lost", "no session for", "no answer", "session .* lost")
     grace = 8 * rig.slowness  # longer than the client pauses between two attempts
     hanging, hung = Hanging(rig), rig.base / "hung"
@@ -262,6 +266,11 @@ def hung_start_reclaim(rig):
     rig.mount(server)
     held = open(hung / "held", "w", encoding="ascii")  # pylint: disable=consider-using-with
     fcntl.lockf(held, fcntl.LOCK_EX)
+    removed = open(hung / "removed", "w+b", buffering=0)  # pylint: disable=consider-using-with
+    os.unlink(hung / "removed")
+    os.fsync(removed.fileno())
+    orphans = hanging.backing / ".dafsd-orphans"
+    equal(len(os.listdir(orphans)), 1, "number of removed files that are open")
     for _ in range(2):  # the second start has not seen that export since the first
         with hanging.hangs():
             server.stop(signal.SIGKILL)
@@ -293,12 +302,17 @@ def hung_start_reclaim(rig):
     held.write("still mine")
     held.close()
     equal((hanging.backing / "held").read_text(), "still mine", "what was written under the lock")
+    removed.write(b"still here")
+    os.fsync(removed.fileno())
+    equal(os.pread(removed.fileno(), 20, 0), b"still here", "what was written to the removed file")
+    removed.close()
+    check(processes.wait_until(lambda: not orphans.exists(), 10 * rig.slowness), "the removed file outlives its last close")
     check("could not be reclaimed" not in (rig.logs / "mount.dafs.log").read_text(), "an open was lost")
     other.close()
     for point in (hung, rig.mnt):
         rig.umount(point)
     server.stop()
-    rig.umount(hanging.middle)
+    rig.umount(hanging.mount)
 
 
 @scenario(timeout=120, where="server", loopback=True)
@@ -335,7 +349,7 @@ def hung_start_outcome(rig):
     equal([ask("CHECK_RESPONSE"), ask("FETCH_RESPONSE")], ["OK", "OK"], "the outcome of the removal")
     peer.close()
     server.stop()
-    rig.umount(hanging.middle)
+    rig.umount(hanging.mount)
 
 
 @scenario(timeout=120, where="server")
@@ -348,7 +362,7 @@ def hung_start_refused(rig):
     with hanging.hangs():
         server = started_while(rig, hanging)
         rig.mount(server)
-        process = rig.mounted.pop(hanging.middle)
+        process = rig.mounted.pop(hanging.mount)
         process.kill()
         process.wait()
         check(processes.wait_until(lambda: "its clients get errors" in server.log.read_text(), 20 * rig.slowness),
@@ -357,7 +371,8 @@ def hung_start_refused(rig):
                                 stdin=subprocess.DEVNULL, capture_output=True, cwd="/", timeout=60, check=False)
         check(status.returncode != 0, "an export that cannot be served is mounted")
         (rig.mnt / "file").write_text("other exports are served")
-    subprocess.run(["umount", "-l", hanging.middle], check=True, timeout=20)
+    subprocess.run(["umount", "-l", hanging.mount], check=True, timeout=20)
+    hanging.middle.mkdir()
     (hanging.middle / "below").write_text("below")
     rig.mount(server, "retry=1", export="/hung", point=hung)
     equal((hung / "below").read_text(), "below", "a file of the export that was mended")
