@@ -1,11 +1,13 @@
 #include "client/recovery/reclaim.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
+#include "client/recovery/retry_pause.h"
 #include "client/session/call.h"
 #include "client/session/connection.h"
 #include "client/session/session.h"
@@ -89,17 +91,18 @@ Task<void> Reclaim::ReclaimAll() {
 Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   const std::vector<wire::StateId> stale = client_.opens().Stale(client_id);
   Waits::Note note(runner_.waits(), absl::StrCat("reclaiming ", stale.size(), " opens"));
-  for (const wire::StateId& open : stale) {
-    std::optional<Opens::Entry> entry = client_.opens().Find(open);
-    if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or lost
-    Task<absl::Status> task = ReclaimOpen(open);
-    absl::Status status = co_await task;
-    if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-        absl::IsCancelled(status)) {
-      co_return status;  // the error is not about this open
+  RetryPause pause(connection_, runner_.waits());
+  for (std::vector<wire::StateId> left = stale;;) {
+    Task<absl::Status> round = ReclaimRound(left);
+    CO_RETURN_IF_ERROR(co_await round);
+    if (left.empty()) break;
+    Task<absl::Status> waiting = pause.Wait(
+        absl::StrCat("reclaiming ", left.size(), " opens: the server asks to wait (DELAY)"));
+    CO_RETURN_IF_ERROR(co_await waiting);
+    const Session* session = connection_.session();
+    if (session != nullptr && session->negotiated().client_id != client_id) {
+      co_return absl::OkStatus();  // the server restarted again: all opens are to be reclaimed
     }
-    // A failure of one user's open must not block the others.
-    if (!status.ok()) GiveUpOpen(open, status);
   }
   const bool restarted = !reclaimed_under_.is_zero();
   reclaimed_under_ = client_id;
@@ -111,6 +114,28 @@ Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
     LogNotice(absl::StrCat(connection_.name(), ": ", stale.size(),
                            " opens reclaimed from the restarted server"));
   }
+  co_return absl::OkStatus();
+}
+
+Task<absl::Status> Reclaim::ReclaimRound(std::vector<wire::StateId>& left) {
+  std::vector<wire::StateId> delayed;
+  for (const wire::StateId& open : left) {
+    std::optional<Opens::Entry> entry = client_.opens().Find(open);
+    if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or lost
+    Task<absl::StatusOr<bool>> task = TryReclaim(open, Runner::Gate::kImpatient);
+    absl::StatusOr<bool> reclaimed = co_await task;
+    const absl::Status& status = reclaimed.status();
+    if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+        absl::IsCancelled(status)) {
+      co_return status;  // the error is not about this open
+    }
+    if (!status.ok()) {
+      GiveUpOpen(open, status);  // a failure of one user's open must not block the others
+    } else if (!*reclaimed) {
+      delayed.push_back(open);
+    }
+  }
+  left = std::move(delayed);
   co_return absl::OkStatus();
 }
 
@@ -126,6 +151,12 @@ Task<void> Reclaim::AskForSomething() {
 }
 
 Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
+  Task<absl::StatusOr<bool>> task = TryReclaim(open, Runner::Gate::kNone);
+  absl::StatusOr<bool> reclaimed = co_await task;
+  co_return reclaimed.status();
+}
+
+Task<absl::StatusOr<bool>> Reclaim::TryReclaim(wire::StateId open, Runner::Gate gate) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   if (!entry.has_value()) {
     co_return wire::StatusFromDafs(DafsStatus::kBadStateId, "a file that is closed");
@@ -135,7 +166,7 @@ Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
   if (Session* session = connection_.session();
       session != nullptr &&
       client_.opens().StateIdOf(open, session->negotiated().client_id).has_value()) {
-    co_return absl::OkStatus();
+    co_return true;
   }
   Call<wire::OpenArgs> claim;
   claim.args.claim_type = wire::OpenClaimType::kPrevious;
@@ -144,12 +175,13 @@ Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
   claim.args.share_access = entry->info->share_access;
   claim.args.share_deny = entry->info->share_deny;
   CallBase* const chain[] = {&claim};
-  Task<absl::Status> claiming = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+  Task<absl::Status> claiming = runner_.RunBehind(gate, &entry->info->who, chain);
   CO_RETURN_IF_ERROR(co_await claiming);
+  if (gate == Runner::Gate::kImpatient && claim.status == DafsStatus::kDelay) co_return false;
   if (!claim.ok()) {
     Task<absl::Status> again = OpenAgain(open, *entry, claim.status);
-    absl::Status status = co_await again;
-    co_return status;
+    CO_RETURN_IF_ERROR(co_await again);
+    co_return true;
   }
   wire::LockRanges claimed;
   Task<absl::Status> locking = ReclaimLocks(open, claim.res.state_id, &claimed);
@@ -161,7 +193,7 @@ Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
     locked = co_await locking_again;
   }
   if (!locked.ok()) GiveUpOpen(open, locked);
-  co_return absl::OkStatus();
+  co_return true;
 }
 
 // The server refuses the claim: its grace period is over, or it never knew the open. A plain open

@@ -4,10 +4,16 @@
 //
 // Each worker reclaims when it sees a new client_id. Two workers may reclaim the same open: an
 // owner has one open of a file, so the result is the same.
+//
+// A server that does not serve an export yet delays the reclaims there. They are tried again after
+// those in other exports, whose grace period does not wait.
 // Belongs to the thread of its loop. Nothing blocks.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/recovery/runner.h"
 #include "client/state/opens.h"
@@ -46,6 +52,10 @@ class Reclaim {
   void Start();
   Task<void> ReclaimAll();
   Task<absl::Status> ReclaimUnder(wire::ClientId client_id);
+  // Reclaims `left`, and leaves in it those that the server delays.
+  Task<absl::Status> ReclaimRound(std::vector<wire::StateId>& left);
+  // ReclaimOpen. False: the server delays it. Only with Gate::kImpatient.
+  Task<absl::StatusOr<bool>> TryReclaim(wire::StateId open, Runner::Gate gate);
   Task<absl::Status> OpenAgain(wire::StateId open, Opens::Entry entry, wire::DafsStatus refused);
   Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
                            wire::ClientId client_id);

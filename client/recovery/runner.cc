@@ -189,6 +189,7 @@ Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt, std::span<Call
                                                 size_t done) {
   CallBase& call = *chain[done];
   const Remedy remedy = RemedyFor(call, attempt.who != nullptr, done == 0);
+  if (attempt.gate == Gate::kImpatient && call.status == wire::DafsStatus::kDelay) co_return false;
   if (!attempt.remedies.Allow(remedy)) co_return false;
   switch (remedy) {
     case Remedy::kNone:

@@ -45,9 +45,9 @@ class Runner {
   // failure succeeded. `who` null: uses the session's own credentials. Errors: those that
   // client/files/files.h lists for all operations.
   Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
-  // The same. kReclaimed waits for the reclaim first; kNone is for chains that are part of the
-  // reclaim.
-  enum class Gate : uint8_t { kReclaimed, kNone };
+  // The same. kReclaimed waits for the reclaim first. The others are for chains that are part of
+  // the reclaim. With kImpatient, DELAY is a result.
+  enum class Gate : uint8_t { kReclaimed, kNone, kImpatient };
   Task<absl::Status> RunBehind(Gate gate, const Identity* who, std::span<CallBase* const> whole);
   // Run, then returns the status of the first failed member as an error of operation `what`. The
   // last `extra` members may fail.

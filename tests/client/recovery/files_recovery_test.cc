@@ -352,6 +352,35 @@ TEST_F(FilesRecoveryTest, FailedReclaimDoesNotBlockOtherReclaims) {
   for (const OpenFile& file : others) EXPECT_FALSE(Read(file).ok());
 }
 
+// An export that the restarted server does not serve yet, over another restart.
+TEST_F(FilesRecoveryTest, DelayedReclaimDoesNotDelayOtherReclaims) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> first = Open("first"), late = Open("late"), last = Open("last");
+  ASSERT_OK(first);
+  ASSERT_OK(late);
+  ASSERT_OK(last);
+  int delayed = 0;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpen ||
+        request.Decode<wire::OpenArgs>().owner != "owner of late") {
+      return false;
+    }
+    ++delayed;
+    c.Refuse(request, DafsStatus::kDelay);
+    return true;
+  };
+  for (int i = 0; i < 2; ++i) {
+    server_.Restart();
+    ASSERT_TRUE(server_.opens.empty());
+    delayed = 0;
+    ASSERT_TRUE(Until([&] { return server_.opens.size() == 2 && delayed > 2; })) << i;
+  }
+  EXPECT_EQ(server_.Count(Proc::kReadInline), 0);
+  server_.script = nullptr;
+  for (const OpenFile& file : {*first, *late, *last}) EXPECT_OK(Read(file));
+  EXPECT_EQ(server_.opens.size(), 3u);
+}
+
 // Each round sends the request up to nine times, until a reply is undamaged.
 TEST_F(FilesRecoveryTest, FailedReclaimIsRetriedAfterAPause) {
   options_.checksums = true;
