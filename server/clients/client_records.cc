@@ -150,6 +150,7 @@ void ClientRecords::TakeUp(bool rebooted) {
     const bool is_whole = state == Slot::kTaken ? slot(i).IsWhole() : state == Slot::kFree;
     damaged += is_whole ? 0 : 1;
   }
+  if (header().unknown.expired.exchange(0) != 0) header().unknown.ForgetLost();
   // First, because the process may be killed before the slots are freed.
   if (damaged > 0 || was_full) LoseAll(header().unknown);
   if (damaged > 0) {
@@ -169,6 +170,8 @@ void ClientRecords::TakeUp(bool rebooted) {
       continue;
     }
     Holdings& held = record.holdings;
+    // Others may have had what the client did not reclaim before its lease expired.
+    if (held.expired != 0) held.ForgetLost();
     Lose(held.opens, held.lost_opens);
     Lose(held.deniers, held.lost_deniers);
     Lose(held.locks, held.lost_locks);
@@ -185,6 +188,14 @@ void ClientRecords::TakeUp(bool rebooted) {
 
 Holdings* ClientRecords::Unknown() const {
   return header().unknown.owes() ? &header().unknown : nullptr;
+}
+
+void ClientRecords::ExpireAbsent() {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [name, index] : by_name_) {
+    if (!live_[index]) slot(index).holdings.expired = 1;
+  }
+  header().unknown.expired = 1;
 }
 
 std::vector<ClientRecords::Record> ClientRecords::Owed() const {
@@ -213,6 +224,7 @@ Holdings* ClientRecords::Take(const Record& client) {
   auto it = by_name_.find(client.client_id_string);
   if (it != by_name_.end() && !live_[it->second] && slot(it->second).verifier == client.verifier) {
     live_[it->second] = true;
+    slot(it->second).holdings.expired = 0;
     slot(it->second).principal = client.principal;
     slot(it->second).sum = slot(it->second).Sum();
     return &slot(it->second).holdings;

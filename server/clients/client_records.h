@@ -50,6 +50,11 @@ class ClientRecords {
   // instance has them too.
   Holdings* Unknown() const;
 
+  // The grace period of some exports is over, that of others is not. A client that has not come
+  // back by now does not know that. If this instance ends, the next must not let it reclaim what
+  // others may have had meanwhile. So it will not let the client reclaim anything.
+  void ExpireAbsent() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // The clients of earlier instances that have something to reclaim.
   std::vector<Record> Owed() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns true if a client other than `client` may still reclaim under its name. Another client

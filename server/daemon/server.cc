@@ -188,6 +188,7 @@ void Server::StartGrace(Unheard unheard, const std::vector<size_t>& late) {
     }
     owed.expected.push_back({client.client_id_string, client.holdings});
   }
+  owed.on_partly_over = [records = records_.get()] { records->ExpireAbsent(); };
   const absl::Duration grace = GraceTime();
   if (owed.unknown != nullptr) {
     LogNotice(absl::StrCat("grace period of ", absl::FormatDuration(grace),

@@ -51,6 +51,7 @@ void Grace::Start(Owed owed, absl::Time until, const std::vector<size_t>& late) 
   }
   doubts_ = std::move(owed.doubts);
   unheard_opens_ = std::move(owed.unheard_opens);
+  on_partly_over_ = std::move(owed.on_partly_over);
   until_ = until;
   is_over_ = false;
   for (size_t export_index : late) late_[export_index] = Late();
@@ -264,7 +265,10 @@ void Grace::ForgetAll() {
 
 std::optional<Grace::Ending> Grace::Ended(absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  is_over_ = is_over_ || now >= until_;
+  if (!is_over_ && now >= until_) {
+    is_over_ = true;
+    if (IsAnyLate() && on_partly_over_) on_partly_over_();
+  }
   Settle();
   Ending ending;
   const bool settled = !active();
@@ -274,7 +278,6 @@ std::optional<Grace::Ending> Grace::Ended(absl::Time now) {
     if (!over || std::exchange(late.told, true)) continue;
     ending.late.push_back(export_index);
   }
-  // Until then the holdings stay recorded, in case this instance ends before.
   if (is_over_ && !IsAnyLate()) ForgetAll();
   Settle();
   ending.others = (is_over_ || !active()) && !std::exchange(told_, true);

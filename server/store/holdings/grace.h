@@ -23,7 +23,8 @@
 // An export whose file system does not answer at the start is late: its period lasts until its
 // clients had time to reclaim after it answered. Clients may reclaim only there by then, and only
 // requests there wait for them. The counts are of all exports together. So while an export is late,
-// no client counts as having reclaimed everything before it has.
+// no client counts as having reclaimed everything before it has. The counts stay recorded until the
+// last period has ended, in case this instance ends before.
 // Thread-safe. Nothing blocks.
 #pragma once
 
@@ -80,6 +81,9 @@ class Grace {
     std::vector<Uncounted> uncounted;
     // Lost sessions with the answer to an OPEN that the client may not have received.
     std::vector<wire::SessionId> unheard_opens;
+    // Called when the time limit of the exports that were not late ends their period before that of
+    // the others, before a request sees that. Must not call the Grace. Null: nothing.
+    std::function<void()> on_partly_over;
   };
   // `late`: the exports that do not answer yet. No request reaches their files before Arrived.
   void Start(Owed owed, absl::Time until, const std::vector<size_t>& late = {})
@@ -183,6 +187,7 @@ class Grace {
   // Since the start, also of those whose period has ended.
   std::map<size_t, Late> late_ ABSL_GUARDED_BY(mutex_);
   ExportOf export_of_;
+  std::function<void()> on_partly_over_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Holdings*, std::less<>> expected_ ABSL_GUARDED_BY(mutex_);
   Holdings* unknown_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // The clients expected at the start, and whether each had locks.

@@ -22,7 +22,8 @@ struct Holdings {
   std::atomic<uint32_t> lost_locks;
 
   // Not 0: the lease has expired. The server keeps the opens as a courtesy until another client
-  // needs access that they deny, or until ClientTable::Expire ends the courtesy.
+  // needs access that they deny, or until ClientTable::Expire ends the courtesy. The next instance
+  // forgets the lost ones.
   std::atomic<uint32_t> expired;
 
   bool owes() const { return lost_opens > 0 || lost_deniers > 0 || lost_locks > 0; }

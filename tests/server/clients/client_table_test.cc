@@ -94,6 +94,48 @@ TEST_F(ClientTableTest, StateToReclaimAfterARebootOutlivesAnotherRestart) {
   EXPECT_EQ(client_->holdings()->lost_opens, UINT32_MAX);
 }
 
+// Others may have had what the client held in an export that was served, while it still expects to
+// reclaim in a late one.
+TEST_F(ClientTableTest, ClientThatWasAbsentWhenThePeriodEndedReclaimsNothingAfterAnotherRestart) {
+  ConnectAndOpen(1, At("192.0.2.1"));
+  Start();
+  records_->ExpireAbsent();
+  ASSERT_EQ(records_->Owed().size(), 1u);  // may reclaim in the late export
+  Start();
+  EXPECT_TRUE(records_->Owed().empty());
+}
+
+TEST_F(ClientTableTest, ClientThatIsPresentWhenThePeriodEndsReclaimsAlsoAfterAnotherRestart) {
+  ConnectAndOpen(1, At("192.0.2.1"));
+  Start();
+  ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
+  records_->ExpireAbsent();
+  Start();
+  EXPECT_EQ(records_->Owed().size(), 1u);
+}
+
+TEST_F(ClientTableTest, ClientThatComesBackAfterThePeriodReclaimsAlsoAfterAnotherRestart) {
+  ConnectAndOpen(1, At("192.0.2.1"));
+  Start();
+  records_->ExpireAbsent();
+  ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
+  Start();
+  EXPECT_EQ(records_->Owed().size(), 1u);
+}
+
+// It came back in an instance of the server, and reclaimed one of two opens.
+TEST_F(ClientTableTest, ClientWhoseLeaseExpiresReclaimsOnlyWhatItStillHeld) {
+  ConnectAndOpen(1, At("192.0.2.1"));
+  ++client_->holdings()->opens;
+  Start();
+  ConnectAndOpen(1, At("192.0.2.1"));
+  --client_->holdings()->lost_opens;
+  table_->Expire(now_ + ClientTable::Options().lease_time);
+  Start();
+  ASSERT_EQ(records_->Owed().size(), 1u);
+  EXPECT_EQ(records_->Owed()[0].holdings->lost_opens, 1u);
+}
+
 // Shows DAFS-3.1.1.3-05: an instance with a valid lease, or another authentication method, is not
 // replaced. After the lease has expired, the new instance takes over the state that the server
 // keeps for the old one. The host's address may have changed meanwhile.

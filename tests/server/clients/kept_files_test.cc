@@ -147,6 +147,16 @@ TEST_F(KeptFilesTest, ClientsWithoutARecordAreUnknownUntilTheyAreForgotten) {
   EXPECT_EQ((*records)->Unknown(), nullptr);
 }
 
+TEST_F(KeptFilesTest, UnknownClientsAreForgottenAfterTheirPeriodEndedInPart) {
+  has_served_ = true;
+  for (const bool expects : {true, false}) {
+    auto records = Records();  // missing at first
+    ASSERT_TRUE(records.ok()) << records.status();
+    EXPECT_EQ((*records)->Unknown() != nullptr, expects);
+    (*records)->ExpireAbsent();
+  }
+}
+
 TEST_F(KeptFilesTest, ClientBeyondTheRecordTableIsUnknownToTheNextInstance) {
   {
     auto records = Records();

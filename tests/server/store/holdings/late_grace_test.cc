@@ -28,6 +28,7 @@ class LateGraceTest : public testing::Test {
   void Start() {
     Grace::Owed owed;
     owed.expected = {{"holder", &held_}};
+    owed.on_partly_over = [this] { ++partly_over_; };
     grace_.Start(std::move(owed), At(60), {kLate});
   }
   static absl::Time At(int seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
@@ -48,6 +49,7 @@ class LateGraceTest : public testing::Test {
 
   Grace grace_;
   Holdings held_;
+  int partly_over_ = 0;
   Caller holder_, other_;
 };
 
@@ -67,6 +69,24 @@ TEST_F(LateGraceTest, OtherExportsEndInTimeAndLeaveTheHoldingsRecorded) {
   EXPECT_EQ(MayReclaim(kReady), kExpired);
   EXPECT_EQ(held_.lost_locks, 1u);  // for the next start
   EXPECT_FALSE(grace_.Ended(At(100000)).has_value());
+}
+
+TEST_F(LateGraceTest, EndOfThePeriodElsewhereIsReportedOnce) {
+  Start();
+  grace_.Ended(At(59));
+  EXPECT_EQ(partly_over_, 0);
+  grace_.Ended(At(60));
+  grace_.Ended(At(61));
+  EXPECT_EQ(partly_over_, 1);
+}
+
+TEST_F(LateGraceTest, EndOfTheWholePeriodIsNotReported) {
+  Start();
+  grace_.Arrived(kLate, {}, At(50));
+  grace_.Ended(At(50));
+  grace_.Ended(At(60));
+  EXPECT_EQ(partly_over_, 0);
+  EXPECT_EQ(held_.lost_locks, 0u);
 }
 
 TEST_F(LateGraceTest, LateExportHasItsPeriodWhenItArrives) {
