@@ -39,7 +39,7 @@ class JournalRecovery {
   JournalRecovery(const ResponseCache& responses, Store& store,
                   std::function<void(size_t export_index, Unheard unheard)> late);
 
-  // Settles the requests in an export, which was opened or refused just now. Blocks on its file
+  // Settles the requests in an export, which was opened just now. Blocks on its file
   // system. Call once for each export.
   void Settle(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
 

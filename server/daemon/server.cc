@@ -247,7 +247,10 @@ bool Server::AwaitIdle(absl::Time deadline) {
   for (Pool* pool : {chores_.get(), pool_.get()}) {
     if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
   }
-  if (store_ != nullptr && !store_->AwaitOpened(deadline)) return false;
+  if (store_ != nullptr) {
+    store_->EndOpening();
+    if (!store_->AwaitOpened(deadline)) return false;
+  }
   if (export_pools_ == nullptr) return true;
   for (Pool* pool : export_pools_->pools()) {
     if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;

@@ -1,19 +1,22 @@
 #include "server/store/openings.h"
 
+#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/log.h"
 
 namespace dafs::server {
 
 Openings::~Openings() {
+  End();
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status Openings::Start(std::function<absl::Status(size_t)> open, absl::Duration within) {
+absl::Status Openings::Start(std::function<absl::Status(size_t)> open, absl::Duration within,
+                             absl::Duration retry) {
   open_ = std::move(open);
+  retry_ = retry;
   count_.store(is_opening_.size(), std::memory_order_release);
   for (std::atomic<bool>& each : is_opening_) each.store(true, std::memory_order_release);
   for (size_t i = 0; i < is_opening_.size(); ++i) threads_.emplace_back([this, i] { Run(i); });
@@ -26,16 +29,28 @@ absl::Status Openings::Start(std::function<absl::Status(size_t)> open, absl::Dur
   return absl::OkStatus();
 }
 
-void Openings::Run(size_t export_index) {
-  const absl::Status status = open_(export_index);
+void Openings::End() {
   absl::MutexLock lock(&mutex_);
-  if (has_started_ && !status.ok()) {
-    LogError(absl::StrCat(status.message(),
-                          "; its clients get errors until that is mended, then it is served"));
+  ends_ = true;
+}
+
+void Openings::Run(size_t export_index) {
+  std::string told;
+  for (;;) {
+    const absl::Status status = open_(export_index);
+    absl::MutexLock lock(&mutex_);
+    errors_[export_index] = status;
+    if (!status.ok() && has_started_) {
+      if (told != status.message()) {
+        told = std::string(status.message());
+        LogError(told + "; its clients wait until that is mended");
+      }
+      if (!mutex_.AwaitWithTimeout(absl::Condition(&ends_), retry_)) continue;
+    }
+    is_opening_[export_index].store(false, std::memory_order_release);
+    count_.fetch_sub(1, std::memory_order_release);
+    return;
   }
-  errors_[export_index] = status;
-  is_opening_[export_index].store(false, std::memory_order_release);
-  count_.fetch_sub(1, std::memory_order_release);
 }
 
 bool Openings::Await(absl::Time deadline) const {

@@ -1,6 +1,7 @@
 // Which exports are served yet. At the start each export is opened on a thread of its own, because
 // its file system may not answer. The server begins with those that answer in time. The others
-// follow when they do.
+// follow when they do. One that cannot be served then is tried again until it can: its clients may
+// have requests under way and files open, and errors would make them lose these.
 // Thread-safe. Only Start, Await and the destructor block.
 #pragma once
 
@@ -21,15 +22,17 @@ namespace dafs::server {
 class Openings {
  public:
   explicit Openings(size_t exports) : is_opening_(exports), errors_(exports) {}
-  ~Openings();  // waits for the threads
+  ~Openings();  // waits for the calls of `open` that have begun
   Openings(const Openings&) = delete;
   Openings& operator=(const Openings&) = delete;
 
   // Calls `open` for every export, each on a new thread. Waits until all calls have returned, at
-  // most `within`. Returns the first error of those. Later, errors are logged. `open` outlives this
-  // object.
-  absl::Status Start(std::function<absl::Status(size_t export_index)> open, absl::Duration within)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // most `within`. Returns the first error of those. A call that fails later is logged and repeated
+  // every `retry`. `open` outlives this object.
+  absl::Status Start(std::function<absl::Status(size_t export_index)> open, absl::Duration within,
+                     absl::Duration retry = absl::Seconds(2)) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Repeats no call from now on.
+  void End() ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for the rest. Returns false if some are still being opened at `deadline`.
   bool Await(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -44,11 +47,13 @@ class Openings {
   bool none() const { return !any(); }
 
   std::function<absl::Status(size_t)> open_;
+  absl::Duration retry_;
   // They publish what `open` has done.
   std::vector<std::atomic<bool>> is_opening_;
   std::atomic<size_t> count_{0};
   mutable absl::Mutex mutex_;
   bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };

@@ -55,14 +55,16 @@ absl::Status Store::OpenExports(std::function<void(size_t)> settle, absl::Durati
     const StallReport stalls(
         absl::StrCat("export ", exported.name, "=", exported.directory),
         {.first = within == absl::InfiniteDuration() ? absl::Seconds(5) : within});
-    const absl::Status status = impl_->OpenFirst(index);
+    RETURN_IF_ERROR(impl_->OpenFirst(index));
     settle(index);
-    return status;
+    return absl::OkStatus();
   };
   const absl::Status status = impl_->openings.Start(open, within);
   for (size_t i : Opening()) impl_->mounts->NoteMayHang(i);
   return status;
 }
+
+void Store::EndOpening() { impl_->openings.End(); }
 
 bool Store::AwaitOpened(absl::Time deadline) const { return impl_->openings.Await(deadline); }
 

@@ -140,11 +140,12 @@ class Store {
   // Opens every export. Waits at most `within` for their file systems. If an export cannot be
   // served, the error names the export, the reason and the remedy. An export that did not answer
   // in time is opened later: until then requests for it get DELAY. If it then cannot be served,
-  // that is logged, lookups of its root fail with ACCES or NOENT, and its handles are STALE.
-  // `settle` is called once for each export after it was opened or refused, before requests reach
-  // it, on a thread that may wait for it. Call once, before the first request. Needs the server's
-  // own identity.
+  // that is logged, and it is tried again. `settle` is called once for each export after it was
+  // opened, before requests reach it, on a thread that may wait for it. Call once, before the first
+  // request. Needs the server's own identity.
   absl::Status OpenExports(std::function<void(size_t export_index)> settle, absl::Duration within);
+  // From now on, no export that cannot be served is tried again.
+  void EndOpening();
   // Waits for the exports that are still being opened. Returns false if there are some at
   // `deadline`. The destructor waits without limit.
   bool AwaitOpened(absl::Time deadline) const;

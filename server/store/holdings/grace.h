@@ -88,7 +88,7 @@ class Grace {
   // `late`: the exports that do not answer yet. No request reaches their files before Arrived.
   void Start(Owed owed, absl::Time until, const std::vector<size_t>& late = {})
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // A late export answers, or will not be served. `owed` has what its journals add: only the last
+  // A late export answers and will be served. `owed` has what its journals add: only the last
   // three members are used. Its clients may reclaim until `until`.
   void Arrived(size_t export_index, Owed owed, absl::Time until) ABSL_LOCKS_EXCLUDED(mutex_);
   // Sets the function that finds the export of a file. Call once, before Start.

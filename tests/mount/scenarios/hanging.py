@@ -355,7 +355,7 @@ def hung_start_outcome(rig):
 @scenario(timeout=120, where="server")
 def hung_start_refused(rig):
     """An export that cannot be served when it answers is logged, disturbs no other, and is served when mended."""
-    rig.expect("no answer", "cannot be served", "its clients get errors", "session .* lost", "no session for",
+    rig.expect("no answer", "its clients wait", "session .* lost", "no session for",
                "ended", "Transport endpoint")
     hanging, hung = Hanging(rig), rig.base / "hung"
     hung.mkdir()
@@ -365,9 +365,10 @@ def hung_start_refused(rig):
         process = rig.mounted.pop(hanging.mount)
         process.kill()
         process.wait()
-        check(processes.wait_until(lambda: "its clients get errors" in server.log.read_text(), 20 * rig.slowness),
+        check(processes.wait_until(lambda: "its clients wait until that is mended" in server.log.read_text(), 20 * rig.slowness),
               "the refusal is not logged")
-        status = subprocess.run(rig.mount_command(f"{rig.address}:{server.port}:/hung", hung),
+        source = f"{rig.address}:{server.port}:/hung"
+        status = subprocess.run(rig.mount_command(source, hung, "soft,timeo=20"),
                                 stdin=subprocess.DEVNULL, capture_output=True, cwd="/", timeout=60, check=False)
         check(status.returncode != 0, "an export that cannot be served is mounted")
         (rig.mnt / "file").write_text("other exports are served")

@@ -6,11 +6,13 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <future>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -24,6 +26,7 @@
 #include "runtime/unique_fd.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
+#include "server/store/openings.h"
 #include "tests/server/store/store_fixture.h"
 
 namespace dafs::server {
@@ -649,6 +652,45 @@ TEST_F(StoreMountsTest, FileSystemMountedAnewIsServed) {
   Store::RestoreServerIdentity();
 }
 
+class OpeningsTest : public testing::Test {
+ protected:
+  // Fails `failures_` times, after the start, and then succeeds.
+  absl::Status Start(absl::Duration retry) {
+    const auto open = [this](size_t) {
+      started_.WaitForNotification();
+      ++calls_;
+      return calls_ <= failures_ ? absl::NotFoundError("nothing there") : absl::OkStatus();
+    };
+    const absl::Status status = openings_.Start(open, absl::ZeroDuration(), retry);
+    started_.Notify();
+    return status;
+  }
+
+  absl::Notification started_;
+  std::atomic<int> calls_{0};
+  int failures_ = 0;
+  Openings openings_{1};
+};
+
+TEST_F(OpeningsTest, RefusedExportIsTriedUntilItIsServedAndLoggedOnce) {
+  failures_ = 3;
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(Start(absl::Milliseconds(1)).ok());
+  EXPECT_TRUE(openings_.Await(absl::InfiniteFuture()));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(calls_, 4);
+  EXPECT_THAT(log, testing::HasSubstr("nothing there; its clients wait"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+}
+
+TEST_F(OpeningsTest, EndDoesNotWaitForTheNextTry) {
+  failures_ = 2;
+  EXPECT_TRUE(Start(absl::Hours(1)).ok());
+  openings_.End();
+  EXPECT_TRUE(openings_.Await(absl::InfiniteFuture()));
+  EXPECT_EQ(calls_, 1);
+}
+
 // An export that is late, without a file system that hangs: its journals take long.
 class StoreLateExportTest : public StoreTest {
  protected:
@@ -722,6 +764,39 @@ TEST_F(StoreLateExportTest, OrphansAreKeptUntilItsGracePeriodEnds) {
   EXPECT_FALSE(HasOrphans("b"));
 }
 
+TEST_F(StoreLateExportTest, RemovedOpenFileIsReclaimedByHandleAfterItAnswers) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  const wire::FileHandle b = Handle({"deep", "b"});
+  const Opened f = MustOpen(user_, CreateArgs(b, "f"));
+  ASSERT_OK(Write(user_, f, 0, "data", wire::StableHow::kUnstable));
+  ASSERT_OK(Remove(user_, b, "f"));
+  Begin();
+  Holdings held = {};
+  held.lost_opens = 1;
+  user_.client_name = "client";
+  user_.holdings = &held;
+  Grace::Owed owed;
+  owed.expected = {{"client", &held}};
+  const absl::Time now = absl::Now();
+  store_->grace().Start(std::move(owed), now, {kLate});
+  store_->EndGrace(now);
+  wire::OpenArgs args = OpenArgs(b, "");
+  args.pathname.clear();
+  args.claim_type = wire::OpenClaimType::kPrevious;
+  args.claim_handle() = f.filehandle;
+  wire::OpenRes res;
+  EXPECT_DAFS(kDelay, store_->Open(user_, args, &res));
+  Settle();
+  store_->grace().Arrived(kLate, {}, now + absl::Hours(1));
+  const Opened again = MustOpen(user_, args);
+  store_->EndGrace(now + absl::Hours(2));
+  EXPECT_EQ(Read(user_, again), "data");
+  ASSERT_OK(Close(user_, again));
+  EXPECT_FALSE(HasOrphans("b"));
+}
+
 class StoreHungExportTest : public StoreHungMountTest {
  protected:
   void SetUp() override {
@@ -777,22 +852,20 @@ TEST_F(StoreHungExportTest, IsDelayedWhileOtherExportsAreServed) {
   }));
 }
 
-TEST_F(StoreHungExportTest, RefusalAfterTheStartIsLoggedAndMended) {
+TEST_F(StoreHungExportTest, RefusalAfterTheStartDelaysRequestsUntilItIsMended) {
   ASSERT_TRUE(Answers([this] {
     Begin();
-    testing::internal::CaptureStderr();
     EndHang();
-    ASSERT_TRUE(store_->AwaitOpened(absl::Now() + absl::Seconds(10)));
-    EXPECT_THAT(testing::internal::GetCapturedStderr(),
-                testing::AllOf(testing::HasSubstr("/hung=" + Path("a/hung")),
-                               testing::HasSubstr("its clients get errors")));
-    EXPECT_EQ(settled(), (std::vector<size_t>{0, 1}));
-    EXPECT_DAFS(kAcces, Lookup(root_, Handle({}), "hung"));
+    EXPECT_FALSE(store_->AwaitOpened(absl::Now() + absl::Milliseconds(200)));
+    EXPECT_EQ(settled(), std::vector<size_t>{0});
+    EXPECT_DAFS(kDelay, Lookup(root_, Handle({}), "hung"));
     wire::FileAttributes attributes;
-    EXPECT_DAFS(kStale, store_->Getattr(root_, of_unknown_, wire::kFattrObjectSize, &attributes));
+    EXPECT_DAFS(kDelay, store_->Getattr(root_, of_unknown_, wire::kFattrObjectSize, &attributes));
     EXPECT_EQ(Read(root_, {Handle({"n", "f"}), {}}), "in n");
     Store::RestoreServerIdentity();
     umount2(Path("a/hung").c_str(), MNT_DETACH);
+    ASSERT_TRUE(store_->AwaitOpened(absl::Now() + absl::Seconds(30)));
+    EXPECT_EQ(settled(), (std::vector<size_t>{0, 1}));
     EXPECT_OK(Lookup(root_, Handle({}), "hung"));
   }));
 }
