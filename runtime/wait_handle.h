@@ -1,4 +1,4 @@
-// What a thread waits on before it sleeps. A value.
+// The descriptor that a thread waits on before it sleeps. A value.
 #pragma once
 
 #include <cstdint>

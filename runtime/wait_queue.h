@@ -44,7 +44,7 @@ class Waiter {
   bool woken_ = false;
 };
 
-// What WaitQueue does without knowing the type of its waiters.
+// The part of WaitQueue that does not depend on the type of its waiters.
 class WaiterLinks {
  public:
   WaiterLinks() = default;

@@ -25,8 +25,8 @@ struct OpenRequest {
   bool truncate = false;            // O_TRUNC: an existing file is truncated to 0
 };
 
-// An open file at the server. A value; the owner must close it (OpenOperations::Close), unless state_id is
-// zero.
+// An open file at the server. A value; the owner must close it (OpenOperations::Close), unless
+// state_id is zero.
 struct OpenFile {
   wire::FileHandle handle;
   wire::StateId state_id;  // zero: the server has no open, see OpenByHandle

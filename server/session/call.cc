@@ -24,7 +24,8 @@ uint32_t Call::inline_write_header_size() const {
 
 wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
   wire::ResponseHeader header =
-      wire::ResponseTo(request_.verdict.header, status, session_.requests().flow().Target(request_.header().desired_nreq));
+      wire::ResponseTo(request_.verdict.header, status,
+                       session_.requests().flow().Target(request_.header().desired_nreq));
   header.protocol_version = request_.verdict.response_version;
   return header;
 }

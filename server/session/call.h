@@ -118,13 +118,15 @@ wire::DafsStatus Call::TakeFromChain(Args& args) {
   if ((header().chain_flags & wire::kChfFh) != 0) {
     wire::FileHandle* filehandle = wire::ChainFileHandle(args);
     if (filehandle == nullptr) return wire::DafsStatus::kChainForm;
-    if (request_.chain == nullptr || !request_.chain->filehandle) return wire::DafsStatus::kNoFileHandle;
+    if (request_.chain == nullptr || !request_.chain->filehandle)
+      return wire::DafsStatus::kNoFileHandle;
     *filehandle = *request_.chain->filehandle;
   }
   if ((header().chain_flags & wire::kChfStateId) != 0) {
     wire::StateId* state_id = wire::ChainStateId(args);
     if (state_id == nullptr) return wire::DafsStatus::kChainForm;
-    if (request_.chain == nullptr || !request_.chain->state_id) return wire::DafsStatus::kBadStateId;
+    if (request_.chain == nullptr || !request_.chain->state_id)
+      return wire::DafsStatus::kBadStateId;
     *state_id = *request_.chain->state_id;
   }
   return wire::DafsStatus::kOk;
@@ -132,8 +134,8 @@ wire::DafsStatus Call::TakeFromChain(Args& args) {
 
 template <class Args>
 bool Call::Decode(Args& args) {
-  wire::DafsStatus status =
-      wire::CheckArgs(request_.message, request_.verdict, inline_write_header_size(), args, request_.data);
+  wire::DafsStatus status = wire::CheckArgs(request_.message, request_.verdict,
+                                            inline_write_header_size(), args, request_.data);
   if (status == wire::DafsStatus::kOk) status = TakeFromChain(args);
   if (status == wire::DafsStatus::kOk) return true;
   FinishError(status);

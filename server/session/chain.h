@@ -19,8 +19,8 @@ struct Request;
 // A chain with members that are being received or executed. Owned by its members and, until the
 // last member has arrived, by Chains.
 struct Chain {
-  bool broken = false;        // a member has failed
-  bool running = false;       // a member is being executed
+  bool broken = false;           // a member has failed
+  bool running = false;          // a member is being executed
   std::deque<Request*> waiting;  // arrived, in sending order
   std::optional<wire::FileHandle> filehandle;
   std::optional<wire::StateId> state_id;

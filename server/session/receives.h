@@ -27,8 +27,7 @@ struct Receive : Call {
 class Receives {
  public:
   // `session` is what the requests refer to. Both are borrowed and outlive this.
-  Receives(Connection& connection, Session& session)
-      : connection_(connection), session_(session) {}
+  Receives(Connection& connection, Session& session) : connection_(connection), session_(session) {}
 
   // Adds a receive for messages of up to `size_bytes`, and posts it.
   absl::Status Add(size_t size_bytes, bool of_connect = false);

@@ -48,8 +48,8 @@ class Requests {
   // The transport has ended: no request begins any more.
   void OnDisconnected();
 
-  // For Call: `response_bytes` of request.outgoing are the response. 0: it could not be encoded, and
-  // the connection ends. The request is gone when this returns.
+  // For Call: `response_bytes` of request.outgoing are the response. 0: it could not be encoded,
+  // and the connection ends. The request is gone when this returns.
   void Complete(Request& request, wire::DafsStatus status, size_t response_bytes);
   // For BackControl: sends the directive in `outgoing`. Zero bytes mean that encoding failed, and
   // the connection ends.

@@ -33,8 +33,7 @@ class ResponseRecorder {
   void Begin(Request& request);
   // Records the response, even if it can no longer be sent: of modifying requests, and of simple
   // ones with CHF_SAVE (5.2.1).
-  void Record(const Request& request, wire::DafsStatus status,
-              std::span<const std::byte> response);
+  void Record(const Request& request, wire::DafsStatus status, std::span<const std::byte> response);
 
   // Nothing changes the cache any more (5.2.5): clients may query it now if it is kept.
   void End(bool keep);

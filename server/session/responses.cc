@@ -83,8 +83,7 @@ bool Requests::Send(std::unique_ptr<Outgoing> outgoing, size_t size_bytes,
   Connection& connection = session_.connection();
   dat::Segment segment = outgoing->buffer->segment(size_bytes);
   Outgoing* cookie = outgoing.release();
-  absl::Status posted =
-      connection.endpoint().PostSend(CookieOf(cookie), {&segment, 1}, options);
+  absl::Status posted = connection.endpoint().PostSend(CookieOf(cookie), {&segment, 1}, options);
   if (!posted.ok()) {
     Park(std::unique_ptr<Outgoing>(cookie));
     connection.End(std::move(posted));

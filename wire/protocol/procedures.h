@@ -80,7 +80,7 @@ struct ProcInfo {
   Current state_id_after;
   // A request may be issued again although it may have been executed: repeating a write, a COMMIT
   // or a LOCK of the same owner changes nothing, a second CLOSE gives BAD_STATEID. False for
-  // requests that create, remove or move names, whose second result is another one, and for appends.
+  // requests that create, remove or move names, whose second result differs, and for appends.
   bool idempotent;
 
   // Whether chain flags are allowed. Special and back-control procedures accept none.
