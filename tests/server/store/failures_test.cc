@@ -1,5 +1,5 @@
-// Failures of system calls. This program replaces the calls in question.
-// Spec: 6.5.8, 6.5.13, 6.5.15, 6.5.29.
+// Failures, arguments and results of system calls. This program replaces the calls in question.
+// Spec: 6.5.8, 6.5.13, 6.5.15, 6.5.29, 6.5.38.
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -20,8 +20,12 @@ std::atomic<bool> no_xattrs{false};
 std::atomic<bool> no_usage{false};
 std::atomic<bool> no_new_xattrs{false};
 std::atomic<int> whole_syncs{0};
-std::atomic<int> write_error{0};  // of pwritev2, unless 0
-std::atomic<int> sync_error{0};   // of fsync, unless 0
+std::atomic<ino_t> synced_file{0};  // of the last fsync
+std::atomic<int> write_calls{0};    // of pwritev2
+std::atomic<int> write_flags{0};    // of the last pwritev2
+std::atomic<ssize_t> written{0};    // by the last pwritev2
+std::atomic<int> write_error{0};    // of pwritev2, unless 0
+std::atomic<int> sync_error{0};     // of fsync, unless 0
 
 }  // namespace
 
@@ -43,6 +47,14 @@ int fsetxattr(int fd, const char* name, const void* value, size_t size, int flag
 
 int fstatvfs(int, struct statvfs* usage) noexcept {
   *usage = {};
+  usage->f_bsize = 8192;
+  usage->f_frsize = 1024;
+  usage->f_blocks = 100;
+  usage->f_bfree = 60;
+  usage->f_bavail = 50;
+  usage->f_files = 40;
+  usage->f_ffree = 30;
+  usage->f_favail = 20;
   if (!no_usage) return 0;
   errno = EIO;
   return -1;
@@ -50,6 +62,9 @@ int fstatvfs(int, struct statvfs* usage) noexcept {
 
 int fsync(int fd) {
   ++whole_syncs;
+  struct stat st = {};
+  fstat(fd, &st);
+  synced_file = st.st_ino;
   errno = sync_error;
   if (sync_error != 0) return -1;
   return static_cast<int>(syscall(SYS_fsync, fd));
@@ -58,7 +73,10 @@ int fsync(int fd) {
 ssize_t pwritev2(int fd, const iovec* from, int count, off_t offset, int flags) {
   errno = write_error;
   if (write_error != 0) return -1;
-  return syscall(SYS_pwritev2, fd, from, count, offset, 0, flags);
+  ++write_calls;
+  write_flags = flags;
+  written = syscall(SYS_pwritev2, fd, from, count, offset, 0, flags);
+  return written;
 }
 
 }  // extern "C"
@@ -136,17 +154,61 @@ TEST_F(StoreFailuresTest, StatfsErrorFailsGetFsattr) {
   EXPECT_DAFS(kIo, store_->GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
 }
 
-// Shows DAFS-6.5.8-02: any range is committed by fsync(2), which includes the metadata.
-TEST_F(StoreFailuresTest, CommitSyncsMetadata) {
+// Shows DAFS-6.1.6-09: each count is that of statfs, in bytes or files.
+TEST_F(StoreFailuresTest, GetFsattrReportsCountsOfStatfs) {
+  wire::FsAttributes a;
+  ASSERT_OK(store_->GetFsattr(root_, A(), wire::kFsattrAll, &a));
+  EXPECT_EQ(a.space_total, 100u * 1024);
+  EXPECT_EQ(a.space_free, 60u * 1024);
+  EXPECT_EQ(a.space_available, 50u * 1024);
+  EXPECT_EQ(a.files_total, 40u);
+  EXPECT_EQ(a.files_free, 30u);
+  EXPECT_EQ(a.files_available, 20u);
+}
+
+// Shows DAFS-6.5.8-01, DAFS-6.5.8-02: any range is committed by fsync(2) of the file, which
+// includes its other data and the metadata.
+TEST_F(StoreFailuresTest, CommitOfAnyRangeSyncsFile) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
-  ASSERT_OK(Write(root_, f, 0, "data"));
-  wire::CommitArgs commit;
-  commit.filehandle = f.filehandle;
-  commit.count = 1;
-  wire::CommitRes res;
-  const int before = whole_syncs;
-  EXPECT_OK(store_->Commit(root_, commit, &res));
-  EXPECT_EQ(whole_syncs, before + 1);
+  const Opened other = MustOpen(root_, CreateArgs(A(), "other", 0644));
+  struct Range {
+    uint64_t offset;
+    uint32_t count;
+  };
+  for (const Range& range : {Range{0, 0}, Range{2, 0}, Range{0, 2}, Range{1, 2}, Range{9, 1}}) {
+    SCOPED_TRACE(range.offset);
+    ASSERT_OK(Write(root_, f, 0, "data"));
+    ASSERT_OK(Write(root_, other, 0, "data"));
+    wire::CommitArgs commit;
+    commit.filehandle = f.filehandle;
+    commit.offset = range.offset;
+    commit.count = range.count;
+    wire::CommitRes res;
+    const int before = whole_syncs;
+    EXPECT_OK(store_->Commit(root_, commit, &res));
+    EXPECT_EQ(whole_syncs, before + 1);
+    EXPECT_EQ(synced_file, Stat(Path("a/f")).st_ino);
+  }
+}
+
+// Shows DAFS-6.5.38-05, DAFS-6.5.38-06: a write with RWF_SYNC or RWF_DSYNC returns after the device
+// has the data and the metadata, or the data and the metadata to retrieve it.
+TEST_F(StoreFailuresTest, StableWriteIsOnDeviceBeforeItsResponse) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  const std::pair<wire::StableHow, int> cases[] = {{wire::StableHow::kUnstable, 0},
+                                                   {wire::StableHow::kDataSync, RWF_DSYNC},
+                                                   {wire::StableHow::kFileSync, RWF_SYNC}};
+  for (const auto& [how, flags] : cases) {
+    SCOPED_TRACE(flags);
+    const int before = write_calls;
+    WriteResult res;
+    ASSERT_OK(Write(root_, f, 5, std::string(100000, 'x'), how, &res));
+    EXPECT_EQ(write_calls, before + 1);
+    EXPECT_EQ(write_flags, flags);
+    EXPECT_EQ(written, 100000);
+    EXPECT_EQ(res.count, 100000u);
+    EXPECT_EQ(res.committed, how);
+  }
 }
 
 // Shows DAFS-6.5.8-05: the error of a stable write may be caused by the loss of earlier data.

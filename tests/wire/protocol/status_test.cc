@@ -27,6 +27,13 @@ TEST(StatusTest, EveryCodeRoundTripsThroughAStatus) {
   EXPECT_EQ(known, 75);
 }
 
+// Shows DAFS-7-20
+TEST(StatusTest, SessionErrorsHaveTheirNumbers) {
+  EXPECT_EQ(Name(static_cast<DafsStatus>(15012)), "DAFSERR_BAD_SESSION");
+  EXPECT_EQ(Name(static_cast<DafsStatus>(15013)), "DAFSERR_NO_CREDS");
+  EXPECT_EQ(Name(static_cast<DafsStatus>(15014)), "DAFSERR_CRHAND_CONFLICT");
+}
+
 TEST(StatusTest, MapsDafsCodesToAbslCodes) {
   EXPECT_TRUE(absl::IsUnavailable(StatusFromDafs(DafsStatus::kDelay)));
   EXPECT_TRUE(absl::IsUnavailable(StatusFromDafs(DafsStatus::kGrace)));

@@ -94,6 +94,27 @@ TEST(AclMappingTest, ModeBecomesThreeAllowEntries) {
             Aces("A::OWNER@:rnwaNDxtcyTC A:g:GROUP@:rnxtcy A::EVERYONE@:rnxtcy"));
 }
 
+// Shows DAFS-4.4.3-11: a right on a directory has the bit of the right on a file.
+TEST(AclMappingTest, RightsHaveTheBitsOfTheSpecification) {
+  const std::pair<uint32_t, uint32_t> bits[] = {
+      {wire::kAceReadData, 0x1},          {wire::kAceWriteData, 0x2},
+      {wire::kAceAppendData, 0x4},        {wire::kAceReadNamedAttrs, 0x8},
+      {wire::kAceWriteNamedAttrs, 0x10},  {wire::kAceExecute, 0x20},
+      {wire::kAceDeleteChild, 0x40},      {wire::kAceReadAttributes, 0x80},
+      {wire::kAceWriteAttributes, 0x100}, {wire::kAceDelete, 0x10000},
+      {wire::kAceReadAcl, 0x20000},       {wire::kAceWriteAcl, 0x40000},
+      {wire::kAceWriteOwner, 0x80000},    {wire::kAceSynchronize, 0x100000}};
+  for (const auto& [constant, bit] : bits) EXPECT_EQ(constant, bit);
+  for (const bool directory : {false, true}) {
+    const uint32_t delete_child = directory ? 0x40 : 0;
+    const std::vector<Ace> aces = AcesFromPosix({AclFromMode(0754), {}}, directory);
+    ASSERT_EQ(aces.size(), 3u);
+    EXPECT_EQ(aces[0].access_mask, 0x1601bfu | delete_child);
+    EXPECT_EQ(aces[1].access_mask, 0x1200a9u);
+    EXPECT_EQ(aces[2].access_mask, 0x120089u);
+  }
+}
+
 // Shows DAFS-4.4.3-10
 TEST(AclMappingTest, RightsOfLaterEntriesAreDeniedExplicitly) {
   // The owner has less than the group, the group less than others.

@@ -68,6 +68,36 @@ TEST_F(StoreAclTest, AclIsSetAndEnforced) {
   EXPECT_EQ(fs.acl_support, wire::kAclSupportAllow | wire::kAclSupportDeny);
 }
 
+// Shows DAFS-4.4.3-03: the first entry for the caller that names a right decides it.
+TEST_F(StoreAclTest, EntriesAreProcessedInOrder) {
+  constexpr uint32_t kWrite = wire::kAceWriteData | wire::kAceAppendData;
+  const auto ace = [](uint32_t type, const std::string& who, uint32_t mask) {
+    wire::Ace entry;
+    entry.type = type;
+    entry.who = who;
+    entry.access_mask = mask;
+    return entry;
+  };
+  const wire::Ace owner = ace(wire::kAceAllowed, "OWNER@", wire::kAceReadData | kWrite);
+  const wire::Ace allow = ace(wire::kAceAllowed, "1000", wire::kAceReadData | kWrite);
+  const wire::Ace deny = ace(wire::kAceDenied, "1000", kWrite);
+  const wire::Ace deny_other = ace(wire::kAceDenied, "1001", wire::kAceReadData | kWrite);
+  const wire::Ace everyone = ace(wire::kAceAllowed, "EVERYONE@", wire::kAceReadData);
+  const Opened file{file_, {}};
+
+  ASSERT_OK(SetAcl(root_, file_, {deny_other, allow, deny, owner, everyone}));
+  EXPECT_EQ(Read(user_, file), "data");
+  EXPECT_OK(Write(user_, file, 0, "d"));
+  EXPECT_EQ(Read(other_, file), "DAFSERR_ACCES");
+  EXPECT_DAFS(kAcces, Write(other_, file, 0, "d"));
+
+  ASSERT_OK(SetAcl(root_, file_, {deny, allow, everyone, deny_other, owner}));
+  EXPECT_EQ(Read(user_, file), "data");
+  EXPECT_DAFS(kAcces, Write(user_, file, 0, "d"));
+  EXPECT_EQ(Read(other_, file), "data");  // all that it requests is allowed before the denial
+  EXPECT_DAFS(kAcces, Write(other_, file, 0, "d"));
+}
+
 TEST_F(StoreAclTest, OnlyOwnerMaySetAcl) {
   const std::vector<wire::Ace> aces = AcesFromPosix({WithUser(kAclRead), {}}, false);
   EXPECT_DAFS(kPerm, SetAcl(user_, file_, aces));

@@ -1,6 +1,8 @@
 // Attributes and permissions: GETATTR, SETATTR, ACCESS, GET_FSATTR, VERIFY.
 #include <sys/statvfs.h>
 
+#include <ctime>
+
 #include "server/store/objects/object.h"
 #include "server/store/objects/recent_stats.h"
 #include "tests/server/store/store_fixture.h"
@@ -146,6 +148,60 @@ TEST_F(StoreAttributesTest, SetattrSetsAllGivenAttributes) {
   EXPECT_DAFS(kBadStateId, Set(user_, f.filehandle, attributes, &set, f.state_id));
 }
 
+// Shows DAFS-6.1.4-06 (server): each of the two times is chosen on its own.
+TEST_F(StoreAttributesTest, TimeIsSetToTimeOfClientOrServer) {
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
+  const auto now = [](clockid_t clock) {
+    timespec t;
+    clock_gettime(clock, &t);
+    return wire::Time{t.tv_sec, static_cast<uint32_t>(t.tv_nsec)};
+  };
+  const wire::Time access{11, 22}, modify{33, 44};
+  for (const TimeSetHow access_how : {TimeSetHow::kSetToClientTime, TimeSetHow::kSetToServerTime}) {
+    for (const TimeSetHow modify_how :
+         {TimeSetHow::kSetToClientTime, TimeSetHow::kSetToServerTime}) {
+      wire::FileAttributes times;
+      times.set(wire::kFattrTimeAccessSet | wire::kFattrTimeModifySet);
+      times.time_access_set = {access, access_how};
+      times.time_modify_set = {modify, modify_how};
+      const wire::Time before = now(CLOCK_REALTIME_COARSE);  // the clock of the file system
+      ASSERT_OK(Set(user_, f.filehandle, times));
+      const wire::Time after = now(CLOCK_REALTIME);
+      const wire::FileAttributes a = Attributes(f.filehandle);
+      const auto expect = [&](const wire::Time& time, TimeSetHow how, const wire::Time& client) {
+        if (how == TimeSetHow::kSetToClientTime) {
+          EXPECT_EQ(time, client);
+        } else {
+          EXPECT_GE(time, before);
+          EXPECT_LE(time, after);
+        }
+      };
+      expect(a.time_access, access_how, access);
+      expect(a.time_modify, modify_how, modify);
+    }
+  }
+}
+
+// Shows DAFS-6.1.5-16
+TEST_F(StoreAttributesTest, TimeCreateIsTimeOfCreation) {
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
+  Store::RestoreServerIdentity();
+  struct statx st = {};
+  ASSERT_EQ(statx(AT_FDCWD, Path("a/f").c_str(), 0, STATX_BTIME, &st), 0);
+  if ((st.stx_mask & STATX_BTIME) == 0) GTEST_SKIP() << "no birth times in " << base_;
+  const wire::Time created = Attributes(f.filehandle).time_create;
+  EXPECT_EQ(created, (wire::Time{st.stx_btime.tv_sec, st.stx_btime.tv_nsec}));
+  wire::FileAttributes after;
+  do {  // until the clock of the file system has advanced
+    ASSERT_OK(SetMode(user_, f.filehandle, 0640));
+    ASSERT_OK(Write(user_, f, 0, "x"));
+    after = Attributes(f.filehandle);
+  } while (after.time_metadata == created || after.time_modify == created);
+  EXPECT_EQ(after.time_create, created);
+  ASSERT_OK(Rename(user_, A(), "f", A(), "g"));
+  EXPECT_EQ(Attributes(f.filehandle).time_create, created);
+}
+
 // Shows DAFS-6.5.35-02 (on failure), DAFS-6.5.35-07, DAFS-6.5.35-09, DAFS-7-03 (PERM), DAFS-7-10
 TEST_F(StoreAttributesTest, SetattrRefusesUnsupportedAttributesAndValues) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
@@ -222,6 +278,26 @@ TEST_F(StoreAttributesTest, AccessReturnsKernelDecisionForCaller) {
   args.access = wire::kAccessRead;
   EXPECT_OK(store_->Access(user_, args, &res));
   EXPECT_EQ(res.supported, wire::kAccessRead);
+}
+
+// Shows DAFS-6.5.2-04 (server)
+TEST_F(StoreAttributesTest, AccessRightsHaveTheBitsOfTheSpecification) {
+  constexpr uint32_t kRead = 0x1, kLookup = 0x2, kModify = 0x4, kExtend = 0x8, kExecute = 0x20;
+  EXPECT_EQ(wire::kAccessDelete, 0x10u);
+  WriteFile(Path("a/f"), "x");
+  mkdir(Path("a/d").c_str(), 0777);
+  const std::pair<mode_t, uint32_t> of_file[] = {
+      {04, kRead}, {02, kModify | kExtend}, {01, kExecute}, {0, 0}};
+  const std::pair<mode_t, uint32_t> of_directory[] = {
+      {04, kRead}, {03, kModify | kExtend | kLookup | kExecute}, {01, kLookup | kExecute}, {0, 0}};
+  for (const auto& [mode, rights] : of_file) {
+    ASSERT_OK(SetMode(root_, Handle({"a", "f"}), mode));
+    EXPECT_EQ(Rights(user_, Handle({"a", "f"})), rights) << mode;
+  }
+  for (const auto& [mode, rights] : of_directory) {
+    ASSERT_OK(SetMode(root_, Handle({"a", "d"}), mode));
+    EXPECT_EQ(Rights(user_, Handle({"a", "d"})), rights) << mode;
+  }
 }
 
 // Shows DAFS-6.1.6-01, DAFS-6.1.6-13, DAFS-6.5.15-01, DAFS-6.1.6-05, DAFS-4.4.1.2-53

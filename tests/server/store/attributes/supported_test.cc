@@ -1,5 +1,7 @@
 // The attributes and the limits of the protocol that the server supports.
 // Spec: 6.1.5, 6.1.6; WIRE 5.
+#include <set>
+
 #include "tests/server/store/store_fixture.h"
 
 namespace dafs::server {
@@ -12,11 +14,15 @@ class StoreSupportedTest : public StoreTest {
     EXPECT_OK(store_->GetFsattr(user_, A(), bitmap, &attributes));
     return attributes;
   }
-  DafsStatus Set(const wire::FileHandle& file, const wire::FileAttributes& attributes) {
+  DafsStatus SetAs(const Caller& caller, const wire::FileHandle& file,
+                   const wire::FileAttributes& attributes) {
     uint64_t set = 0;
-    const DafsStatus status = store_->Setattr(root_, file, {}, attributes, &set);
+    const DafsStatus status = store_->Setattr(caller, file, {}, attributes, &set);
     EXPECT_EQ(set, status == DafsStatus::kOk ? attributes.valid : 0);
     return status;
+  }
+  DafsStatus Set(const wire::FileHandle& file, const wire::FileAttributes& attributes) {
+    return SetAs(root_, file, attributes);
   }
 };
 
@@ -63,6 +69,64 @@ TEST_F(StoreSupportedTest, UnsupportedAttributesCannotBeSet) {
     EXPECT_DAFS(kInval, Set(file, attributes)) << bit;
   }
   EXPECT_EQ(Attributes(file), before);
+}
+
+// Shows DAFS-6.1.5-12
+TEST_F(StoreSupportedTest, FileIdIsUniqueInItsFileSystem) {
+  Start();
+  WriteFile(Path("a/f"), "content");
+  WriteFile(Path("a/g"), "content");
+  ASSERT_EQ(link(Path("a/f").c_str(), Path("a/link").c_str()), 0);
+  ASSERT_OK(Create(root_, A(), "d", wire::ObjectType::kDir));
+  ASSERT_OK(Create(root_, Handle({"a", "d"}), "symlink", wire::ObjectType::kLnk));
+  std::set<uint64_t> ids;
+  for (const wire::Pathname& path :
+       {wire::Pathname{"a"}, {"a", "f"}, {"a", "g"}, {"a", "d"}, {"a", "d", "symlink"}}) {
+    EXPECT_EQ(Handle(path).fshandle, A().fshandle);
+    EXPECT_TRUE(ids.insert(Attributes(Handle(path)).file_id).second) << path.back();
+  }
+  EXPECT_EQ(Attributes(Handle({"a", "link"})).file_id, Attributes(Handle({"a", "f"})).file_id);
+  // The directories that lead to the exports form a file system of their own.
+  ASSERT_EQ(Handle({}).fshandle, Handle({"deep"}).fshandle);
+  EXPECT_NE(Attributes(Handle({})).file_id, Attributes(Handle({"deep"})).file_id);
+}
+
+// Shows DAFS-6.1.6-02: each policy holds in every directory, and each object reports the same.
+TEST_F(StoreSupportedTest, FileSystemHasItsPoliciesEverywhere) {
+  Start();
+  const auto policies = [&](const wire::FileHandle& object) {
+    wire::FsAttributes of_object;
+    EXPECT_OK(store_->GetFsattr(user_, object, wire::kFsattrAll, &of_object));
+    of_object.files_available = of_object.files_free = of_object.files_total = 0;
+    of_object.space_available = of_object.space_free = of_object.space_total = 0;
+    return of_object;
+  };
+  const wire::FsAttributes a = policies(A());
+  ASSERT_TRUE(a.has(wire::kFsattrHomogeneous) && a.homogeneous);
+  EXPECT_TRUE(a.case_preserving && !a.case_insensitive && a.chown_restricted && a.no_trunc);
+  wire::FileHandle d;
+  ASSERT_OK(Create(user_, A(), "d", wire::ObjectType::kDir, &d));
+  for (const wire::FileHandle& directory : {A(), d}) {
+    const Opened lower = MustOpen(user_, CreateArgs(directory, "name", 0644));
+    const Opened upper = MustOpen(user_, CreateArgs(directory, "NAME", 0644));
+    EXPECT_NE(lower.filehandle, upper.filehandle);
+    EXPECT_THAT(Names(user_, directory), testing::IsSupersetOf({"name", "NAME"}));
+    wire::FileHandle link;
+    ASSERT_OK(Create(user_, directory, "link", wire::ObjectType::kLnk, &link));
+    EXPECT_DAFS(kNameTooLong,
+                Create(user_, directory, std::string(a.max_name + 1, 'n'), wire::ObjectType::kDir));
+    wire::FileAttributes owner, group;
+    owner.set(wire::kFattrOwner);
+    owner.owner = "1001";
+    EXPECT_DAFS(kPerm, SetAs(user_, lower.filehandle, owner));
+    group.set(wire::kFattrOwnerGroup);
+    group.owner_group = "2000";
+    EXPECT_DAFS(kPerm, SetAs(user_, lower.filehandle, group));
+    EXPECT_OK(SetAs(root_, lower.filehandle, owner));
+    for (const wire::FileHandle& object : {directory, lower.filehandle, link}) {
+      EXPECT_EQ(policies(object), a);
+    }
+  }
 }
 
 // Shows DAFS-6.1.6-15

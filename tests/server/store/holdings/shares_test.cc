@@ -111,6 +111,32 @@ TEST_F(StoreSharesTest, DowngradeNeverConflictsWithReservations) {
   EXPECT_OK(OpenWithKey(root_, "keyed", 7));
 }
 
+// Shows DAFS-4.4.2-02
+TEST_F(StoreSharesTest, DenyIsCheckedBeforeShareKey) {
+  const auto open = [&](const Caller& caller, uint32_t access, uint32_t deny, uint64_t key,
+                        Opened* opened = nullptr) {
+    wire::OpenArgs args = OpenArgs(A(), "f", access);
+    args.share_deny = deny;
+    args.share_key_type = wire::ShareKeyType::kBoth;
+    args.share_key = key;
+    wire::OpenRes res;
+    const DafsStatus status = store_->Open(caller, args, &res);
+    if (opened != nullptr) *opened = {res.filehandle, res.state_id};
+    return status;
+  };
+  Opened holder;
+  ASSERT_OK(open(user_, wire::kShareBoth, wire::kShareWrite, 7, &holder));
+  EXPECT_DAFS(kDenied, open(other_, wire::kShareWrite, wire::kShareDenyNone, 7));
+  EXPECT_DAFS(kDenied, open(other_, wire::kShareWrite, wire::kShareDenyNone, 8));
+  EXPECT_DAFS(kDenied, open(other_, wire::kShareRead, wire::kShareRead, 8));
+  EXPECT_DAFS(kKeyMismatch, open(other_, wire::kShareRead, wire::kShareDenyNone, 8));
+  Opened reader;
+  EXPECT_OK(open(other_, wire::kShareRead, wire::kShareDenyNone, 7, &reader));
+  ASSERT_OK(Close(user_, holder));
+  EXPECT_DAFS(kKeyMismatch, open(user_, wire::kShareWrite, wire::kShareDenyNone, 8));
+  EXPECT_OK(open(user_, wire::kShareWrite, wire::kShareDenyNone, 7));
+}
+
 // Shows FAST03-3.2-06, DAFS-4.4.2-03, DAFS-4.4.2-05
 TEST_F(StoreSharesTest, ShareKeyLastsUntilAllOpensWithItAreClosed) {
   Opened one, two;

@@ -1,7 +1,9 @@
 // READ, WRITE, APPEND, COMMIT.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
+#include <thread>
 
 #include "tests/server/mounts_differ.h"
 #include "tests/server/store/store_fixture.h"
@@ -147,6 +149,74 @@ TEST_F(StoreDataTest, DataAccessNeedsRightFromOpenOrKernel) {
   chmod(Path("a/f").c_str(), 0);
   EXPECT_EQ(Read(user_, f), "z");
   EXPECT_EQ(Read(user_, none), "DAFSERR_ACCES");
+}
+
+// Shows DAFS-6.5.38-01
+TEST_F(StoreDataTest, WriteOfNoBytesIsCheckedAndChangesNothing) {
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
+  ASSERT_OK(Write(user_, f, 0, "data"));
+  const wire::FileAttributes before = Attributes(f.filehandle);
+  wire::OpenArgs args = OpenArgs(A(), "f", wire::kShareRead);
+  args.owner = "reader";
+  const Opened reader = MustOpen(user_, args);
+  WriteResult res;
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{100}}) {
+    for (const StableHow how : {StableHow::kUnstable, StableHow::kFileSync}) {
+      res.count = 7;
+      EXPECT_OK(Write(user_, f, offset, "", how, &res));
+      EXPECT_EQ(res.count, 0u);
+    }
+    EXPECT_OK(Write(user_, {f.filehandle, {}}, offset, ""));
+    EXPECT_DAFS(kAcces, Write(user_, reader, offset, ""));
+    EXPECT_DAFS(kAcces, Write(other_, {f.filehandle, {}}, offset, ""));
+    EXPECT_DAFS(kBadStateId, Write(other_, f, offset, ""));
+  }
+  EXPECT_EQ(Attributes(f.filehandle), before);
+}
+
+// Shows DAFS-6.5.3-01: clients append, one writes at growing offsets, and a program on the server
+// appends, all at once. None of the data is overwritten.
+TEST_F(StoreDataTest, ConcurrentAppendsAreAtomic) {
+  constexpr size_t kThreads = 3, kEach = 300, kRecord = 64, kWrites = 20;
+  constexpr uint64_t kApart = uint64_t{1} << 20;  // more than all appended data
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0666));
+  std::vector<uint64_t> offsets[kThreads];
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const std::string half(kRecord / 2, static_cast<char>('a' + i));
+      for (size_t n = 0; n < kEach; ++n) {
+        AppendResult res;
+        EXPECT_OK(Append(user_, f, {half, half}, &res));
+        offsets[i].push_back(res.offset);
+      }
+      Store::RestoreServerIdentity();
+    });
+  }
+  threads.emplace_back([&] {
+    for (uint64_t n = 1; n <= kWrites; ++n) {
+      EXPECT_OK(Write(user_, f, n * kApart, std::string(kRecord, 'w')));
+      std::this_thread::yield();
+    }
+    Store::RestoreServerIdentity();
+  });
+  threads.emplace_back([&] {
+    const int fd = open(Path("a/f").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    const std::string record(kRecord, 'p');
+    for (size_t n = 0; n < kEach; ++n) {
+      EXPECT_EQ(write(fd, record.data(), kRecord), static_cast<ssize_t>(kRecord));
+    }
+    close(fd);
+  });
+  for (std::thread& thread : threads) thread.join();
+  const std::string all = FileContent(Path("a/f"));
+  for (size_t i = 0; i < kThreads; ++i) {
+    for (const uint64_t offset : offsets[i]) {
+      EXPECT_EQ(all.substr(offset, kRecord), std::string(kRecord, static_cast<char>('a' + i)));
+    }
+  }
+  const auto zeros = static_cast<size_t>(std::count(all.begin(), all.end(), '\0'));
+  EXPECT_EQ(all.size() - zeros, ((kThreads + 1) * kEach + kWrites) * kRecord);
 }
 
 TEST_F(StoreDataTest, WriteClearsSetIdBits) {

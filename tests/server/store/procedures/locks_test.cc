@@ -136,6 +136,20 @@ TEST_F(StoreLocksTest, InvalidLockIsRefused) {
   EXPECT_OK(Test(user_, file, "anybody", LockType::kWrite, 0, 1));
 }
 
+// Shows DAFS-6.5.18-02: RECLAIM is 1; here there is nothing to reclaim. PERSIST is 2 and
+// AUTORECOVERY is 4; the server has neither.
+TEST_F(StoreLocksTest, LockOptionsAreBits) {
+  const Opened file = OpenAs(user_, "me");
+  EXPECT_DAFS(kExpired, Lock(user_, file, LockType::kRead, 0, 1, nullptr, 1));
+  for (const uint32_t options : {2u, 4u, 1u | 2u, 1u | 4u, 1u | 2u | 4u}) {
+    EXPECT_DAFS(kNotSupp, Lock(user_, file, LockType::kRead, 0, 1, nullptr, options));
+  }
+  EXPECT_EQ(store_->lock_count(), 0u);
+  EXPECT_EQ(wire::kLockReclaim, 1u);
+  EXPECT_EQ(wire::kLockPersist, 2u);
+  EXPECT_EQ(wire::kLockAutorecovery, 4u);
+}
+
 TEST_F(StoreLocksTest, ProgramsOnServerSeeLocksOfClients) {
   const Opened mine = OpenAs(user_, "me"), yours = OpenAs(other_, "you");
   Program program(Path("a/f"));
@@ -175,6 +189,22 @@ TEST_F(StoreLocksTest, ClientsSeeLocksOfProgramsOnServer) {
   EXPECT_EQ(test.owner, "me");
   ASSERT_TRUE(program.Lock(F_UNLCK, 0, 0));
   EXPECT_OK(Lock(user_, mine, LockType::kWriteBlocking, 5, 10));
+}
+
+// Shows DAFS-6.5.18-09: the kernel does not report which flock(2) of a program conflicts.
+TEST_F(StoreLocksTest, ConflictOfUnknownRangeHasRequestedRange) {
+  const Opened mine = OpenAs(user_, "me");
+  Program program(Path("a/f"));
+  for (const int held : {LOCK_SH, LOCK_EX}) {
+    ASSERT_TRUE(program.Flock(held));
+    for (const LockType type : {LockType::kWrite, LockType::kWriteBlocking}) {
+      wire::LockRes res;
+      EXPECT_DAFS(kDenied, Lock(user_, mine, type, wire::kFlockByte, 1, &res));
+      EXPECT_EQ(res.offset, wire::kFlockByte);
+      EXPECT_EQ(res.length, 1u);
+      EXPECT_EQ(res.owner, "");
+    }
+  }
 }
 
 TEST_F(StoreLocksTest, FlockIsIndependentOfByteRanges) {

@@ -241,7 +241,8 @@ TEST_F(StoreNamespaceTest, ReadlinkReturnsContentUnchanged) {
   EXPECT_DAFS(kInval, store_->Readlink(user_, A(), &link));
 }
 
-// Shows DAFS-6.5.17-01, DAFS-6.5.17-02, DAFS-6.5.17-06, DAFS-6.5.17-07
+// Shows DAFS-6.5.17-01, DAFS-6.5.17-02, DAFS-6.5.17-03 (EXIST, ISDIR), DAFS-6.5.17-06,
+// DAFS-6.5.17-07
 TEST_F(StoreNamespaceTest, LinkAddsName) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   wire::LinkArgs args;
@@ -268,6 +269,53 @@ TEST_F(StoreNamespaceTest, LinkAddsName) {
   args.destination_object = A();
   ASSERT_OK(store_->Link(root_, args, &res));  // of the link itself
   EXPECT_EQ(Handle({"a", "h"}), link);
+}
+
+// Shows DAFS-6.5.17-03 (MLINK), DAFS-6.1.6-08: the limits are those of the file system.
+TEST_F(StoreNamespaceTest, LinksAndNamesStayWithinReportedLimits) {
+  wire::FsAttributes limits;
+  ASSERT_OK(store_->GetFsattr(user_, A(), wire::kFsattrMaxLink | wire::kFsattrMaxName, &limits));
+  EXPECT_OK(Create(user_, A(), std::string(limits.max_name, 'n'), ObjectType::kDir));
+  EXPECT_DAFS(kNameTooLong,
+              Create(user_, A(), std::string(limits.max_name + 1, 'n'), ObjectType::kDir));
+  if (limits.max_link > 100000) GTEST_SKIP() << "too many links for a test in " << base_;
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
+  Store::RestoreServerIdentity();
+  for (uint32_t links = 2; links < limits.max_link; ++links) {
+    ASSERT_EQ(link(Path("a/f").c_str(), Path("a/link" + std::to_string(links)).c_str()), 0);
+  }
+  wire::LinkArgs args;
+  args.source_object = f.filehandle;
+  args.destination_object = A();
+  args.newname = "last";
+  wire::LinkRes res;
+  EXPECT_OK(store_->Link(user_, args, &res));
+  EXPECT_EQ(Attributes(f.filehandle).num_links, limits.max_link);
+  args.newname = "beyond";
+  EXPECT_DAFS(kMlink, store_->Link(user_, args, &res));
+  EXPECT_DAFS(kNoEnt, Lookup(user_, A(), "beyond"));
+}
+
+// Shows DAFS-6.5.33-09, DAFS-6.5.34-12: also while the file is open.
+TEST_F(StoreNamespaceTest, RemovedAndRenamedNamesAreGone) {
+  for (const char* name : {"removed", "renamed", "open and removed", "open and renamed"}) {
+    WriteFile(Path("a/") + name, name, 0666);
+  }
+  const Opened removed = MustOpen(user_, OpenArgs(A(), "open and removed"));
+  const Opened renamed = MustOpen(user_, OpenArgs(A(), "open and renamed"));
+  ASSERT_OK(Remove(user_, A(), "removed"));
+  ASSERT_OK(Remove(user_, A(), "open and removed"));
+  ASSERT_OK(Rename(user_, A(), "renamed", A(), "new"));
+  ASSERT_OK(Rename(user_, A(), "open and renamed", A(), "open and new"));
+  for (const char* name : {"removed", "renamed", "open and removed", "open and renamed"}) {
+    SCOPED_TRACE(name);
+    EXPECT_DAFS(kNoEnt, Lookup(user_, A(), name));
+    wire::OpenRes res;
+    EXPECT_DAFS(kNoEnt, store_->Open(other_, OpenArgs(A(), name), &res));
+  }
+  EXPECT_EQ(Read(other_, MustOpen(other_, OpenArgs(A(), "new"))), "renamed");
+  EXPECT_EQ(MustOpen(other_, OpenArgs(A(), "open and new")).filehandle, renamed.filehandle);
+  EXPECT_OK(Close(user_, removed));
 }
 
 // Shows DAFS-6.5.33-01, DAFS-6.5.33-02, DAFS-6.5.33-10
