@@ -174,6 +174,31 @@ TEST_F(ClientTableTest, ForgetsAClientWithoutSessionsAndState) {
   EXPECT_EQ(table_->count(), 1u);
 }
 
+// Shows DAFS-6.2.8-06: the credentials outlive each session, and then the lease.
+TEST_F(ClientTableTest, ForgetsCredentialsAfterTheLastSessionAndTheLease) {
+  ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
+  wire::CredHandle handle;
+  ASSERT_EQ(client_->credentials().Register({}, &handle), DafsStatus::kOk);
+  const auto is_known = [&] { return client_->credentials().Find(handle) != nullptr; };
+  now_ += 2 * ClientTable::Options().lease_time;
+  EXPECT_TRUE(table_->Expire(now_).empty());
+  ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);  // beside the first session
+  EXPECT_TRUE(is_known());
+  table_->SessionClosed(client_);
+  table_->SessionClosed(client_);
+  now_ += ClientTable::Options().lease_time - absl::Seconds(1);
+  EXPECT_TRUE(table_->Expire(now_).empty());
+  ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
+  EXPECT_TRUE(is_known());
+  table_->SessionClosed(client_);
+  now_ += ClientTable::Options().lease_time;
+  client_.reset();
+  EXPECT_TRUE(table_->Expire(now_).empty());
+  EXPECT_EQ(table_->count(), 0u);
+  ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
+  EXPECT_FALSE(is_known());
+}
+
 // The refusal names the host that owns the name.
 TEST_F(ClientTableTest, InstanceWithALeaseIsReplacedOnlyFromItsOwnAddress) {
   ConnectAndOpen(1, At("192.0.2.1"));

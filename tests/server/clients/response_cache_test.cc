@@ -2,6 +2,7 @@
 // the server or the next.
 #include "server/clients/response_cache.h"
 
+#include <csignal>
 #include <cstring>
 #include <fstream>
 
@@ -172,6 +173,55 @@ TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
   EXPECT_EQ(Check(*second, wire::Proc::kNull, 1), "DAFSERR_NOXID_MATCH");
 }
 
+// Shows DAFS-5.2.5-02: the connection is lost while a request waits in the kernel. Until it has
+// ended, no query is answered; afterwards the entry is complete and stays the same.
+TEST_F(ResponseCacheTest, AnswersNoQueryWhileARequestOfTheSessionExecutes) {
+  StartServer();
+  WriteFile("a/held", "x");
+  auto first = Cached();
+  ActAsRoot(*first);
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  // The truncation of the file waits until its lease (fcntl(2)) is released.
+  signal(SIGIO, SIG_IGN);
+  const int held = open(Path("a/held").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(fcntl(held, F_SETLEASE, F_RDLCK), 0);
+  wire::OpenArgs truncate = OpenArgs(a, "held", true);
+  truncate.share_access = wire::kShareWrite;
+  truncate.createattrs.set(wire::kFattrObjectSize);
+  const wire::RequestHeader header = first->Header(2);
+  const uint16_t seq = seq_ = header.seq_number;
+  ASSERT_TRUE(first->Send(first->Encode(header, truncate)));
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (server_->open_count() == 0 && Loop::Now() < deadline) sched_yield();
+  first->Vanish();
+
+  auto second = Session("c1");
+  ActAsRoot(*second);
+  wire::ConnectBindArgs bind;
+  bind.session_id = session_id_;
+  std::string status;
+  do {  // until the server has noticed the loss
+    status = Connection()->Call(bind).name();
+  } while (status != "DAFSERR_UNKNOWN_SESSION" && Loop::Now() < deadline);
+  EXPECT_EQ(status, "DAFSERR_UNKNOWN_SESSION");
+  const auto check = Ask<wire::CheckResponseArgs>(wire::Proc::kOpen, 2);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(second->Call(check).name(), "DAFSERR_BAD_SESSION");
+    EXPECT_EQ(StatusOf(Fetch(*second, wire::Proc::kOpen, 2)), wire::DafsStatus::kBadSession);
+  }
+  EXPECT_EQ(ReadFile("a/held"), "x");
+
+  fcntl(held, F_SETLEASE, F_UNLCK);
+  close(held);
+  EXPECT_EQ(Check(*second, wire::Proc::kOpen, 2), "DAFS_STATUS_OK");
+  EXPECT_EQ(ReadFile("a/held"), "");
+  const Bytes fetched = Fetch(*second, wire::Proc::kOpen, 2);
+  EXPECT_EQ(StatusOf(fetched), wire::DafsStatus::kOk);
+  EXPECT_EQ(MakeDirectory(*second, a, "d", 2).name(), "DAFS_STATUS_OK");
+  seq_ = seq;
+  EXPECT_EQ(Body(Fetch(*second, wire::Proc::kOpen, 2)), Body(fetched));
+}
+
 // BAD_SESSION while the session is connected. Other clients and the other byte order (R49) never
 // get the response.
 //
@@ -323,6 +373,30 @@ TEST_F(ResponseCacheSharesTest, NoHostUsesAllTheRoom) {
   EXPECT_FALSE(Begin(Owner("third", "192.0.2.3")).is_zero());
   EXPECT_TRUE(Begin(Owner("fourth", "192.0.2.4")).is_zero());
   EXPECT_TRUE(IsKept(kept, neighbour));
+}
+
+// Shows DAFS-5.2.5-03: the period begins with the loss of the session. The next instance of the
+// client may query the cache until it has ended.
+TEST_F(ResponseCacheSharesTest, CacheIsKeptForItsWholePeriod) {
+  const absl::Duration period = ResponseCache::Options().keep_time;
+  const CacheOwner owner = Owner("one", "192.0.2.1");
+  const auto live = wire::OpaqueFromUint64<wire::SessionId>(77);
+  auto session = table_->Create(live, wire::ByteOrder::kLittle, owner, kStreams);
+  ASSERT_NE(session, nullptr);
+  now_ += 2 * period;
+  table_->Expire(now_);
+  EXPECT_EQ(table_->Lost().size(), 0u);
+  table_->Ended(*session, /*keep=*/true, now_);
+  session.reset();
+  now_ += period - absl::Nanoseconds(1);
+  table_->Expire(now_);
+  EXPECT_TRUE(IsKept(live, owner));
+  EXPECT_TRUE(IsKept(live, Owner("one", "192.0.2.1", 2)));
+  EXPECT_TRUE(IsKept(live, Owner("one", "192.0.2.1", 2)));  // a query does not end it
+  now_ += absl::Nanoseconds(1);
+  table_->Expire(now_);
+  EXPECT_FALSE(IsKept(live, owner));
+  EXPECT_EQ(table_->bytes(), 0u);
 }
 
 // A client's name does not make room for it at another address. Its verifier does, at any address.

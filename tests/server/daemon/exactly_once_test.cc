@@ -614,6 +614,53 @@ TEST_F(ExactlyOnce, TornAppendIsRemoved) {
   EXPECT_EQ(ReadFile("a/f"), "0123456789");
 }
 
+// Shows DAFS-5.2.4-04: what a kill has left is undone, and what was executed is kept, before
+// another client sees the file system.
+TEST_F(ExactlyOnce, RecordedOperationsAreFinishedBeforeTheFirstAccess) {
+  const auto as_other = [&](const auto& args) {
+    auto other = RawClient::Connect(*provider_, address_);
+    EXPECT_NE(other, nullptr);
+    EXPECT_EQ(other->Call(ConnectArgs("c2")).name(), "DAFS_STATUS_OK");
+    ActAsRoot(*other);
+    return other->Call(args);
+  };
+  wire::CreateArgs create;
+  create.obj_type = wire::ObjectType::kDir;
+  create.attr.set(wire::kFattrOwner);
+  create.attr.owner = "1234";
+  for (const auto& [step, status] : {std::pair("called", "DAFSERR_NOENT"),  // it has no owner yet
+                                     std::pair("marked", "DAFS_STATUS_OK")}) {
+    SCOPED_TRACE(step);
+    StartDoomed(Proc::kCreate, step);
+    if (HasFatalFailure()) return;
+    create.filehandle = a_;
+    create.component = step;
+    SendAndDie(create);
+    ASSERT_TRUE(Exists(step));
+    StartDafsd();
+    wire::LookupArgs lookup;
+    lookup.directory = a_;
+    lookup.path = {step};
+    EXPECT_EQ(as_other(lookup).name(), status);
+  }
+  const std::string text(1000, 'x');
+  StartDoomed(Proc::kAppendInline, "intent");
+  if (HasFatalFailure()) return;
+  wire::AppendInlineArgs append;
+  append.filehandle = LookUp(*client_, {"a", "f"});
+  append.stable_how = wire::StableHow::kDataSync;
+  append.byte_count = 1000;
+  SendAndDie(append, std::as_bytes(std::span(text)));
+  std::ofstream(Path("a/f"), std::ios::binary | std::ios::app) << "xxx";
+  StartDafsd();
+  wire::ReadInlineArgs read;
+  read.filehandle = append.filehandle;
+  read.byte_count = 100;
+  auto got = as_other(read);
+  EXPECT_EQ(got.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(got.res.bytes_read, 10u);
+}
+
 // The name was absent. A local program creates it before the server has restarted.
 TEST_F(ExactlyOnce, FileWithDataIsNotRemovedAsUnfinished) {
   StartDoomed(Proc::kOpen, "intent");

@@ -117,6 +117,126 @@ TEST_F(HintsTest, RefusesOnlyAPrefetchOfANonFile) {
   EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0), "DAFSERR_BADHANDLE");
 }
 
+// Shows DAFS-6.5.6-02, DAFS-6.1.8-02 (server): the hint without weights is 0x01. Its weights count
+// as 4, because lower ones would suppress the prefetch. A hint of 0 requests no prefetch.
+TEST_F(HintsTest, HintWithoutWeightsExpectsAccess) {
+  Start();
+  if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";
+  constexpr uint32_t kPrefetch = 0x01;
+  for (const uint32_t unlikely : {0x3u << 1 | 0x3u << 4, 0x1u << 1 | 0x1u << 4}) {
+    EXPECT_EQ(Hint(wire::AccessPattern::kNormal, kPrefetch | unlikely), "DAFS_STATUS_OK");
+  }
+  EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0), "DAFS_STATUS_OK");
+  EXPECT_EQ(Resident(), 0u);
+  hint_.count = 1 << 20;
+  const uint32_t hints[] = {kPrefetch, kPrefetch | 0x4 << 1 | 0x3 << 4, kPrefetch | 0x3 << 1,
+                            kPrefetch | 0x3 << 1 | 0x7 << 4};
+  for (const uint32_t hint : hints) {
+    SCOPED_TRACE(hint);
+    ASSERT_TRUE(Drop());
+    EXPECT_EQ(Hint(wire::AccessPattern::kNormal, hint), "DAFS_STATUS_OK");
+    AwaitResident(size_t{1} << 20);
+  }
+}
+
+// Shows DAFS-6.5.6-03: only the data that was requested is read, and what the kernel reads ahead.
+TEST_F(HintsTest, PrefetchBitOfAReadOrWriteIsIgnored) {
+  options_.pool_threads = 1;
+  WriteFile("a/g", Pattern(kSize));
+  Start();
+  if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";
+  EXPECT_EQ(Hint(wire::AccessPattern::kRandom, 0), "DAFS_STATUS_OK");  // without readahead
+  const uint32_t hint = wire::kCacheHintPrefetch | wire::CacheHintRead(7) | wire::CacheHintWrite(7);
+  wire::ReadInlineArgs read;
+  read.filehandle = hint_.filehandle;
+  read.byte_count = 4096;
+  read.cache_hint = hint;
+  EXPECT_EQ(client_->Call(read).name(), "DAFS_STATUS_OK");
+  wire::WriteInlineArgs write;
+  write.filehandle = hint_.filehandle;
+  write.offset = size_t{1} << 20;
+  write.byte_count = 4096;
+  write.cache_hint = hint;
+  const std::string data = Pattern(4096);
+  EXPECT_EQ(client_->Call(write, std::as_bytes(std::span(data))).name(), "DAFS_STATUS_OK");
+  // A prefetch of another file, by the only thread, would come later.
+  wire::CacheHintArgs other;
+  other.filehandle = LookUp(*client_, {"a", "g"});
+  other.cache_hint = hint;
+  EXPECT_EQ(client_->Call(other).name(), "DAFS_STATUS_OK");
+  wire::CommitArgs commit;  // waits in the same pool
+  commit.filehandle = other.filehandle;
+  EXPECT_EQ(client_->Call(commit).name(), "DAFS_STATUS_OK");
+  EXPECT_LT(Resident(), size_t{1} << 20);
+}
+
+// Shows DAFS-6.5.6-06: named attributes cannot be prefetched. They can be read and written, also
+// with a hint that requests it.
+TEST_F(HintsTest, PrefetchBitNeverFailsAReadOrWrite) {
+  Start();
+  wire::OpenattrArgs directory;
+  directory.filehandle = hint_.filehandle;
+  auto attributes = client_->Call(directory);
+  ASSERT_EQ(attributes.name(), "DAFS_STATUS_OK");
+  auto opened = client_->Call(OpenArgs(attributes.res.filehandle, "name", true));
+  ASSERT_EQ(opened.name(), "DAFS_STATUS_OK");
+  wire::WriteInlineArgs write;
+  write.filehandle = opened.res.filehandle;
+  write.state_id = opened.res.state_id;
+  write.byte_count = 5;
+  write.cache_hint = wire::kCacheHintPrefetch;
+  const std::string data = "value";
+  EXPECT_EQ(client_->Call(write, std::as_bytes(std::span(data))).name(), "DAFS_STATUS_OK");
+  wire::ReadInlineArgs read;
+  read.filehandle = write.filehandle;
+  read.state_id = write.state_id;
+  read.byte_count = 100;
+  read.cache_hint = wire::kCacheHintPrefetch;
+  auto got = client_->Call(read);
+  EXPECT_EQ(got.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(got.res.bytes_read, 5u);
+  hint_.filehandle = write.filehandle;
+  EXPECT_EQ(Hint(wire::AccessPattern::kNormal, wire::kCacheHintPrefetch),
+            "DAFSERR_PREFETCH_NOT_SUPPORTED");
+  EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-4.2.4-03, DAFS-6.1.8-01 (server): with every pattern, from 0 to 4, and every weight.
+TEST_F(HintsTest, HintsNeverChangeData) {
+  Start();
+  std::string expected = Pattern(kSize);
+  for (uint32_t pattern = 0; pattern <= 4; ++pattern) {
+    for (uint32_t weight = 0; weight <= 7; ++weight) {
+      SCOPED_TRACE(pattern * 10 + weight);
+      const uint32_t cache_hint = 0x01 | weight << 1 | (7 - weight) << 4;
+      hint_.offset = (uint64_t{weight} << 19) % kSize;
+      hint_.count = weight * 100000;
+      EXPECT_EQ(Hint(static_cast<wire::AccessPattern>(pattern), cache_hint), "DAFS_STATUS_OK");
+      wire::WriteInlineArgs write;
+      write.filehandle = hint_.filehandle;
+      write.offset = (pattern * 8 + weight) * 100000 + 4000;
+      write.byte_count = 300;
+      write.cache_hint = cache_hint;
+      const std::string data(300, static_cast<char>(pattern * 8 + weight));
+      expected.replace(write.offset, data.size(), data);
+      EXPECT_EQ(client_->Call(write, std::as_bytes(std::span(data))).name(), "DAFS_STATUS_OK");
+      wire::ReadInlineArgs read;
+      read.filehandle = hint_.filehandle;
+      read.offset = write.offset - 100;
+      read.byte_count = 500;
+      read.cache_hint = cache_hint;
+      auto got = client_->Call(read);
+      ASSERT_EQ(got.name(), "DAFS_STATUS_OK");
+      auto bytes = wire::FindInlineData(got.message, got.res);
+      ASSERT_TRUE(bytes.ok());
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()),
+                expected.substr(read.offset, 500));
+    }
+  }
+  EXPECT_EQ(Hint(static_cast<wire::AccessPattern>(5), 0), "DAFSERR_INVAL");
+  EXPECT_TRUE(ReadFile("a/f") == expected);
+}
+
 // Shows DAFS-4.2.4-02, DAFS-3.2.3.2.2-02 (APPEND, direct), R65: hints with I/O, including prefetch
 // and undefined bits.
 TEST_F(HintsTest, HintsWithDataAreAccepted) {

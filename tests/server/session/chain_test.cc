@@ -112,6 +112,27 @@ TEST_F(ChainTest, FailureBreaksOnlyTheRestOfItsChain) {
   EXPECT_EQ(NextName<wire::NullArgs>(), "DAFS_STATUS_OK");
 }
 
+// Shows DAFS-7-12: the client has as many opens of named attributes as the server permits.
+TEST_F(ChainTest, MemberThatExceedsALimitBreaksItsChain) {
+  wire::OpenattrArgs directory;
+  directory.filehandle = LookUp(*client_, {"a", "f"});
+  const wire::FileHandle attributes = client_->Call(directory).res.filehandle;
+  wire::OpenArgs open = OpenArgs(attributes, "name", true);
+  open.owner = "first";
+  std::string status = client_->Call(open).name();
+  for (int i = 0; i < 10000 && status == "DAFS_STATUS_OK"; ++i) {
+    open.owner = std::to_string(i);
+    status = client_->Call(open).name();
+  }
+  EXPECT_EQ(status, "DAFSERR_RESOURCE");
+  SendOn(0, kChfForw, directory);
+  SendOn(1, kChfForw | kChfBack | kChfFh, open);
+  SendOn(2, kChfBack, wire::NullArgs());
+  EXPECT_EQ(NextName<wire::OpenattrArgs>(), "DAFS_STATUS_OK");
+  EXPECT_EQ(NextName<wire::OpenArgs>(), "DAFSERR_RESOURCE");
+  EXPECT_EQ(NextName<wire::NullArgs>(), "DAFSERR_CHAIN_BROKEN");
+}
+
 // Shows DAFS-4.3.1-03, DAFS-4.3.2-02, DAFS-4.3.2-04, DAFS-4.3.2-05, DAFS-4.3.2-07, DAFS-4.3.2-09,
 // DAFS-4.3.2-11; R82.
 TEST_F(ChainTest, InvalidChainFormIsRefused) {

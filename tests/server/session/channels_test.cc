@@ -199,6 +199,8 @@ TEST_F(ChannelsTest, ChannelIsOptional) {
   StartServer();
   session = Start(2, /*wishes_channel=*/true);
   EXPECT_FALSE(negotiated_.use_rdma_read_channel);
+  // Shows DAFS-3.1.2.3.4.1-02: the server has rejected the channel, and refuses to bind one.
+  EXPECT_EQ(Channel(*session, 2)->Call(Bind()).name(), "DAFSERR_ILLEGAL_STATE");
   EXPECT_EQ(WriteDirect(*session, Pattern(5000)), "DAFS_STATUS_OK");
 }
 
