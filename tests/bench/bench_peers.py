@@ -293,7 +293,7 @@ class NullFuse(System):
     ROWS = ("read-4k", "read-1m", "write-4k", "write-8k", "write-1m", "stat", "missing-uncached")
 
     def has(self, row):
-        return row.name in self.ROWS
+        return row in self.ROWS
 
     def attach(self, caches):
         return self.spawn("client", [self.place.bin / "dafs_null_fuse", self.point, self.loop])
