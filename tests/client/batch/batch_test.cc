@@ -4,7 +4,9 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
+#include "tests/client/batch/recording_provider.h"
 #include "tests/client/damaging_provider.h"
 #include "tests/client/server_fixture.h"
 
@@ -170,6 +172,50 @@ TEST_P(BatchTest, ItemsBeyondOneMessageGoInTheNext) {
   }
   EXPECT_GE(batches_->counts().submitted, 3u);
   EXPECT_LE(batches_->counts().submitted, 8u);
+}
+
+// Shows DAFS-6.5.5-02: of all batches of the session, by Run and by Submit, and also while earlier
+// items are outstanding.
+TEST_P(BatchTest, RequestIdsAreUniqueInTheSession) {
+  MakeLocal("a", std::string(4000, 'x'));  // all reads have the same target
+  StopClient();
+  RecordingProvider recording(*provider_, GetParam().order);
+  ClientOptions options = Options();
+  options.byte_order = GetParam().order;
+  options.checksums = GetParam().checksums;
+  options.back_control_channel = GetParam().back_control;
+  options.windows = GetParam().windows;
+  options.providers = {&recording};
+  StartClient(std::move(options));
+  const OpenFile a = OpenFor("a");
+  Memory memory = NewMemory(BufferUse::kReadTarget, 4);
+  Sink sink;
+  size_t count = 0;
+  const auto reads = [&](size_t size) {
+    std::vector<BatchItem> items;
+    for (size_t i = 0; i < size; ++i) {
+      items.push_back(Item(wire::RwFlag::kRead, a, *memory.data, {{.byte_count = 4}}, count++));
+    }
+    return items;
+  };
+  size_t submitted = 0, run = 0;
+  for (size_t round = 1; round <= 4; ++round) {
+    for (size_t i = 0; i < 3; ++i) {
+      ASSERT_STATUS_OK(batches_->Submit(root_user_, reads(round), BatchOptions(), sink));
+      submitted += round;
+    }
+    const std::vector<BatchItem> items = reads(100 * round);
+    ASSERT_STATUS_OK(Await(batches_->Run(root_user_, items)));
+    run += items.size();
+    AwaitResults(sink, submitted);
+  }
+  EXPECT_GT(recording.batches, 8);
+  ASSERT_EQ(recording.ids.size(), submitted + run);
+  EXPECT_EQ(std::set<uint64_t>(recording.ids.begin(), recording.ids.end()).size(),
+            recording.ids.size());
+  EXPECT_EQ(files_->Report().connects, 1u);
+  memory.lease.reset();
+  StopClient();
 }
 
 // Shows DAFS-6.5.5-03: lists that do not match are never sent.
