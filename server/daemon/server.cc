@@ -267,7 +267,7 @@ void Server::SayWhatHangs() const {
   for (size_t i : store_->Opening()) {
     const Export& exported = options_.exports[i];
     LogWarning(absl::StrCat("export ", exported.name, "=", exported.directory,
-                            ": no answer since the start; dafsd ends without having served it"));
+                            ": not served since the start; dafsd ends without having served it"));
   }
   const std::vector<Pool*> pools = export_pools_->pools();
   for (size_t i = 0; i < pools.size(); ++i) {

@@ -31,9 +31,11 @@ class Openings {
   // every `retry`. `open` outlives this object.
   absl::Status Start(std::function<absl::Status(size_t export_index)> open, absl::Duration within,
                      absl::Duration retry = absl::Seconds(2)) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Repeats no call from now on.
+  // Repeats no call from now on. An export that is not served by then stays so: requests for it
+  // must not reach it before its journals are settled.
   void End() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for the rest. Returns false if some are still being opened at `deadline`.
+  // Waits until no call is under way or will be repeated. Returns false if that takes until
+  // `deadline`.
   bool Await(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Cheap: called for every request.
@@ -44,7 +46,7 @@ class Openings {
 
  private:
   void Run(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
-  bool none() const { return !any(); }
+  bool none() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return running_ == 0; }
 
   std::function<absl::Status(size_t)> open_;
   absl::Duration retry_;
@@ -52,6 +54,7 @@ class Openings {
   std::vector<std::atomic<bool>> is_opening_;
   std::atomic<size_t> count_{0};
   mutable absl::Mutex mutex_;
+  size_t running_ ABSL_GUARDED_BY(mutex_) = 0;  // threads that have not ended
   bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);

@@ -50,11 +50,15 @@ Store::Store(std::unique_ptr<StoreImpl> impl) : impl_(std::move(impl)) {}
 Store::~Store() { RestoreOwnIdentity(); }
 
 absl::Status Store::OpenExports(std::function<void(size_t)> settle, absl::Duration within) {
-  const auto open = [this, settle = std::move(settle), within](size_t index) {
+  // By export, each used by the thread of that export.
+  std::vector<uint8_t> was_tried(export_count());
+  const absl::Duration first = within == absl::InfiniteDuration() ? absl::Seconds(5) : within;
+  const auto open = [this, settle = std::move(settle), first, was_tried](size_t index) mutable {
     const Export& exported = impl_->options.exports[index];
-    const StallReport stalls(
-        absl::StrCat("export ", exported.name, "=", exported.directory),
-        {.first = within == absl::InfiniteDuration() ? absl::Seconds(5) : within});
+    // A file system that fails after some seconds each time must not be logged each time.
+    const bool again = std::exchange(was_tried[index], uint8_t{1}) != 0;
+    const StallReport stalls(absl::StrCat("export ", exported.name, "=", exported.directory),
+                             {.first = again ? absl::Minutes(1) : first});
     RETURN_IF_ERROR(impl_->OpenFirst(index));
     settle(index);
     return absl::OkStatus();

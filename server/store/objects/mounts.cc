@@ -5,17 +5,14 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -33,12 +30,6 @@
 
 namespace dafs::server {
 namespace {
-
-// struct file_handle followed by room for the handle bytes.
-union KernelHandleBuffer {
-  file_handle head;
-  char room[sizeof(file_handle) + kKernelHandleMax];
-};
 
 absl::Status Refused(const Export& e, absl::string_view path, absl::string_view why) {
   return absl::FailedPreconditionError(
@@ -99,6 +90,17 @@ int OpenDirectory(const std::string& path, uint64_t access) {
   return static_cast<int>(syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how));
 }
 
+// Why OpenDirectory failed, with the remedy.
+std::string WhyNotOpened(int error) {
+  if (error == ENOSYS) {
+    return "openat2(2) is missing; dafsd needs Linux 5.6, and a container that permits the call";
+  }
+  if (error == ELOOP) {
+    return "a symbolic link has replaced a directory of this path just now; try again";
+  }
+  return std::strerror(error);
+}
+
 uint64_t MountNumber(int fd) {
   struct statx stx;
   if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &stx) != 0) return 0;
@@ -106,89 +108,6 @@ uint64_t MountNumber(int fd) {
 }
 
 }  // namespace
-
-bool IsIn(const FileSystem& fs, const struct statx& stx) {
-  const bool same_mount = (stx.stx_mask & STATX_MNT_ID) == 0 || stx.stx_mnt_id == fs.mount_id;
-  return same_mount && (fs.layered || makedev(stx.stx_dev_major, stx.stx_dev_minor) == fs.device);
-}
-
-uint64_t FileIdOf(const FileSystem& fs, const struct statx& stx) {
-  if (!fs.layered) return stx.stx_ino;
-  const uint64_t device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
-  if (device == fs.device) return stx.stx_ino;
-  return stx.stx_ino ^ (device * 0xd6e8feb86659fd93);  // an odd factor loses no bits
-}
-
-int GetKernelHandle(int dir, const char* name, KernelHandle* handle) {
-  KernelHandleBuffer buffer;
-  buffer.head.handle_bytes = kKernelHandleMax;
-  int mount_id = 0;
-  if (name_to_handle_at(dir, name, &buffer.head, &mount_id, *name == '\0' ? AT_EMPTY_PATH : 0) !=
-      0) {
-    return errno;
-  }
-  if (buffer.head.handle_type < 0 || buffer.head.handle_type > 0xff) return EOVERFLOW;
-  handle->type = static_cast<uint8_t>(buffer.head.handle_type);
-  handle->length = static_cast<uint8_t>(buffer.head.handle_bytes);
-  std::memcpy(handle->bytes, buffer.head.f_handle, handle->length);
-  handle->mount_id = static_cast<uint64_t>(mount_id);
-  return 0;
-}
-
-namespace {
-
-// <linux/exportfs.h> FILEID_BTRFS_WITHOUT_PARENT, in the machine's byte order: inode number (8
-// bytes), subvolume (8), generation (4). Every Btrfs handle that is not connectable has this form.
-constexpr uint8_t kBtrfsHandle = 0x4d;
-constexpr size_t kBtrfsHandleBytes = 20;
-constexpr size_t kSubvolumeAt = 8;
-constexpr uint64_t kSubvolumeRoot = 256;  // inode number of the root of each subvolume
-
-}  // namespace
-
-uint64_t SubvolumeOf(uint8_t type, std::span<const uint8_t> handle) {
-  if (type != kBtrfsHandle || handle.size() != kBtrfsHandleBytes) return 0;
-  uint64_t subvolume = 0;
-  std::memcpy(&subvolume, handle.data() + kSubvolumeAt, sizeof subvolume);
-  return subvolume;
-}
-
-UniqueFd OpenRoot(const FileSystem& fs) {
-  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-  if (fs.outer == nullptr) return UniqueFd(openat(fs.root.get(), ".", kFlags));
-  KernelHandleBuffer buffer = {};  // generation 0 matches any
-  buffer.head.handle_bytes = kBtrfsHandleBytes;
-  buffer.head.handle_type = kBtrfsHandle;
-  std::memcpy(buffer.head.f_handle, &kSubvolumeRoot, sizeof kSubvolumeRoot);
-  std::memcpy(buffer.head.f_handle + kSubvolumeAt, &fs.subvolume, sizeof fs.subvolume);
-  return UniqueFd(open_by_handle_at(fs.outer->root.get(), &buffer.head, kFlags));
-}
-
-namespace {
-
-// The kernel returns ENOMEM also for a handle whose inode another thread is just reusing for a new
-// file (iget_locked). A moment later it returns ESTALE. The other thread may have to wait for a
-// processor or the disk. If memory is really short, the caller waits this long without success.
-constexpr int kTries = 12;
-constexpr auto kFirstWait = std::chrono::microseconds(25);  // doubled each time: 51 ms in total
-
-}  // namespace
-
-int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
-  KernelHandleBuffer buffer;
-  const std::span<const uint8_t> bytes = BytesOf(key);
-  buffer.head.handle_bytes = static_cast<unsigned>(bytes.size());
-  buffer.head.handle_type = TypeOf(key);
-  std::memcpy(buffer.head.f_handle, bytes.data(), bytes.size());
-  int fd = -1;
-  for (int tries = 1; fd < 0; ++tries) {
-    fd = open_by_handle_at(fs.mount().root.get(), &buffer.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0) break;
-    if (errno != ENOMEM || tries == kTries) return -errno;
-    std::this_thread::sleep_for(kFirstWait * (1 << (tries - 1)));
-  }
-  return fd;
-}
 
 struct Mounts::MountPoint {
   uint64_t mount_id = 0;
@@ -263,7 +182,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   fs->export_index = export_index;
   fs->path = path;
   const UniqueFd place_fd(OpenDirectory(path, O_PATH));
-  if (!place_fd.valid()) return Refused(exported, path, std::strerror(errno));
+  if (!place_fd.valid()) return Refused(exported, path, WhyNotOpened(errno));
   const std::string type = TypeOfFileSystem(place_fd.get());
   fs->may_hang = !type.empty() && !IsLocal(type);
   if (!exported.lasting_handles && !KeepsHandles(type)) {
@@ -274,7 +193,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
                      "becomes stale; give the export option handles=lasting if it does"));
   }
   fs->root = UniqueFd(OpenDirectory(path, O_RDONLY));
-  if (!fs->root.valid()) return Refused(exported, path, std::strerror(errno));
+  if (!fs->root.valid()) return Refused(exported, path, WhyNotOpened(errno));
   KernelHandle handle;
   if (int error = GetKernelHandle(fs->root.get(), "", &handle); error != 0) {
     return NoHandles(exported, path, error);

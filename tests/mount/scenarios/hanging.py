@@ -230,7 +230,7 @@ def hung_start(rig):
         rig.run(["python3", "-c", WORK, rig.mnt / "work"], cwd="/", timeout=30)
         rig.umount()
         server.stop()
-        check(f"export /hung={hanging.middle}: no answer since the start" in server.log.read_text(),
+        check(f"export /hung={hanging.middle}: not served since the start" in server.log.read_text(),
               "the log does not say what hangs at the stop")
         start_again(rig, hanging, server)
         rig.mount(server)

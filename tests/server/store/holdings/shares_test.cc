@@ -23,6 +23,9 @@ class StoreSharesTest : public StoreTest {
                          Opened* opened = nullptr) {
     wire::OpenArgs args = OpenArgs(A(), "f");
     args.owner = owner;
+    return OpenWithKey(caller, args, key, opened);
+  }
+  DafsStatus OpenWithKey(const Caller& caller, wire::OpenArgs args, uint64_t key, Opened* opened) {
     args.share_key_type = wire::ShareKeyType::kBoth;
     args.share_key = key;
     wire::OpenRes res;
@@ -117,12 +120,7 @@ TEST_F(StoreSharesTest, DenyIsCheckedBeforeShareKey) {
                         Opened* opened = nullptr) {
     wire::OpenArgs args = OpenArgs(A(), "f", access);
     args.share_deny = deny;
-    args.share_key_type = wire::ShareKeyType::kBoth;
-    args.share_key = key;
-    wire::OpenRes res;
-    const DafsStatus status = store_->Open(caller, args, &res);
-    if (opened != nullptr) *opened = {res.filehandle, res.state_id};
-    return status;
+    return OpenWithKey(caller, args, key, opened);
   };
   Opened holder;
   ASSERT_OK(open(user_, wire::kShareBoth, wire::kShareWrite, 7, &holder));

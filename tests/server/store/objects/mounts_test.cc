@@ -26,7 +26,6 @@
 #include "runtime/unique_fd.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
-#include "server/store/openings.h"
 #include "tests/server/store/store_fixture.h"
 
 namespace dafs::server {
@@ -650,45 +649,6 @@ TEST_F(StoreMountsTest, FileSystemMountedAnewIsServed) {
   EXPECT_EQ(Handle({"m", "f"}), file);
   EXPECT_DAFS(kRofs, Remove(root_, Handle({"m"}), "f"));
   Store::RestoreServerIdentity();
-}
-
-class OpeningsTest : public testing::Test {
- protected:
-  // Fails `failures_` times, after the start, and then succeeds.
-  absl::Status Start(absl::Duration retry) {
-    const auto open = [this](size_t) {
-      started_.WaitForNotification();
-      ++calls_;
-      return calls_ <= failures_ ? absl::NotFoundError("nothing there") : absl::OkStatus();
-    };
-    const absl::Status status = openings_.Start(open, absl::ZeroDuration(), retry);
-    started_.Notify();
-    return status;
-  }
-
-  absl::Notification started_;
-  std::atomic<int> calls_{0};
-  int failures_ = 0;
-  Openings openings_{1};
-};
-
-TEST_F(OpeningsTest, RefusedExportIsTriedUntilItIsServedAndLoggedOnce) {
-  failures_ = 3;
-  testing::internal::CaptureStderr();
-  EXPECT_TRUE(Start(absl::Milliseconds(1)).ok());
-  EXPECT_TRUE(openings_.Await(absl::InfiniteFuture()));
-  const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(calls_, 4);
-  EXPECT_THAT(log, testing::HasSubstr("nothing there; its clients wait"));
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
-}
-
-TEST_F(OpeningsTest, EndDoesNotWaitForTheNextTry) {
-  failures_ = 2;
-  EXPECT_TRUE(Start(absl::Hours(1)).ok());
-  openings_.End();
-  EXPECT_TRUE(openings_.Await(absl::InfiniteFuture()));
-  EXPECT_EQ(calls_, 1);
 }
 
 // An export that is late, without a file system that hangs: its journals take long.
