@@ -141,8 +141,8 @@ def abort_fuse(device):
         pass  # fusectl is not mounted; killing the daemon does the same
 
 
-def sweep(directory):
-    """Unmounts and kills everything left of a scenario; returns one line for each thing found."""
+def _unmount_below(directory):
+    """Aborts and unmounts everything below `directory`; returns one line for each mount."""
     left = []
     for point, device, kind, _ in mounts_below(directory):
         left.append(f"left mounted: {point} ({kind})")
@@ -153,12 +153,19 @@ def sweep(directory):
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             left.append(f"umount -l {point} hangs")
+    return left
+
+
+def sweep(directory):
+    """Unmounts and kills everything left of a scenario; returns one line for each thing found."""
+    left = _unmount_below(directory)  # first: processes that wait for a mount can then be killed
     # A sanitizer's symbolizer ends by itself shortly after its program.
     wait_until(lambda: SYMBOLIZER not in descendants().values(), 5)
     remaining = descendants()
     left += [f"left running: {pid} {name}" for pid, name in remaining.items()]
     if remaining and not end(remaining):
         left.append("could not be killed: " + " ".join(str(pid) for pid in remaining if alive(pid)))
+    left += _unmount_below(directory)  # a process may have mounted until it ended
     reap()
     return left
 

@@ -73,14 +73,14 @@ def quickstart(rig):
         pytest.skip("demo/ is in use")
     script = SOURCE / "scripts" / "quickstart"
     env = dict(os.environ, DEMO_PORT=str(free_port()))
-    try:
+    try:  # The timeouts end before that of the scenario, because only --stop unmounts demo/.
         for _ in range(2):
-            rig.run([script, "--no-install"], cwd="/", env=env)
+            rig.run([script, "--no-install"], cwd="/", env=env, timeout=100)
             equal((demo / "mnt" / "README.md").read_text(), (SOURCE / "README.md").read_text(), "README on the mount")
         (demo / "mnt" / "new").write_text("x")
         equal((demo / "export" / "new").read_text(), "x", "a file in the export")
     finally:
-        rig.run([script, "--stop"], cwd="/", env=env)
+        rig.run([script, "--stop"], cwd="/", env=env, timeout=60)
     check(not demo.exists(), "demo/ is still there")
 
 

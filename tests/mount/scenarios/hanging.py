@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import pathlib
 import select
 import signal
 import subprocess
@@ -57,16 +56,11 @@ class Hanging:
         rig.mount(self.inner, "noac", export="/inner", point=self.mount)
         self.exports = [f"/hung={self.middle},no_root_squash,handles=lasting", f"/data={rig.export},no_root_squash"]
 
-    def _stands_still(self):
-        states = [(task / "stat").read_text().rsplit(")", 1)[1].split()[0]
-                  for task in pathlib.Path(f"/proc/{self.inner.process.pid}/task").iterdir()]
-        return set(states) == {"T"}
-
     @contextlib.contextmanager
     def hangs(self):
         os.kill(self.inner.process.pid, signal.SIGSTOP)
         try:
-            check(processes.wait_until(self._stands_still, 10), "the inner server does not stop")
+            check(processes.wait_until(lambda: processes.stopped(self.inner.process.pid), 10), "the inner server does not stop")
             yield
         finally:
             os.kill(self.inner.process.pid, signal.SIGCONT)

@@ -59,6 +59,14 @@ def leaves(rig):
     subprocess.Popen(["sleep", "1000"], cwd="/", start_new_session=True)
 
 
+@scenario(timeout=60, where="server")
+def mounts_late(rig):
+    """Leaves a process that mounts while it is being ended."""
+    (rig.base / "late").mkdir()
+    subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 1; mount -t tmpfs dafs-test $1", "sh", rig.base / "late"],
+                     cwd="/", start_new_session=True)
+
+
 @scenario(timeout=60, where="mount")
 def differs(rig):
     """Its mount has not the content of the directory to which it is compared."""
@@ -91,11 +99,13 @@ def runner(rig):
     text = rig.run(command, cwd="/", status=1, env=environment)
     outcomes = dict(re.findall(r"::(\S+) (PASSED|FAILED|SKIPPED) ", text))
     equal(outcomes, {"passes[default]": "PASSED", "passes[checksum]": "PASSED", "skips": "SKIPPED", "hangs": "FAILED",
-                     "fails": "FAILED", "dies": "FAILED", "leaves": "FAILED", "differs": "FAILED"}, "outcomes")
+                     "fails": "FAILED", "dies": "FAILED", "leaves": "FAILED", "mounts_late": "FAILED",
+                     "differs": "FAILED"}, "outcomes")
     for reason in ("not finished after", "left mounted: ", "as it should", "ended with status -9",
-                   r"left running: \d+ sleep", "differs from its exported directory", "no reason"):
+                   r"left running: \d+ sleep", r"left mounted: \S+/late ",
+                   "differs from its exported directory", "no reason"):
         check(re.search(reason, text), f"nothing reported: {reason}")
-    equal(text.splitlines()[-1], "mount: 2 passed, 5 failed, 1 skipped", "the last line")
+    equal(text.splitlines()[-1], "mount: 2 passed, 6 failed, 1 skipped", "the last line")
     equal([name for name in os.listdir(rig.local) if name != "scenarios"], [], "directories left")
     check("--variants" in rig.run([MOUNT / "run", "--help"], cwd="/"), "--help without the options")
 
