@@ -1,7 +1,5 @@
 // The procedures by which a session begins, authenticates, gets channels, and ends; and NULL.
 // Spec: 3.1.1, 6.2; WIRE 9.4 (CLIENT_CONNECT .. SERVER_AUTH), 11.3, 11.4, R58, R80, R81.
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "server/procedures/handler.h"
@@ -13,17 +11,23 @@ namespace {
 using wire::AuthType;
 using wire::DafsStatus;
 
+// Copies what the arguments of CLIENT_CONNECT and CLIENT_CONNECT_AUTH have in common, and likewise
+// their results.
+void CopyTerms(const auto& from, auto& to) {
+  to.use_checksums = from.use_checksums;
+  to.use_response_cache = from.use_response_cache;
+  to.max_credentials = from.max_credentials;
+  to.max_request_size = from.max_request_size;
+  to.max_response_size = from.max_response_size;
+  to.max_requests = from.max_requests;
+  to.inline_write_header_size = from.inline_write_header_size;
+  to.use_back_control_channel = from.use_back_control_channel;
+  to.use_rdma_read_channel = from.use_rdma_read_channel;
+}
+
 wire::ClientConnectArgs ConnectPart(const wire::ClientConnectAuthArgs& args) {
   wire::ClientConnectArgs part;
-  part.use_checksums = args.use_checksums;
-  part.use_response_cache = args.use_response_cache;
-  part.max_credentials = args.max_credentials;
-  part.max_request_size = args.max_request_size;
-  part.max_response_size = args.max_response_size;
-  part.max_requests = args.max_requests;
-  part.inline_write_header_size = args.inline_write_header_size;
-  part.use_back_control_channel = args.use_back_control_channel;
-  part.use_rdma_read_channel = args.use_rdma_read_channel;
+  CopyTerms(args, part);
   part.fence_id_string = args.fence_id_string;
   part.client_id_string = args.client_id_string;
   part.client_verifier = args.client_verifier;
@@ -32,17 +36,9 @@ wire::ClientConnectArgs ConnectPart(const wire::ClientConnectAuthArgs& args) {
 
 wire::ClientConnectAuthRes ConnectAuthRes(const wire::ClientConnectRes& part) {
   wire::ClientConnectAuthRes res;
+  CopyTerms(part, res);
   res.session_id = part.session_id;
   res.client_id = part.client_id;
-  res.use_checksums = part.use_checksums;
-  res.use_response_cache = part.use_response_cache;
-  res.max_credentials = part.max_credentials;
-  res.max_request_size = part.max_request_size;
-  res.max_response_size = part.max_response_size;
-  res.max_requests = part.max_requests;
-  res.inline_write_header_size = part.inline_write_header_size;
-  res.use_back_control_channel = part.use_back_control_channel;
-  res.use_rdma_read_channel = part.use_rdma_read_channel;
   return res;
 }
 
@@ -117,7 +113,7 @@ void ClientAuth(Call& call) {
   call.Finish(status, args, res);
 }
 
-// 6.2.5. Repeated on a bound channel, it renews the authentication.
+// 6.2.5. Repeated on a bound channel, it renews the authentication; the sizes stay (3.2.6.4.1).
 void ConnectBind(Call& call) {
   wire::ConnectBindArgs args;
   if (!call.Decode(args)) return;
@@ -143,15 +139,7 @@ void ConnectBind(Call& call) {
   const DafsStatus status = channel.channels().MayBind(args, *owner);
   if (status != DafsStatus::kOk) return call.FinishError(status);
   if (channel.channels().owner() == nullptr) channel.channels().Bind(args, *owner);
-  wire::ConnectBindRes res;
-  res.max_request_size = args.max_request_size;
-  res.max_response_size = args.max_response_size;
-  res.max_requests = args.max_requests;
-  if (const BackControl* back = channel.channels().back_control()) {
-    res.max_request_size = back->request_bytes();
-    res.max_response_size = std::min(args.max_response_size, wire::kFirstReceiveBytes);
-    res.max_requests = back->granted();
-  }
+  wire::ConnectBindRes res = channel.channels().agreed();
   res.auth_res.auth_type = args.auth_req.auth_type;
   res.trusted = owner->identity().trusted();
   call.Finish(DafsStatus::kOk, args, res);

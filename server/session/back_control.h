@@ -32,8 +32,6 @@ class BackControl {
   BackControl(const BackControl&) = delete;
   BackControl& operator=(const BackControl&) = delete;
 
-  uint32_t granted() const { return static_cast<uint32_t>(streams_.size()); }
-  uint32_t request_bytes() const { return request_bytes_; }
   // The number of completions that fit in one directive. Spec: 3.2.6.4.1.
   size_t most_completions() const;
 

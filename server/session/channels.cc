@@ -50,18 +50,24 @@ DafsStatus Channels::MayBind(const wire::ConnectBindArgs& args, Session& owner) 
 void Channels::Bind(const wire::ConnectBindArgs& args, Session& owner) {
   owner_ = &owner;
   use_ = args.channel_use;
+  agreed_.max_request_size = args.max_request_size;
+  agreed_.max_response_size = args.max_response_size;
+  agreed_.max_requests = args.max_requests;
   self_.connection().CancelLimit();
   if (use_ == wire::ChannelUse::kRdmaRead) {
     owner.channels().read_ = &self_;
     return;
   }
   owner.channels().back_ = &self_;
-  const uint32_t bytes = std::min(args.max_request_size, BackControl::kMostRequestBytes) / 8 * 8;
+  agreed_.max_request_size =
+      std::min(args.max_request_size, BackControl::kMostRequestBytes) / 8 * 8;
+  agreed_.max_response_size = std::min(args.max_response_size, wire::kFirstReceiveBytes);
   const uint32_t wanted = std::min(
       {args.max_requests, BackControl::kMostRequests, self_.shared().options->max_requests});
-  const uint32_t granted = self_.requests().flow().OpenBackControl(bytes, wanted);
-  back_control_ = std::make_unique<BackControl>(self_, granted, bytes, *self_.terms().order(),
-                                                owner.terms().checksums());
+  agreed_.max_requests = self_.requests().flow().OpenBackControl(agreed_.max_request_size, wanted);
+  back_control_ =
+      std::make_unique<BackControl>(self_, agreed_.max_requests, agreed_.max_request_size,
+                                    *self_.terms().order(), owner.terms().checksums());
 }
 
 void Channels::Unbind() {

@@ -40,6 +40,9 @@ class Channels {
   // Null unless this is a bound Back-control Channel.
   BackControl* back_control() const { return back_control_.get(); }
   const char* name() const;  // of a bound channel, for logs
+  // What the server agreed to when this channel was bound: sizes and number of requests. The
+  // authentication is unset.
+  const wire::ConnectBindRes& agreed() const { return agreed_; }
 
   // Returns kOk if CONNECT_BIND with `args` may bind this connection to `owner`, or repeats that.
   wire::DafsStatus MayBind(const wire::ConnectBindArgs& args, Session& owner) const;
@@ -58,6 +61,7 @@ class Channels {
   Session& self_;
   Session* owner_ = nullptr;
   wire::ChannelUse use_ = wire::ChannelUse::kRdmaRead;  // once bound
+  wire::ConnectBindRes agreed_;
   std::unique_ptr<BackControl> back_control_;
   Session* read_ = nullptr;
   Session* back_ = nullptr;

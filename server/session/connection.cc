@@ -32,6 +32,11 @@ size_t Connection::BeginTurn(std::span<dat::Completion> completions) {
   return endpoint_->Poll(completions);
 }
 
+void Connection::EndTurn() {
+  in_turn_ = false;
+  endpoint_->Flush();
+}
+
 void Connection::Abort(absl::Status why) {
   if (disconnected_) return;
   if (!ending_) end_reason_ = why;

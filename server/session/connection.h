@@ -49,7 +49,7 @@ class Connection {
 
   // A turn of the loop: takes completions. Posts until EndTurn leave with it at the latest.
   size_t BeginTurn(std::span<dat::Completion> completions);
-  void EndTurn() { in_turn_ = false; }
+  void EndTurn();
   bool in_turn() const { return in_turn_; }
   // Work was posted. Outside of a turn, the loop must poll the endpoint before it sleeps.
   void Posted() {

@@ -1,5 +1,6 @@
 // Logs that the client of one connection is refused, and the remedy. RefusalLog limits the lines.
-// Belongs to the session's thread; nothing blocks.
+// Any thread, while the session lasts: lookups in an export that may hang run in its pool. Nothing
+// blocks.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // Outgoing responses, with the receives and credits that depend on them.
 // Spec: 3.2.6.3, 3.2.6.4, 5.2.1; WIRE 11.5.
+#include <optional>
 #include <utility>
 
 #include "server/session/requests.h"

@@ -18,6 +18,8 @@ using wire::DafsStatus;
 
 class BatchTest : public ServerTest {
  protected:
+  static constexpr uint32_t kHour = 3600000000;  // in microseconds, for usec_window
+
   void SetUp() override {
     ServerTest::SetUp();
     options_.workers = 1;  // channels without private data find their session
@@ -76,6 +78,20 @@ class BatchTest : public ServerTest {
     back_ = Channel();
     ASSERT_EQ(back_->Call(Bind(wire::ChannelUse::kBackControl)).name(), "DAFS_STATUS_OK");
     back_->checksums = session_->checksums;
+  }
+
+  // Starts a session that is busy: it waits on stream 1 for `size` bytes of the client, which
+  // arrive once read_channel_polled_ is set.
+  void StartBusy(uint32_t size = 1000) {
+    Start(/*read_channel=*/true);
+    BindBackControl();
+    read_channel_polled_ = false;
+    wire::WriteDirectArgs write;
+    write.filehandle = file_;
+    write.state_id = state_id_;
+    write.byte_count = size;
+    write.write_data_buffers = {memory_.At(4000000, size)};
+    ASSERT_TRUE(session_->SendRequest(write, 1));
   }
 
   wire::RwRequest Item(wire::RwFlag flag, uint64_t id, uint64_t offset, uint32_t size,

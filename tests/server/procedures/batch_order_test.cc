@@ -7,22 +7,7 @@
 namespace dafs::server {
 namespace {
 
-constexpr uint32_t kHour = 3600000000;
-
-class BatchOrderTest : public BatchTest {
- protected:
-  void StartBusy() {
-    Start(/*read_channel=*/true);
-    BindBackControl();
-    read_channel_polled_ = false;
-    wire::WriteDirectArgs write;
-    write.filehandle = file_;
-    write.state_id = state_id_;
-    write.byte_count = 1000;
-    write.write_data_buffers = {memory_.At(4000000, 1000)};
-    ASSERT_TRUE(session_->SendRequest(write, 1));
-  }
-};
+using BatchOrderTest = BatchTest;
 
 // Shows DAFS-6.5.5-06: the requests run at once, and all results are in the response.
 TEST_F(BatchOrderTest, SynchronousBatchIgnoresWindowAndCompletionCount) {

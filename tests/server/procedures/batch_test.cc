@@ -126,16 +126,7 @@ TEST_F(BatchTest, ClientGrantsTheCreditsOfDirectives) {
 // polled). Shows DAFS-4.2.3-03, DAFS-6.5.5-09, DAFS-6.5.16-01, DAFS-6.5.16-05. Also
 // DAFS-3.1.2.3.4-02 and DAFS-3.1.2.3.5-01: the data arrives only on that channel.
 TEST_F(BatchTest, WindowsAreRespectedAndHurryUpEndsThem) {
-  Start(/*read_channel=*/true);
-  BindBackControl();
-  read_channel_polled_ = false;
-  wire::WriteDirectArgs write;
-  write.filehandle = file_;
-  write.state_id = state_id_;
-  write.byte_count = 100000;
-  write.write_data_buffers = {memory_.At(4000000, 100000)};
-  ASSERT_TRUE(session_->SendRequest(write, 1));
-  constexpr uint32_t kHour = 3600000000;
+  StartBusy(100000);
   EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 1, 0, 10)}, kHour)), "DAFS_STATUS_OK");
   EXPECT_EQ(HurryUp(2), "DAFSERR_BATCH_REQUEST_NOT_FOUND");
   EXPECT_TRUE(NothingReported());
@@ -280,7 +271,7 @@ TEST_F(BatchTest, NothingIsKeptOfALostSession) {
   const wire::RequestHeader header = session_->Header(3);
   ASSERT_TRUE(session_->Send(session_->Encode(header, Batch(items))));
   ASSERT_EQ(session_->ReceiveReply<wire::BatchSubmitArgs>().name(), "DAFS_STATUS_OK");
-  EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 50, 0, 10)}, 3600000000)), "DAFS_STATUS_OK");
+  EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 50, 0, 10)}, kHour)), "DAFS_STATUS_OK");
   const wire::SessionId lost = negotiated_.session_id;
   session_->Vanish();
   EXPECT_TRUE(back_->AwaitClosed());

@@ -18,6 +18,7 @@ class CountingProvider final : public client::ForwardingProvider {
 
   std::atomic<bool> blind{false};
   std::atomic<int> pieces{0};  // the sends in which messages leave
+  std::atomic<int> late{0};    // polls that found a message still waiting
 
  private:
   class CountingEndpoint final : public dat::ForwardingEndpoint {
@@ -35,6 +36,7 @@ class CountingProvider final : public client::ForwardingProvider {
       inner().Flush();
     }
     size_t Poll(std::span<dat::Completion> out) override {
+      if (waits_) ++provider_.late;
       return provider_.blind ? 0 : inner().Poll(out);
     }
 
@@ -107,6 +109,16 @@ TEST_F(AnswersTogetherTest, ResponsesLeaveInFewSendsUnlessThatTakesLong) {
   int least = 8;
   for (int i = 0; i < 200 && least > 2; ++i) least = std::min(least, PiecesOf(8));
   EXPECT_LE(least, 4);
+}
+
+// The response to a CLOSE may wait for later ones, but not for the next turn: before that, the loop
+// may execute the requests of other sessions.
+TEST_F(AnswersTogetherTest, ResponsesLeaveWithTheTurnOfTheirRequests) {
+  const int before = counting_->late;
+  wire::CloseArgs close;
+  close.filehandle = root_;
+  EXPECT_FALSE(client_->Call(close).closed);
+  EXPECT_EQ(counting_->late, before);
 }
 
 }  // namespace

@@ -100,6 +100,8 @@ TEST_F(ClientIdsTest, ZeroRequestsTheDefaultOfTheServer) {
   EXPECT_EQ(reply.res.inline_write_header_size, 0u);  // no padding
 }
 
+// Shows DAFS-3.2.6.4.1-01 of the server: neither a second CLIENT_CONNECT_AUTH nor a repeated
+// CONNECT_BIND changes the sizes.
 TEST_F(ClientIdsTest, MessageSizesStayFixed) {
   StartServer();
   wire::ClientConnectAuthArgs args = ConnectArgs("fixed");
@@ -134,10 +136,13 @@ TEST_F(ClientIdsTest, MessageSizesStayFixed) {
     auto bound = channel->Call(bind);
     ASSERT_EQ(bound.name(), kOk);
     EXPECT_EQ(bound.res.max_request_size, 1024u);
+    EXPECT_EQ(bound.res.max_response_size, 4096u);
+    EXPECT_EQ(bound.res.max_requests, 2u);
   };
   expect_sizes();
   bind.max_request_size = 4096;
   bind.max_response_size = 2048;
+  bind.max_requests = 1;
   expect_sizes();
   // A request of more than 2048 bytes does not fit into a receive, and ends the session.
   Bytes message = client->Encode(client->Header(), wire::NullArgs());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -65,6 +66,23 @@ Layout LayoutOf(Message& message) {
   Message::Fields(message, layout);
   layout.end = internal::AlignUp(layout.end, layout.alignment);
   return layout;
+}
+
+TEST(ProcedureTableTest, NumbersAreSortedAndOthersAreNotFound) {
+  auto row = kProcedures.begin();
+  for (uint32_t number = 0; number < 3000; ++number) {
+    const ProcInfo* found = FindProc(static_cast<Proc>(number));
+    if (row != kProcedures.end() && static_cast<uint32_t>(row->number) == number) {
+      EXPECT_EQ(found, &*row++) << number;
+    } else {
+      EXPECT_EQ(found, nullptr) << number;
+    }
+  }
+  EXPECT_EQ(row, kProcedures.end());
+  for (const uint32_t number : {0x80000000u, ~0u - 99u, ~0u}) {
+    EXPECT_EQ(FindProc(static_cast<Proc>(number)), nullptr) << number;
+  }
+  EXPECT_EQ(Name(Proc::kReadDirect), "READ_DIRECT");
 }
 
 TEST(ProcedureTableTest, SizesAreThoseOfTheFields) {

@@ -5,7 +5,6 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/status_macros.h"
-#include "wire/protocol/procedures.h"
 
 namespace dafs::wire {
 namespace {
@@ -68,16 +67,6 @@ TEST(StatusTest, MacrosReturnErrors) {
   EXPECT_EQ(*Quarter(8), 2);
   EXPECT_TRUE(absl::IsInvalidArgument(Quarter(6).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(Quarter(7).status()));
-}
-
-TEST(ProceduresTest, NumbersAreSortedAndOthersAreNotFound) {
-  for (size_t i = 0; i + 1 < kProcedures.size(); ++i) {
-    EXPECT_LT(kProcedures[i].number, kProcedures[i + 1].number);
-  }
-  for (const uint32_t number : {0u, 99u, 107u, 120u, 121u, 154u, 161u, 999u, 1999u, ~0u}) {
-    EXPECT_EQ(FindProc(static_cast<Proc>(number)), nullptr) << number;
-  }
-  EXPECT_EQ(Name(Proc::kReadDirect), "READ_DIRECT");
 }
 
 }  // namespace

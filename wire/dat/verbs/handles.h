@@ -5,12 +5,9 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
-#include <unistd.h>
 
 #include <memory>
-#include <utility>
 
-#include "runtime/unique_fd.h"
 #include "wire/dat/verbs/opener.h"
 
 namespace dafs::dat::verbs {
