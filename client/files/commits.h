@@ -24,9 +24,8 @@ class CommitOperations : public OperationGroup {
       : OperationGroup(context), schedule_(schedule) {}
 
   // Makes the data written so far stable. Sends COMMIT of the range (size 0: to the end), or of the
-  // whole file if the client keeps unstable writes of it (client/state/uncommitted.h). Writes that
-  // the server has lost are written again first. The error is the server's; TakeFailure says
-  // whether data is lost.
+  // whole file if NeedsCommit. Writes that the server has lost are written again first. The error
+  // is the server's; TakeFailure says whether data is lost.
   Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who, const wire::FileHandle& file,
                                               uint64_t offset, uint32_t size);
   // Why data of `file` could not be made stable and was dropped, by this or another worker. Returns

@@ -125,15 +125,8 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   CallBase* const without_set[] = {&open, &stat, &parent};
   std::span<CallBase* const> chain(without_set);
   if (set.args.obj_attributes.valid != 0) chain = members;
-  Task<absl::Status> task = RunAll(&who, parent.In(chain), "open", parent.count());
-  absl::Status status = co_await task;
-  if (!status.ok()) {
-    if (open.ok()) {
-      Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
-      absl::Status ignored = co_await closing;
-    }
-    co_return status;
-  }
+  Task<absl::Status> task = RunOpen(who, open, parent.In(chain), "open", parent.count());
+  CO_RETURN_IF_ERROR(co_await task);
   if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
     // A server must grant none without a Back-control Channel (3.2.6.3).
     if (!std::exchange(said_delegation_, true)) {
@@ -167,6 +160,19 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   }
   file.created = WasCreated(request, open.res);
   co_return file;
+}
+
+// RunAll of a chain that begins with `open`. Closes what it opened if a later member fails.
+Task<absl::Status> OpenOperations::RunOpen(const Identity& who, const Call<wire::OpenArgs>& open,
+                                           std::span<CallBase* const> chain, std::string_view what,
+                                           size_t extra) {
+  Task<absl::Status> task = RunAll(&who, chain, what, extra);
+  absl::Status status = co_await task;
+  if (!status.ok() && open.ok()) {
+    Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+    absl::Status ignored = co_await closing;
+  }
+  co_return status;
 }
 
 // Opens by one of the procedures that take a file handle. NOTSUPP sets `unknown`. If it is set, the
@@ -243,15 +249,8 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
   open.args.share_access = request.share_access;
   open.args.share_deny = request.share_deny;
   CallBase* const chain[] = {&open, &stat};
-  Task<absl::Status> task = RunAll(&who, chain, "open unlinked");
-  absl::Status status = co_await task;
-  if (!status.ok()) {
-    if (open.ok()) {
-      Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
-      absl::Status ignored = co_await closing;
-    }
-    co_return status;
-  }
+  Task<absl::Status> task = RunOpen(who, open, chain, "open unlinked");
+  CO_RETURN_IF_ERROR(co_await task);
   OpenFile file;
   file.handle = open.res.filehandle;
   file.state_id = open.res.state_id;

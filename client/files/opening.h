@@ -5,7 +5,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -14,6 +16,7 @@
 #include "client/state/identity.h"
 #include "client/state/open_file.h"
 #include "runtime/task.h"
+#include "wire/messages/messages.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
 
@@ -68,6 +71,9 @@ class OpenOperations : public OperationGroup {
                            const wire::StateId& state_id, bool can_wait = false);
 
  private:
+  Task<absl::Status> RunOpen(const Identity& who, const Call<wire::OpenArgs>& open,
+                             std::span<CallBase* const> chain, std::string_view what,
+                             size_t extra = 0);
   template <class Args>
   Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& who, Call<Args>& open,
                                             std::atomic<bool>& unknown);

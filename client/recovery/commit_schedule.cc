@@ -112,7 +112,9 @@ Task<void> CommitSchedule::Commit(Entry entry) {
   Task<absl::Status> committing = committer_.CommitBehind(entry.file, /*can_wait=*/!ending_);
   absl::Status status = co_await committing;
   if (!status.ok() && !ending_ && !absl::IsCancelled(status) && store_.NeedsCommit(entry.file)) {
-    Add(entry.file, entry.bytes);  // the end of the mount does not wait for a retry
+    // Counts no bytes: more than kMostBytes would be due again at once, and again. The end of the
+    // mount does not wait for a retry.
+    Add(entry.file, 0);
   }
   --running_;
   Ended(entry);

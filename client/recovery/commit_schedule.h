@@ -4,7 +4,7 @@
 //
 // Uncommitted (client/state/uncommitted.h) knows which files need a COMMIT. The schedule only holds
 // their order: a file that no longer needs one when its turn comes is skipped, and a file that two
-// workers have written is committed once. If a COMMIT fails, the file is scheduled again.
+// workers have written is committed once. A failed COMMIT is retried after kCommitAfter.
 // Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
 // Belongs to the thread of its loop; one for each worker. Nothing blocks.
 #pragma once

@@ -61,17 +61,17 @@ bool IsGone(const absl::Status& status) {
 Committer::Committer(Runner& runner)
     : runner_(runner), connection_(runner.connection()), store_(runner.client().uncommitted()) {}
 
-// Sends one COMMIT for the whole file if any of its data is kept, otherwise for the range.
+// Sends one COMMIT for the whole file if any of its data needs one, otherwise for the range.
 Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
                                                            const wire::FileHandle& file,
                                                            uint64_t offset, uint32_t size,
                                                            bool* safe, bool can_wait) {
-  const bool kept = store_.Holds(file);
+  const bool whole = store_.NeedsCommit(file);
   const uint64_t covered = store_.BeforeCommit(file);
   Call<wire::CommitArgs> call;
   call.args.filehandle = file;
-  call.args.offset = kept ? 0 : offset;
-  call.args.count = kept ? 0 : size;
+  call.args.offset = whole ? 0 : offset;
+  call.args.count = whole ? 0 : size;
   call.can_wait = can_wait;
   CallBase* const chain[] = {&call};
   Task<absl::Status> task = runner_.RunAll(&who, chain, "commit");
@@ -103,8 +103,9 @@ Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_wait)
 }
 
 void Committer::NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once) {
-  if (IsLoss(why) && runner_.client().lost_data().Note(file, why, once))
+  if (IsLoss(why) && runner_.client().lost_data().Note(file, why, once)) {
     LogLoss(connection_.name(), why);
+  }
 }
 
 Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity& who,

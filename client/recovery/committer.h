@@ -12,11 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "client/recovery/data_target.h"
 #include "client/recovery/runner.h"
 #include "client/state/uncommitted.h"
-#include "runtime/loop.h"
 #include "runtime/task.h"
 #include "wire/protocol/types.h"
 
@@ -48,8 +46,8 @@ class Committer {
   void CommitSoon();
 
   // Sends COMMIT and writes lost data again, until nothing is lost. If data did not reach the disk
-  // (EIO and the like), also records that in LostData. COMMIT covers the whole
-  // file if any of its data is kept, otherwise the range (`size` 0: to the end).
+  // (EIO and the like), also records that in LostData. COMMIT covers the whole file if the client
+  // knows of data that needs one, otherwise the range (`size` 0: to the end).
   Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who, const wire::FileHandle& file,
                                                  uint64_t offset, uint32_t size);
   // The same as its last writer, with no caller that waits for the result: a loss is recorded once

@@ -15,8 +15,6 @@
 namespace dafs::client {
 namespace {
 
-using wire::DafsStatus;
-
 // The client's own name for the open that `call` made.
 std::optional<wire::StateId> OpenedBy(const CallBase& call) {
   if (!call.ok() || wire::InfoOf(call.proc()).state_id_after != wire::Current::kFromResult) {

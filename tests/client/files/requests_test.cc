@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "client/recovery/committer.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {
@@ -209,6 +210,41 @@ TEST_F(RequestsTest, WrittenDataIsCommittedFiveSecondsAfterTheFirstWrite) {
   EXPECT_GE(Loop::Now() - start, CommitSchedule::kCommitAfter - CommitSchedule::kTogether);
   EXPECT_EQ(commits_.size(), 1u);
   EXPECT_EQ(server_.written["f"].size(), 2000u);
+}
+
+// Otherwise a server without space would receive one COMMIT after the other.
+TEST_F(RequestsTest, FailedCommitOfMuchDataIsNotRetriedAtOnce) {
+  MakeFiles();
+  const OpenFile file = Open();
+  int refused = 0;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kCommit) return false;
+    ++refused;
+    c.Refuse(request, DafsStatus::kNoSpc);
+    return true;
+  };
+  files_->context().committer.NeedCommit(file.handle, who_, CommitSchedule::kMostBytes + 1);
+  ASSERT_TRUE(Until([&] { return refused > 0; }));
+  const absl::Time end = Loop::Now() + absl::Milliseconds(100);
+  while (Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
+  EXPECT_EQ(refused, 1);
+  EXPECT_TRUE(files_->commits().NeedsCommit(file.handle));
+  server_.script = nullptr;
+}
+
+// A COMMIT of a range does not make data outside of it safe.
+TEST_F(RequestsTest, CommitOfRangeCoversTheWholeFileIfItNeedsOne) {
+  MakeFiles();
+  const OpenFile file = Open();
+  NoteCommits();
+  files_->context().committer.NeedCommit(file.handle, who_, 100);
+  ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 5000, 100)));
+  ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 5000, 100)));
+  ASSERT_EQ(commits_.size(), 2u);
+  EXPECT_EQ(commits_[0].offset, 0u);
+  EXPECT_EQ(commits_[0].count, 0u);
+  EXPECT_EQ(commits_[1].offset, 5000u);
+  EXPECT_EQ(commits_[1].count, 100u);
 }
 
 // Shows DAFS-6.5.38-13: stable because the client requested it, or because the server chose it.
