@@ -218,7 +218,7 @@ void JournalRecovery::Read(const std::shared_ptr<SessionCache>& cache) {
       case SlotState::kExecuted: {
         slot.intent.Bound();
         const bool of_name = slot.intent.directory != wire::FileHandle();
-        cache->unsettled().fetch_add(1, std::memory_order_relaxed);
+        cache->NoteUnsettled(stream);
         unsettled_.push_back(
             {cache, stream,
              of_name ? slot.intent.directory.fshandle : slot.intent.object.fshandle});
@@ -297,7 +297,7 @@ void JournalRecovery::Settle(size_t export_index) {
   }
   // After the grace period has what they add.
   for (const Unsettled& each : taken) {
-    each.cache->unsettled().fetch_sub(1, std::memory_order_release);
+    each.cache->NoteSettled(each.stream);
   }
 }
 
@@ -307,7 +307,7 @@ void JournalRecovery::Start(
   has_started_ = true;
   for (const Unsettled& each : Take(std::nullopt)) {  // of no export: accesses no file system
     SettleSlot(*each.cache, each.cache->slot(each.stream), unheard_, counts_);
-    each.cache->unsettled().fetch_sub(1, std::memory_order_release);
+    each.cache->NoteSettled(each.stream);
   }
   counts_.Log();
   std::vector<size_t> late;

@@ -157,17 +157,27 @@ DafsStatus SessionCache::Find(uint16_t stream_id, uint16_t seq_number, uint32_t 
     }
   }
   const JournalSlot& found = slot(stream_id);
-  const bool settled = unsettled_.load(std::memory_order_acquire) == 0;  // before the state is read
-  const SlotState state = found.state.load(std::memory_order_acquire);
-  if (!settled && (state == SlotState::kIntent || state == SlotState::kExecuted)) {
+  if (!is_unsettled_.empty() && is_unsettled_[stream_id].load(std::memory_order_acquire)) {
     return DafsStatus::kDelay;
   }
-  if (state != SlotState::kAnswered || found.seq_number != seq_number || found.procedure != proc ||
+  if (found.state.load(std::memory_order_acquire) != SlotState::kAnswered ||
+      found.seq_number != seq_number || found.procedure != proc ||
       found.response_bytes > JournalSlot::kResponseMax) {
     return DafsStatus::kNoXidMatch;
   }
   *entry = {found.status, {found.response, found.response_bytes}};
   return DafsStatus::kOk;
+}
+
+void SessionCache::NoteUnsettled(uint16_t stream_id) {
+  if (is_unsettled_.empty()) is_unsettled_ = std::vector<std::atomic<bool>>(streams_);
+  is_unsettled_[stream_id].store(true, std::memory_order_relaxed);
+  unsettled_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void SessionCache::NoteSettled(uint16_t stream_id) {
+  is_unsettled_[stream_id].store(false, std::memory_order_release);
+  unsettled_.fetch_sub(1, std::memory_order_release);
 }
 
 // ---- The table ---------------------------------------------------------------------------------
@@ -361,8 +371,7 @@ void ResponseCache::Expire(absl::Time now) {
   absl::MutexLock lock(&mutex_);
   std::vector<wire::SessionId> old;
   for (const auto& [session_id, kept] : caches_) {
-    const bool settled = kept.cache->unsettled().load(std::memory_order_relaxed) == 0;
-    if (kept.lost && settled && kept.since + options_.keep_time <= now) {
+    if (kept.lost && !kept.cache->has_unsettled() && kept.since + options_.keep_time <= now) {
       old.push_back(session_id);
     }
   }

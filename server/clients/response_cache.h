@@ -76,9 +76,12 @@ class SessionCache {
   wire::DafsStatus Find(uint16_t stream_id, uint16_t seq_number, uint32_t procedure,
                         Entry* entry) const;
 
-  // The number of its slots of which JournalRecovery does not know yet whether they were executed.
-  // Each decrease publishes a slot.
-  std::atomic<uint32_t>& unsettled() { return unsettled_; }
+  // JournalRecovery does not know yet whether the request of this slot was executed. Call before
+  // the cache can be queried.
+  void NoteUnsettled(uint16_t stream_id);
+  // Now it does. Publishes the slot.
+  void NoteSettled(uint16_t stream_id);
+  bool has_unsettled() const { return unsettled_.load(std::memory_order_acquire) > 0; }
 
   static size_t FileBytes(uint32_t streams);
   size_t file_bytes() const { return file_.bytes().size(); }
@@ -96,7 +99,9 @@ class SessionCache {
   wire::ByteOrder order_;
   CacheOwner owner_;
   uint32_t streams_;
-  std::atomic<uint32_t> unsettled_{0};
+  std::atomic<uint32_t> unsettled_{0};  // the number of slots; publishes them
+  // By stream; empty if no slot ever was. They publish the slots.
+  std::vector<std::atomic<bool>> is_unsettled_;
   // Responses too large for their slots, by stream.
   struct Large {
     uint16_t seq_number = 0;

@@ -61,7 +61,7 @@ DafsStatus DiscardResponses(Call& call, const wire::DiscardResponsesArgs& args,
   std::shared_ptr<SessionCache> cache;
   const DafsStatus status = FindResponses(call, args.session_id, &cache);
   if (status != DafsStatus::kOk) return status;
-  if (cache->unsettled().load(std::memory_order_acquire) > 0) return DafsStatus::kDelay;
+  if (cache->has_unsettled()) return DafsStatus::kDelay;
   call.session().store().grace().Discarded(args.session_id);
   call.session().shared().responses->Discard(*cache);
   return DafsStatus::kOk;

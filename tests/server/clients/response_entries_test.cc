@@ -2,6 +2,9 @@
 // cache.
 #include <vector>
 
+#include "server/clients/response_cache.h"
+#include "server/store/durable/journal.h"
+#include "server/store/system/mapped_file.h"
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {
@@ -134,6 +137,31 @@ TEST_F(ResponseEntriesTest, RequestAfterAnAsynchronousBatchHasAnEntry) {
   first->Vanish();
   auto second = Session("c1");
   EXPECT_EQ(Check(*second, sent), "DAFS_STATUS_OK");
+}
+
+// A session may have had requests in several exports, of which one hangs.
+TEST_F(ResponseEntriesTest, OutcomeIsKnownWhileAnotherOfTheSessionIsNot) {
+  constexpr uint16_t kStreams = 2;
+  absl::StatusOr<MappedFile> file =
+      MappedFile::Create(Path("cache"), SessionCache::FileBytes(kStreams));
+  ASSERT_TRUE(file.ok()) << file.status();
+  SessionCache cache(*std::move(file), {}, wire::ByteOrder::kLittle, {}, kStreams);
+  for (uint16_t stream = 0; stream < kStreams; ++stream) {
+    cache.slot(stream).state = SlotState::kIntent;
+    cache.NoteUnsettled(stream);
+  }
+  const auto find = [&](uint16_t stream) {
+    SessionCache::Entry entry;
+    return cache.Find(stream, 0, 0, &entry);
+  };
+  EXPECT_EQ(find(0), wire::DafsStatus::kDelay);
+  cache.NoteSettled(0);
+  EXPECT_EQ(find(0), wire::DafsStatus::kNoXidMatch);
+  EXPECT_EQ(find(1), wire::DafsStatus::kDelay);
+  EXPECT_TRUE(cache.has_unsettled());
+  cache.NoteSettled(1);
+  EXPECT_EQ(find(1), wire::DafsStatus::kNoXidMatch);
+  EXPECT_FALSE(cache.has_unsettled());
 }
 
 }  // namespace
