@@ -22,8 +22,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
-#include "client/state/write_tracker.h"
 #include "fuse/cache/inode.h"
 #include "fuse/cache/place.h"
 #include "fuse/cache/write_trackers.h"

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "client/state/identity.h"
 #include "fuse/kernel/protocol.h"
 #include "wire/protocol/attributes.h"
 

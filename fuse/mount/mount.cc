@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "fuse/kernel/labels.h"
 #include "fuse/mount/mount_error.h"
 #include "fuse/mount/mount_syscall.h"

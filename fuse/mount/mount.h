@@ -4,11 +4,8 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "absl/time/time.h"
-#include "client/session/report.h"
 #include "client/status/lease_keeper.h"
 #include "fuse/mount/daemon.h"
 #include "fuse/mount/end_signals.h"

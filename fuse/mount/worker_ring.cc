@@ -84,20 +84,15 @@ void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
 
 // If no write buffer is free, the ring's entry waits for one.
 Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
-  client::BufferPool& pool = files_->buffers();
   const auto size = static_cast<uint32_t>(request.payload.size());
-  client::BufferLease lease = pool.TryAcquire(client::BufferUse::kWriteSource, size);
-  if (!lease) {
-    absl::StatusOr<client::BufferLease> waited =
-        co_await pool.Acquire(client::BufferUse::kWriteSource, size);
-    if (!waited.ok()) {
-      path.ReplyError(request.header.unique, EIO);
-      co_return;
-    }
-    lease = *std::move(waited);
+  absl::StatusOr<client::BufferLease> lease =
+      co_await files_->buffers().Acquire(client::BufferUse::kWriteSource, size);
+  if (!lease.ok()) {
+    path.ReplyError(request.header.unique, EIO);
+    co_return;
   }
-  std::memcpy(lease.payload(), request.payload.data(), size);
-  StartCall(path, request.header, {request.operation}, std::move(lease));
+  std::memcpy(lease->payload(), request.payload.data(), size);
+  StartCall(path, request.header, {request.operation}, *std::move(lease));
 }
 
 // Makes the kernel send `times` requests, about `nodes`, to the queue of CPU `cpu`, so that it

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/errno.h"

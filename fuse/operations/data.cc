@@ -7,8 +7,6 @@
 
 #include <cerrno>
 #include <memory>
-#include <utility>
-#include <vector>
 
 #include "fuse/files/commit_file.h"
 #include "fuse/files/lock_owners.h"

@@ -7,10 +7,8 @@
 // `call`.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "absl/status/statusor.h"
 #include "client/files/files.h"

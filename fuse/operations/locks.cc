@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "client/files/lock_wait.h"
 #include "fuse/files/lock_owners.h"

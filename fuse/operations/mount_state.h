@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -74,7 +75,7 @@ struct MountState {
   BehindTable behind;
   IdentityCache identities{options.source.text};
   LastKnown<wire::FsAttributes> statfs;
-  // Number of workers whose session has not answered a NULL in time (attributes.cc). A hint;
+  // Number of workers whose session has not answered a NULL in time (RootStatus). A hint;
   // publishes no other data.
   std::atomic<uint32_t> silent_workers{0};
 

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/errno.h"

@@ -15,7 +15,6 @@
 #include "fuse/kernel/errno.h"
 #include "fuse/operations/directory_change.h"
 #include "fuse/operations/new_objects.h"
-#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <optional>
-#include <utility>
 
 #include "fuse/kernel/protocol.h"
 

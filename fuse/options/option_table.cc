@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <optional>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -264,11 +263,8 @@ absl::Status ApplyOptionOf(const OptionRow& row, std::string_view option, Option
 }
 
 absl::Status BadOption(std::string_view option, std::string_view why) {
-  std::string message = "bad option ";
-  message += option;
-  message += ": ";
-  message += why;
-  return absl::InvalidArgumentError(message);
+  return absl::InvalidArgumentError(
+      std::string("bad option ").append(option).append(": ").append(why));
 }
 
 }  // namespace dafs::fuse

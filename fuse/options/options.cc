@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fstream>
 #include <initializer_list>
-#include <utility>
 #include <vector>
 
 #include "fuse/options/mount_flags.h"
@@ -60,7 +59,7 @@ std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
 
 absl::Status CheckTogether(const Options& o) {
   if (o.cache.reg_min > o.cache.reg_max || o.cache.dir_min > o.cache.dir_max) {
-    return BadOption("ac*", "a minimum is larger than its maximum");
+    return BadOption("ac*", "a minimum is larger than its maximum; set acregmax or acdirmax too");
   }
   if (o.proto == Proto::kTcp && !o.rdma_device.empty()) {
     return BadOption(Cat({"rdmadev=", o.rdma_device}), "not allowed with proto=tcp");

@@ -6,14 +6,6 @@
 namespace dafs::fuse {
 namespace {
 
-absl::Status BadSource(std::string_view text, std::string_view why) {
-  std::string message = "bad source ";
-  message += text;
-  message += ": ";
-  message += why;
-  return absl::InvalidArgumentError(message);
-}
-
 // Returns 0 if `text` is not a port.
 uint16_t PortOf(std::string_view text) {
   uint16_t port = 0;
@@ -25,7 +17,10 @@ uint16_t PortOf(std::string_view text) {
 }  // namespace
 
 absl::StatusOr<Source> ParseSource(std::string_view text) {
-  auto bad = [&](std::string_view why) { return BadSource(text, why); };
+  auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(
+        std::string("bad source ").append(text).append(": ").append(why));
+  };
   Source source;
   source.text = std::string(text);
   std::string_view rest = text;

@@ -11,11 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,11 +24,14 @@
 #include "fuse/kernel/channel.h"
 #include "fuse/kernel/init.h"
 #include "fuse/kernel/protocol.h"
+#include "fuse/kernel/request_reader.h"
+#include "runtime/unique_fd.h"
 
 namespace {
 
 using dafs::fuse::AsBytes;
 using dafs::fuse::KernelChannel;
+using dafs::fuse::RequestReader;
 
 constexpr uint64_t kFile = 2;  // node id; the root is FUSE_ROOT_ID
 constexpr uint64_t kFileBytes = 64 << 20;
@@ -74,7 +78,7 @@ void GetAttributes(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
 void Open(fuse_req_t request, fuse_ino_t, fuse_file_info* file) { fuse_reply_open(request, file); }
 
 void Read(fuse_req_t request, fuse_ino_t, size_t size, off_t, fuse_file_info*) {
-  fuse_reply_buf(request, data, size);
+  fuse_reply_buf(request, data, std::min(size, sizeof(data)));
 }
 
 void Write(fuse_req_t request, fuse_ino_t, const char*, size_t size, off_t, fuse_file_info*) {
@@ -86,6 +90,20 @@ void Init(void*, fuse_conn_info* connection) {
   connection->want &=
       ~static_cast<unsigned>(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
   connection->max_write = kLargest;
+}
+
+// Returns 0 at the end of the mount, -errno if requests cannot be received.
+int LoopOverBuffers(fuse_session* session) {
+  fuse_buf buffer = {};
+  int got = 0;
+  while (fuse_session_exited(session) == 0) {
+    got = fuse_session_receive_buf(session, &buffer);
+    if (got == -EINTR) continue;
+    if (got <= 0) break;
+    fuse_session_process_buf(session, &buffer);
+  }
+  std::free(buffer.mem);
+  return std::min(got, 0);
 }
 
 int ByLibfuse(char* program, const char* directory, bool own_loop) {
@@ -102,20 +120,13 @@ int ByLibfuse(char* program, const char* directory, bool own_loop) {
   fuse_session* const session =
       fuse_session_new(&arguments, &operations, sizeof(operations), nullptr);
   if (session == nullptr || fuse_session_mount(session, directory) != 0) Fail(directory);
-  if (own_loop) {
-    fuse_buf buffer = {};
-    while (fuse_session_exited(session) == 0) {
-      const int got = fuse_session_receive_buf(session, &buffer);
-      if (got == -EINTR) continue;
-      if (got <= 0) break;
-      fuse_session_process_buf(session, &buffer);
-    }
-    std::free(buffer.mem);
-  } else {
-    fuse_session_loop(session);
-  }
+  const int error = own_loop ? LoopOverBuffers(session) : fuse_session_loop(session);
   fuse_session_unmount(session);
   fuse_session_destroy(session);
+  if (error < 0) {
+    errno = -error;
+    Fail("receiving requests");
+  }
   return 0;
 }
 
@@ -132,15 +143,21 @@ fuse_attr AttributesOf(uint64_t node) {
 
 // Answers the request in `bytes`.
 void Answer(KernelChannel& channel, std::span<const std::byte> bytes) {
-  fuse_in_header header;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  const std::span<const std::byte> body = bytes.subspan(sizeof(header));
+  RequestReader in(bytes);
+  const auto header = in.Take<fuse_in_header>();
+  if (!in.ok()) return;  // without a number there is nothing to answer
   switch (header.opcode) {
-    case FUSE_INIT:
-      channel.Reply(header.unique, {AsBytes(dafs::fuse::AnswerInit(body, {}).out)});
+    case FUSE_INIT: {
+      const dafs::fuse::InitAnswer init = dafs::fuse::AnswerInit(in.rest(), {});
+      if (init.error != 0) {
+        channel.ReplyError(header.unique, init.error);
+      } else {
+        channel.Reply(header.unique, {AsBytes(init.out)});
+      }
       break;
+    }
     case FUSE_LOOKUP: {
-      if (reinterpret_cast<const char*>(body.data()) != kName) {
+      if (in.TakeString() != kName) {
         channel.ReplyError(header.unique, ENOENT);
         break;
       }
@@ -160,16 +177,13 @@ void Answer(KernelChannel& channel, std::span<const std::byte> bytes) {
       channel.Reply(header.unique, {AsBytes(fuse_open_out{})});
       break;
     case FUSE_READ: {
-      fuse_read_in read;
-      std::memcpy(&read, body.data(), sizeof(read));
-      channel.Reply(header.unique, {std::as_bytes(std::span(data, read.size))});
+      const size_t size = std::min<size_t>(in.Take<fuse_read_in>().size, sizeof(data));
+      channel.Reply(header.unique, {std::as_bytes(std::span(data, size))});
       break;
     }
     case FUSE_WRITE: {
-      fuse_write_in write;
-      std::memcpy(&write, body.data(), sizeof(write));
       fuse_write_out written = {};
-      written.size = write.size;
+      written.size = in.Take<fuse_write_in>().size;
       channel.Reply(header.unique, {AsBytes(written)});
       break;
     }

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <optional>
 
 #include "client/state/write_tracker.h"
 #include "tests/fuse/cache/node_fixture.h"
