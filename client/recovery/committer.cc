@@ -84,19 +84,15 @@ Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
 Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& who,
                                                           const wire::FileHandle& file,
                                                           uint64_t offset, uint32_t size) {
-  Task<absl::StatusOr<wire::Verifier>> task =
-      CommitRounds(who, file, offset, size, /*can_wait=*/false);
-  absl::StatusOr<wire::Verifier> verifier = co_await task;
-  NoteLoss(file, verifier.status(), /*once=*/false);
-  co_return verifier;
+  return CommitRounds(who, file, offset, size, /*once=*/false, /*can_wait=*/false);
 }
 
 Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_wait) {
   std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
   if (!writer.has_value()) co_return absl::OkStatus();
-  Task<absl::StatusOr<wire::Verifier>> task = CommitRounds(writer->who, file, 0, 0, can_wait);
+  Task<absl::StatusOr<wire::Verifier>> task =
+      CommitRounds(writer->who, file, 0, 0, /*once=*/true, can_wait);
   const absl::Status status = (co_await task).status();
-  NoteLoss(file, status, /*once=*/true);
   // After a failed COMMIT the next one retries, but data of a deleted file is dropped.
   if (absl::IsAborted(status)) GiveUpData(file, status);
   co_return status;
@@ -111,12 +107,13 @@ void Committer::NoteLoss(const wire::FileHandle& file, const absl::Status& why, 
 Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity& who,
                                                              const wire::FileHandle& file,
                                                              uint64_t offset, uint32_t size,
-                                                             bool can_wait) {
+                                                             bool once, bool can_wait) {
   for (int round = 0; round < kMostRounds; ++round) {
     bool safe = false;
     Task<absl::StatusOr<wire::Verifier>> committing =
         CommitOnce(who, file, offset, size, &safe, can_wait);
     absl::StatusOr<wire::Verifier> verifier = co_await committing;
+    NoteLoss(file, verifier.status(), once);
     if (IsGone(verifier.status())) store_.Drop(file);
     if (!verifier.ok() || safe) co_return verifier;
     Task<absl::Status> writing = WriteAgain(file, *verifier);
@@ -243,7 +240,7 @@ void Committer::GiveUpData(const wire::FileHandle& file, const absl::Status& why
   } else if (IsRefusal(why)) {
     LogLoss(connection_.name(), why);
     store_.Drop(file);
-    runner_.client().lost_data().Note(file, why);
+    runner_.client().lost_data().NoteDropped(file, why);
   }
 }
 

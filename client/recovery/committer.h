@@ -69,7 +69,7 @@ class Committer {
                                                   bool can_wait = false);
   Task<absl::StatusOr<wire::Verifier>> CommitRounds(const Identity& who,
                                                     const wire::FileHandle& file, uint64_t offset,
-                                                    uint32_t size, bool can_wait);
+                                                    uint32_t size, bool once, bool can_wait);
   void NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once);
   Task<absl::Status> WriteAgain(wire::FileHandle file, wire::Verifier verifier);
   Task<absl::StatusOr<uint32_t>> WritePieceAgain(wire::FileHandle file,

@@ -261,7 +261,7 @@ void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
   if (entry.has_value() && (HoldsLocks(open) || entry->info->share_deny != wire::kShareDenyNone) &&
       client_.uncommitted().Holds(entry->info->handle)) {
     client_.uncommitted().Drop(entry->info->handle);
-    client_.lost_data().Note(entry->info->handle, why);
+    client_.lost_data().NoteDropped(entry->info->handle, why);
   }
   if (entry.has_value() && entry->closing) {
     client_.opens().Lost(open, why);

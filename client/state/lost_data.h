@@ -20,6 +20,12 @@ class LostData {
   // this is the first one since the last Recovered. Returns whether it is.
   bool Note(const wire::FileHandle& file, const absl::Status& why, bool once = false)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same for data that was dropped: no COMMIT of it follows, so the next error is a new one.
+  void NoteDropped(const wire::FileHandle& file, const absl::Status& why)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    Note(file, why);
+    Recovered(file);
+  }
   // Returns the error of `file`, once. Does not lock the mutex while no file has one.
   absl::Status Take(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
   // A COMMIT of `file` has succeeded.

@@ -37,6 +37,13 @@ TEST_F(LostDataTest, RetryOfACommitReportsNoSecondErrorUntilOneSucceeds) {
   EXPECT_TRUE(IsLost());
 }
 
+TEST_F(LostDataTest, LossAfterDroppedDataIsANewOne) {
+  lost_.NoteDropped(file_, why_);
+  EXPECT_TRUE(IsLost());
+  EXPECT_TRUE(lost_.Note(file_, why_, /*once=*/true));
+  EXPECT_TRUE(IsLost());
+}
+
 TEST_F(LostDataTest, SuccessOfALaterCommitDoesNotHideAnError) {
   EXPECT_TRUE(lost_.Note(file_, why_));
   lost_.Recovered(file_);
