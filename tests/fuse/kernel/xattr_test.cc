@@ -4,9 +4,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fuse/cache/absent_xattrs.h"
-#include "fuse/cache/attribute_cache.h"
-#include "fuse/cache/inode_table.h"
 #include "fuse/kernel/default_acl.h"
 #include "fuse/kernel/labels.h"
 #include "fuse/kernel/nfs4_acl.h"
@@ -70,66 +67,6 @@ TEST(DefaultAclTest, RemovesRightsFromTheMode) {
   EXPECT_EQ(ModeUnderAcl(010666, header + owner + user + group + mask + other), 010624u);
   EXPECT_EQ(ModeUnderAcl(010777, ""), 010000u);
   EXPECT_EQ(ModeUnderAcl(010777, header + owner.substr(0, 7)), 010000u);
-}
-
-class AbsentTest : public ::testing::Test {
- protected:
-  AbsentTest() {
-    handle_.fileid.bytes[0] = 1;
-    node_ = table_.Remember(handle_, File(1), {kRootNode, "file"});
-  }
-  static wire::FileAttributes File(uint64_t change) {
-    wire::FileAttributes attributes;
-    attributes.set(wire::kFattrObjectType | wire::kFattrChange);
-    attributes.object_type = wire::ObjectType::kReg;
-    attributes.change = change;
-    return attributes;
-  }
-  bool Known(absl::Duration after) const {
-    return absent_.Known(node_, Absent::kCapability, start_ + after);
-  }
-  const absl::Time start_ = absl::UnixEpoch() + absl::Hours(1);
-  InodeTable table_;
-  AttributeCache attributes_{table_, CacheTimes()};
-  AbsentXattrs absent_{table_, CacheTimes()};
-  wire::FileHandle handle_;
-  uint64_t node_ = 0;
-};
-
-TEST_F(AbsentTest, IsCachedForTheLeastCacheTime) {
-  EXPECT_FALSE(Known(absl::ZeroDuration()));
-  absent_.Note(node_, Absent::kCapability, start_);
-  EXPECT_TRUE(Known(absl::Milliseconds(2999)));
-  EXPECT_FALSE(Known(absl::Seconds(3)));
-  EXPECT_FALSE(absent_.Known(node_, Absent::kAccessAcl, start_));
-  EXPECT_FALSE(absent_.Known(node_ + 16, Absent::kCapability, start_));
-}
-
-TEST_F(AbsentTest, IsCachedWhileChangeStaysTheSame) {
-  attributes_.Sent(node_, File(7), start_);
-  absent_.Note(node_, Absent::kCapability, start_ + absl::Seconds(1));
-  attributes_.Sent(node_, File(7), start_ + absl::Seconds(50));
-  EXPECT_TRUE(Known(absl::Hours(1)));
-  attributes_.Sent(node_, File(8), start_ + absl::Seconds(60));
-  EXPECT_FALSE(Known(absl::Seconds(60)));
-}
-
-// The file may have changed after the server replied that the attribute is absent.
-TEST_F(AbsentTest, AChangeSentAfterTheRequestDoesNotExtendTheTime) {
-  attributes_.Sent(node_, File(8), start_ + absl::Seconds(1));
-  absent_.Note(node_, Absent::kCapability, start_);
-  EXPECT_TRUE(Known(absl::Seconds(2)));
-  EXPECT_FALSE(Known(absl::Seconds(3)));
-}
-
-TEST_F(AbsentTest, SettingAnAttributeEndsItForOutstandingRequestsToo) {
-  absent_.Note(node_, Absent::kCapability, start_);
-  absent_.Forget(node_, start_ + absl::Seconds(1));
-  EXPECT_FALSE(Known(absl::Seconds(1)));
-  absent_.Note(node_, Absent::kCapability, start_ + absl::Milliseconds(500));
-  EXPECT_FALSE(Known(absl::Seconds(1)));
-  absent_.Note(node_, Absent::kCapability, start_ + absl::Seconds(2));
-  EXPECT_TRUE(Known(absl::Seconds(2)));
 }
 
 }  // namespace

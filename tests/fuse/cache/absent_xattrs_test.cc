@@ -1,0 +1,57 @@
+#include "fuse/cache/absent_xattrs.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/fuse/cache/node_fixture.h"
+
+namespace dafs::fuse {
+namespace {
+
+class AbsentXattrsTest : public NodeFixture {
+ protected:
+  bool Known(absl::Duration after) const {
+    return absent_.Known(node_, Absent::kCapability, start_ + after);
+  }
+
+  AbsentXattrs absent_{table_, CacheTimes()};
+  const uint64_t node_ = table_.Remember(Handle(1), File(1), {kRootNode, "file"});
+};
+
+TEST_F(AbsentXattrsTest, IsCachedForTheLeastCacheTime) {
+  EXPECT_FALSE(Known(absl::ZeroDuration()));
+  absent_.Note(node_, Absent::kCapability, start_);
+  EXPECT_TRUE(Known(absl::Milliseconds(2999)));
+  EXPECT_FALSE(Known(absl::Seconds(3)));
+  EXPECT_FALSE(absent_.Known(node_, Absent::kAccessAcl, start_));
+  EXPECT_FALSE(absent_.Known(node_ + 16, Absent::kCapability, start_));
+}
+
+TEST_F(AbsentXattrsTest, IsCachedWhileChangeStaysTheSame) {
+  attributes_.Sent(node_, File(7), start_);
+  absent_.Note(node_, Absent::kCapability, start_ + absl::Seconds(1));
+  attributes_.Sent(node_, File(7), start_ + absl::Seconds(50));
+  EXPECT_TRUE(Known(absl::Hours(1)));
+  attributes_.Sent(node_, File(8), start_ + absl::Seconds(60));
+  EXPECT_FALSE(Known(absl::Seconds(60)));
+}
+
+// The file may have changed after the server replied that the attribute is absent.
+TEST_F(AbsentXattrsTest, AChangeSentAfterTheRequestDoesNotExtendTheTime) {
+  attributes_.Sent(node_, File(8), start_ + absl::Seconds(1));
+  absent_.Note(node_, Absent::kCapability, start_);
+  EXPECT_TRUE(Known(absl::Seconds(2)));
+  EXPECT_FALSE(Known(absl::Seconds(3)));
+}
+
+TEST_F(AbsentXattrsTest, SettingAnAttributeEndsItForOutstandingRequestsToo) {
+  absent_.Note(node_, Absent::kCapability, start_);
+  absent_.Forget(node_, start_ + absl::Seconds(1));
+  EXPECT_FALSE(Known(absl::Seconds(1)));
+  absent_.Note(node_, Absent::kCapability, start_ + absl::Milliseconds(500));
+  EXPECT_FALSE(Known(absl::Seconds(1)));
+  absent_.Note(node_, Absent::kCapability, start_ + absl::Seconds(2));
+  EXPECT_TRUE(Known(absl::Seconds(2)));
+}
+
+}  // namespace
+}  // namespace dafs::fuse
