@@ -8,9 +8,10 @@ constexpr ProcedureTable kProcedureTable = {
 #undef DAFS_SERVER_ADDRESS
 };
 
-// Not implemented by this server: delegations and fencing.
+// Not implemented by this server: delegations, promises and fencing.
 constexpr Procedure kDelegpurgeHandler;
 constexpr Procedure kDelegreturnHandler;
+constexpr Procedure kPromisesHandler;
 constexpr Procedure kGetFencingListHandler;
 constexpr Procedure kSetFencingListHandler;
 
@@ -19,5 +20,7 @@ constexpr Procedure kBcGetattrHandler;
 constexpr Procedure kBcNullHandler;
 constexpr Procedure kBcRecallHandler;
 constexpr Procedure kBcBatchCompletionHandler;
+constexpr Procedure kBcChangedHandler;
+constexpr Procedure kBcLockFreeHandler;
 
 }  // namespace dafs::server

@@ -10,6 +10,7 @@
 #include "wire/messages/namespace.h"
 #include "wire/messages/open_close.h"
 #include "wire/messages/posix.h"
+#include "wire/messages/promises.h"
 #include "wire/messages/ranges.h"
 #include "wire/messages/read_write.h"
 #include "wire/messages/readdir.h"

@@ -27,6 +27,12 @@ inline constexpr uint16_t kChfAll = 0x1f;
 // spec_cond, DAFS_SPCOND_x. Spec: WIRE 3.2.
 inline constexpr uint16_t kSpcondLmoved = 0x0001;
 inline constexpr uint16_t kSpcondFailover = 0x0002;
+// Private: promises (wire/messages/promises.h). Only in responses to a client that was granted
+// some.
+inline constexpr uint16_t kSpcondNames = 0x0100;
+inline constexpr uint16_t kSpcondAttributes = 0x0200;
+inline constexpr uint16_t kSpcondOnlyClients = 0x0400;
+inline constexpr uint16_t kSpcondVoid = 0x0800;
 
 struct RequestHeader {  // 6.1.2
   static constexpr size_t kWireSize = 40;

@@ -68,6 +68,21 @@ DafsStatus CheckRules(const BatchSubmitArgs& args) {
   return InvalIf(std::adjacent_find(ids.begin(), ids.end()) != ids.end());
 }
 
+// 9.6: known bits only, and either one object or all.
+DafsStatus CheckRules(const BcChangedArgs& args) {
+  constexpr uint32_t kOfObject = kChangedNames | kChangedAttributes;
+  for (const Changed& changed : args.changed) {
+    const bool all = changed.what == kChangedAll;
+    const bool known = all || ((changed.what & kOfObject) != 0 && (changed.what & ~kOfObject) == 0);
+    const bool names = (changed.what & kChangedNames) != 0;
+    if (!known || all != (changed.filehandle == FileHandle()) ||
+        (!names && !changed.name.empty())) {
+      return DafsStatus::kInval;
+    }
+  }
+  return InvalIf(args.changed.empty());
+}
+
 DafsStatus CheckRules(const CreateArgs& args) {
   switch (args.obj_type) {
     case ObjectType::kDir:

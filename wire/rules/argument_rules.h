@@ -19,6 +19,7 @@ DafsStatus CheckRules(const AllocateArgs& args);
 DafsStatus CheckRules(const AppendDirectArgs& args);
 DafsStatus CheckRules(const AppendInlineArgs& args);
 DafsStatus CheckRules(const BatchSubmitArgs& args);
+DafsStatus CheckRules(const BcChangedArgs& args);
 DafsStatus CheckRules(const CreateArgs& args);
 DafsStatus CheckRules(const LinkArgs& args);
 DafsStatus CheckRules(const LockArgs& args);

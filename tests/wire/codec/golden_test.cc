@@ -217,6 +217,32 @@ TEST(GoldenTest, PosixProceduresLittleEndian) {
                 "00000000" + "010000006e000000");
 }
 
+// The layout in wire/messages/promises.h.
+TEST(GoldenTest, Promises) {
+  RequestHeader h;
+  BcChangedArgs args;
+  args.changed.push_back({CountingHandle(), kChangedNames | kChangedAttributes, "\xff"});
+  const std::string hex = Encoded(h, args, ByteOrder::kLittle);
+  EXPECT_EQ(hex.substr(64, 16), "4c0400008d000000");  // 1100, 141 bytes
+  const std::string handle = hex.substr(112, 128);
+  EXPECT_EQ(hex.substr(80),
+            "0800000000000000"
+            "0100000000000000" +
+                handle +
+                "03000000"
+                "58000000"
+                "01000000"
+                "ff");
+  BcChangedArgs decoded;
+  EXPECT_EQ(DecodeArgs(BytesFromHex(hex), ByteOrder::kLittle, decoded), DafsStatus::kOk);
+  EXPECT_EQ(decoded, args);
+  EXPECT_EQ(Encoded(h, PromisesArgs{5}, ByteOrder::kBig).substr(80), "0000000500000000");
+  ResponseHeader r;
+  std::vector<std::byte> out(48);
+  EXPECT_EQ(EncodeResponse(r, PromisesRes{5, 10000}, ByteOrder::kBig, out).value_or(0), 48u);
+  EXPECT_EQ(Hex(out).substr(80), "0000000500002710");
+}
+
 // The layout in wire/messages/posix.h, and names by both rules.
 TEST(GoldenTest, ExtensionsAndByteNames) {
   RequestHeader h;

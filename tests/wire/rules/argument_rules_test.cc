@@ -228,5 +228,21 @@ TEST(NameCheckTest, ByteNamesHoldAnythingButNulAndSlash) {
   EXPECT_FALSE(IsWireName(std::string_view("\xff\0b", 3), NameRule::kBytes));
 }
 
+TEST(ArgumentRulesTest, BcChangedNamesOneObjectOrAll) {
+  FileHandle file;
+  file.fshandle.bytes[0] = 1;
+  const auto check = [](std::vector<Changed> changed) {
+    return CheckRules(BcChangedArgs{changed});
+  };
+  EXPECT_EQ(check({{file, kChangedNames, "a"}, {file, kChangedAttributes, ""}}), DafsStatus::kOk);
+  EXPECT_EQ(check({{FileHandle(), kChangedAll, ""}}), DafsStatus::kOk);
+  EXPECT_EQ(check({}), DafsStatus::kInval);
+  EXPECT_EQ(check({{file, 0, ""}}), DafsStatus::kInval);
+  EXPECT_EQ(check({{file, 8, ""}}), DafsStatus::kInval);
+  EXPECT_EQ(check({{file, kChangedAll, ""}}), DafsStatus::kInval);
+  EXPECT_EQ(check({{FileHandle(), kChangedNames, ""}}), DafsStatus::kInval);
+  EXPECT_EQ(check({{file, kChangedAttributes, "a"}}), DafsStatus::kInval);
+}
+
 }  // namespace
 }  // namespace dafs::wire
