@@ -223,16 +223,16 @@ TEST(GoldenTest, Promises) {
   BcChangedArgs args;
   args.changed.push_back({CountingHandle(), kChangedNames | kChangedAttributes, "\xff"});
   const std::string hex = Encoded(h, args, ByteOrder::kLittle);
-  EXPECT_EQ(hex.substr(64, 16), "4c0400008d000000");  // 1100, 141 bytes
+  EXPECT_EQ(hex.substr(64, 16), "4c04000088000000");  // 1100, 136 bytes
   const std::string handle = hex.substr(112, 128);
   EXPECT_EQ(hex.substr(80),
             "0800000000000000"
             "0100000000000000" +
                 handle +
                 "03000000"
-                "58000000"
+                "50000000"
                 "01000000"
-                "ff");
+                "ff000000");
   BcChangedArgs decoded;
   EXPECT_EQ(DecodeArgs(BytesFromHex(hex), ByteOrder::kLittle, decoded), DafsStatus::kOk);
   EXPECT_EQ(decoded, args);
