@@ -1,5 +1,6 @@
-// The uncommitted writes of each file. A node and the open files that write share its tracker: a
-// write may come through any of these, and may outlive the node.
+// The late write errors of each file (client/state/write_tracker.h), until an fsync or close has
+// reported them. A node and the open files that write share its tracker: a write may come through
+// any of these, and may outlive the node.
 //
 // WriteTrackers is thread-safe; nothing blocks. KeptTrackers is not: InodeTable keeps one in each
 // shard, under its mutex.
