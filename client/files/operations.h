@@ -1,4 +1,4 @@
-// What the groups of operations of one worker share. Files owns it; it outlives the groups.
+// Shared by the groups of operations of one worker. Files owns it; it outlives the groups.
 // Belongs to the thread of its loop.
 #pragma once
 

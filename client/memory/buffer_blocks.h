@@ -39,10 +39,10 @@ struct Buffer {
   std::byte* start = nullptr;  // of the header room
   uint32_t payload_bytes = 0;
   BufferBlock* block = nullptr;
-  bool leased = false;
-  bool sealed = false;
-  uint32_t pins = 0;
-  uint32_t keeps = 0;
+  bool leased = false;  // a BufferLease holds it
+  bool sealed = false;  // BufferLease::Seal: its content is final
+  uint32_t pins = 0;    // of BufferPin: the server may access it
+  uint32_t keeps = 0;   // holders of its uncommitted data (BufferPool::Keep)
   Buffer* next_free = nullptr;
 };
 

@@ -23,8 +23,8 @@ enum class Fate : uint8_t {
   kUnsettled,    // the server still ends the old session; it may execute the request at any time
 };
 
-// What an answer of the server says. `check_ok`: CHECK_RESPONSE found the request, and `answer` is
-// that of FETCH_RESPONSE. Otherwise `answer` is that of CHECK_RESPONSE.
+// The fate that an answer of the server means. `check_ok`: CHECK_RESPONSE found the request, and
+// `answer` is that of FETCH_RESPONSE. Otherwise `answer` is that of CHECK_RESPONSE.
 Fate FateOf(bool check_ok, wire::DafsStatus answer);
 
 // Asks until the fate of `call` is settled. Waits for a session. After kAnswered `call` has the

@@ -1,4 +1,4 @@
-// What a request that the server refused needs before it can be issued again, and how often that is
+// The remedy for a request that the server refused, before it is issued again, and how often it is
 // tried. Decisions only; Runner carries them out. Spec: WIRE 8.2.
 // Values.
 #pragma once

@@ -1,5 +1,5 @@
-// The credits of a session: how many requests may be outstanding, and what the client tells the
-// server about the number it needs.
+// The credits of a session: how many requests may be outstanding, and how many the client requests
+// from the server.
 // Spec: 3.2.6.4; WIRE 11.5.
 // A value.
 #pragma once

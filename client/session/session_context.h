@@ -1,4 +1,4 @@
-// What the parts of a session share: the worker's objects, the connection, and the agreed values.
+// Shared by the parts of a session: the worker's objects, the connection, and the agreed values.
 // Owned by the Session, which builds the parts after it and destroys it after them.
 #pragma once
 

@@ -81,7 +81,7 @@ class Slots {
 
   Credits& credits() { return credits_; }
   const Credits& credits() const { return credits_; }
-  // What a request says about the credits that the client needs; 0: it has enough.
+  // The credits that a request asks the server for; 0: the client has enough.
   uint16_t desired_nreq() const {
     return credits_.wants_more() ? static_cast<uint16_t>(size()) : uint16_t{0};
   }

@@ -18,7 +18,7 @@ class InodeTable;
 
 enum class Absent : uint8_t { kCapability, kSelinux, kAccessAcl, kDefaultAcl };
 
-// What one node lacks.
+// The absences of one node.
 class NodeAbsences {
  public:
   // A value of CHANGE that was sent to the kernel, if any.

@@ -28,7 +28,7 @@ class AttributeCache {
     return times_.reg_min > absl::ZeroDuration() && times_.dir_min > absl::ZeroDuration();
   }
 
-  // What the kernel has.
+  // The attributes that the kernel has.
 
   // Records that `attributes` of the node are about to be sent to the kernel at `now`. Returns how
   // long the kernel may cache them, see KernelView::Send.

@@ -34,7 +34,7 @@ class LatestAttributes {
   void Sent(const wire::FileAttributes& attributes);
 
   bool unsent() const { return unsent_; }
-  // Of the attributes that were not sent.
+  // The origin of the attributes that were not sent.
   const Origin& origin() const { return origin_; }
   // Null: none are kept, as for a regular file whose attributes were sent.
   const wire::FileAttributes* get() const { return latest_.get(); }

@@ -37,6 +37,7 @@ class OwnMoves {
     return last_ns_.load(std::memory_order_relaxed) >= absl::ToUnixNanos(when);
   }
 
+  // kStays: no rename or removal since `seen` concerns it.
   enum class Followed { kStays, kMoved, kGone };
   // Changes `place`, where an object was found at `seen`, to its present place.
   Followed Follow(Place& place, absl::Time seen) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,4 +1,4 @@
-// The state of one open(2) and of one opendir(2) of the kernel.
+// The state of one open(2) and of one opendir(2) of the kernel. Any thread; nothing blocks.
 #pragma once
 
 #include <fcntl.h>

@@ -29,10 +29,15 @@ class Mount {
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;
 
-  // Returns when programs can use the mount, or it has failed.
+  // Returns when programs can use the mount, or it has failed. Blocks on the server's name, on one
+  // attempt at each address and transport, and on the kernel; a signal ends the wait for the
+  // server. A failure with `may_pass` may be retried, with a new Mount.
   Outcome Begin();
-  // Blocks until the mount ends. Returns the exit code of a run in the foreground.
+  // Call after Begin has succeeded. Blocks until the mount ends. Returns the exit code of a run in
+  // the foreground.
   ExitCode Serve();
+  // Removes the mount from the directory (umount -l). The kernel closes the connection when no
+  // program uses the mount any more.
   void Detach();
 
  private:

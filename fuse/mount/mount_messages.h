@@ -1,4 +1,4 @@
-// What the log says about a mount that serves. Any thread.
+// Log lines about a mount that serves. Any thread.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the groups of operations of one worker share: the state of the mount, the client library,
+// Shared by the groups of operations of one worker: the state of the mount, the client library,
 // and the answers and waits that several groups need. Belongs to one worker's thread.
 #pragma once
 

@@ -23,7 +23,7 @@
 
 namespace dafs::server {
 
-// Last requests whose outcome their clients may not know.
+// The last requests of clients that may not know the outcome.
 struct Unheard {
   std::vector<Grace::Doubt> doubts;  // writes that may have been executed in part
   std::vector<Grace::Uncounted> opens;
@@ -39,11 +39,12 @@ class JournalRecovery {
   JournalRecovery(const ResponseCache& responses, Store& store,
                   std::function<void(size_t export_index, Unheard unheard)> late);
 
-  // Settles the requests in an export, which was opened just now. Blocks on its file
-  // system. Call once for each export.
+  // Settles the requests in an export, which was opened just now. Blocks on its file system. Call
+  // once for each export, from any thread.
   void Settle(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Calls `start` with all that is settled, and with the exports that are not.
+  // Call once, before the server accepts clients. Calls `start` at once, with what was found in the
+  // settled exports and with the indices of the others, which go to `late` when they are settled.
   void Start(absl::FunctionRef<void(Unheard unheard, const std::vector<size_t>& late)> start)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -22,7 +22,7 @@ class BackControl {
   // The most that this server asks for: outstanding directives, and bytes of one.
   static constexpr uint32_t kMostRequests = 8;
   static constexpr uint32_t kMostRequestBytes = 4096;
-  // The least of use: room for one completion, and for a bare header.
+  // The least that a client may offer: room for one completion, and for a bare header.
   static constexpr uint32_t kLeastRequestBytes = 80;
   static constexpr uint32_t kLeastResponseBytes = 40;
 

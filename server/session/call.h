@@ -58,7 +58,7 @@ class Call {
 
   // Answers the call and destroys it; the caller must not touch it afterwards. On success sets the
   // chain's current filehandle and state id as 9.1 specifies. If the result does not fit, the
-  // status is TOOSMALL.
+  // status is TOOSMALL. May be called by the thread of pool() that executes the call.
   template <class Args, class Res>
   void Finish(wire::DafsStatus status, const Args& args, const Res& res,
               const wire::InlineData& inline_data = {});

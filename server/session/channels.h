@@ -40,7 +40,7 @@ class Channels {
   // Null unless this is a bound Back-control Channel.
   BackControl* back_control() const { return back_control_.get(); }
   const char* name() const;  // of a bound channel, for logs
-  // What the server agreed to when this channel was bound: sizes and number of requests. The
+  // The values agreed on when this channel was bound: sizes and number of requests. The
   // authentication is unset.
   const wire::ConnectBindRes& agreed() const { return agreed_; }
 

@@ -33,7 +33,7 @@ struct Shared {
   ResponseCache* responses = nullptr;
   CreditBudget* budget = nullptr;
   RefusalLog* refusals = nullptr;
-  const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // complete once a worker serves
+  const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // all, before any session
   CpuLatency* cpu_latency = nullptr;                              // null: none
 };
 

@@ -323,10 +323,10 @@ class StoreImpl {
       ABSL_GUARDED_BY(releasing_mutex_);
   // By export: clients may still reclaim opens of its orphans. They publish no other data.
   std::vector<std::atomic<bool>> keep_orphans_;
-  // What FollowPath knows of an export.
+  // The state of FollowPath for an export.
   struct PathState {
     absl::Mutex opening;                           // held while the file system is accessed
-    std::string refusal ABSL_GUARDED_BY(opening);  // told last; empty: none
+    std::string refusal ABSL_GUARDED_BY(opening);  // logged last; empty: none
     std::atomic<bool> nowhere{false};              // logged; publishes no other data
     std::atomic<bool> following{false};            // run_for_export has not ended it yet
   };

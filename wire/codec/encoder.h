@@ -38,7 +38,19 @@ class Encoder {
     scope_ = pos_ = position;
   }
 
-  // ---- Operations that field lists call.
+  // ---- Operations that field lists call. The decoder and the printer have the same.
+  //
+  //   Field                a number, an enum, opaque bytes of fixed size, or a struct with Fields
+  //   Bool32, Bool8        a bool in 4 bytes, in 1 byte
+  //   Pad32                a field that is zero
+  //   Nseconds, Mode       numbers whose range the decoder checks
+  //   Union                an area of `size` bytes; `arm` visits the fields of the arm in use
+  //   StatusUnion          the same; the fields exist only with DENIED and LOCK_BROKEN
+  //   WhenOk               the same; the fields are zero unless the status is OK
+  //   String, OpaqueBytes  bytes in the heap, at most `bound`; empty: the offset is 0
+  //   Name, Path           names in the heap, which the decoder checks; RawPath: it does not
+  //   Fences, Array        elements in the heap, at most `max`
+  //   Attributes           an attributes structure in the heap; its Attrs calls Attr for each bit
 
   template <class T>
   void Field(const char*, const T& value) {

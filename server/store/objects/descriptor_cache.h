@@ -40,7 +40,7 @@ class DescriptorCache {
   // Removes an object that no longer exists.
   void Erase(const ObjectKey& key);
 
-  // Removes all objects of a file system that is mounted anew.
+  // Removes all objects of a file system that was mounted again.
   void EraseOf(const FileSystem& fs);
 
   // Where objects count their descriptors.

@@ -117,7 +117,7 @@ class Mounts {
   // Export index, mount id, subvolume within the mount (0: the mount itself).
   using MountKey = std::tuple<size_t, uint64_t, uint64_t>;
   using ExportId = std::array<uint8_t, 8>;
-  // What all requests read. Replaced as a whole when an export gets a directory.
+  // All requests read this. Replaced as a whole when an export gets a directory.
   struct Served {
     // Of all directories that exports have led to: a file in a former one may still be open.
     std::vector<std::pair<ExportId, size_t>> ids;

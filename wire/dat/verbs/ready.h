@@ -11,7 +11,7 @@
 
 namespace dafs::dat::verbs {
 
-// First in, first out. Keeps its memory, so that the data path does not allocate.
+// First in, first out. Keeps its memory, so that the data path does not allocate. One thread.
 class ReadyList {
  public:
   void Reserve(size_t count) { items_.reserve(count); }
