@@ -19,6 +19,7 @@
 #include "client/state/locks.h"
 #include "client/state/lost_data.h"
 #include "client/state/opens.h"
+#include "client/state/promises.h"
 #include "client/state/root_handle.h"
 #include "client/state/uncommitted.h"
 #include "wire/dat/address.h"
@@ -144,6 +145,7 @@ class Client {
   Limits& limits() { return limits_; }
   Locks& locks() { return locks_; }
   RootHandle& root() { return root_; }
+  Promises& promises() { return promises_; }
 
   // The workers of this client, for statistics. Files calls both.
   void AddWorker(Files* files) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -179,6 +181,7 @@ class Client {
   Limits limits_;
   Locks locks_;
   RootHandle root_;
+  Promises promises_;
   // They order no other memory.
   std::atomic<int64_t> last_activity_{0};  // nanoseconds
   std::atomic<bool> lapsed_{false};
