@@ -58,7 +58,8 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--export", raw.exports,
                  "/NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N]"
-                 "[,anongid=N][,secure|insecure][,clients=CIDR ...][,handles=lasting]: "
+                 "[,anongid=N][,secure|insecure][,clients=CIDR ...][,handles=lasting]"
+                 "[,changed_by=clients|anyone]: "
                  "serve DIR under /NAME")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--listen", raw.listen,

@@ -73,6 +73,14 @@ absl::Status ParseOption(std::string_view text, std::string_view option, Export*
     result->lasting_handles = true;
     return absl::OkStatus();
   }
+  if (key == "changed_by") {
+    if (value != "clients" && value != "anyone") {
+      return Bad(text,
+                 absl::StrCat("changed_by= takes clients or anyone, not '", Text(value), "'"));
+    }
+    result->only_clients_change = value == "clients";
+    return absl::OkStatus();
+  }
   if (key == "clients") {
     for (absl::string_view block : absl::StrSplit(Text(value), '+')) {
       absl::StatusOr<Cidr> cidr = Cidr::Parse(Std(block));

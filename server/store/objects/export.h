@@ -1,7 +1,7 @@
 // One directory that `dafsd` exports, its options, and the clients that it admits.
 // `--export /NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N][,anongid=N]
-// [,secure|insecure][,clients=CIDR ...][,handles=lasting]`; all but the last mean what they mean in
-// exports(5).
+// [,secure|insecure][,clients=CIDR ...][,handles=lasting][,changed_by=clients|anyone]`; all but the
+// last two mean what they mean in exports(5).
 // Values; usable from any thread.
 #pragma once
 
@@ -73,6 +73,9 @@ struct Export {
   // handles=lasting: the administrator states that FUSE file systems in the export have persistent
   // handles.
   bool lasting_handles = false;
+  // changed_by=clients: the administrator states that only clients of this server change files in
+  // the export. Then an answer may carry kSpcondOnlyClients (WIRE 9.6).
+  bool only_clients_change = false;
 
   // kAcces: the address is not admitted. kWrongSec: the port is not reserved.
   wire::DafsStatus Admission(const Peer& peer) const;

@@ -20,7 +20,7 @@ Peer From(const char* address, bool reserved_port = true) {
 TEST(StoreExportTest, ParsesNameDirectoryAndOptions) {
   absl::StatusOr<Export> e = ParseExport(
       "/data/x=/srv/x,ro,all_squash,anonuid=77,anongid=78,clients=192.0.2.0/24+2001:db8::/32,"
-      "clients=198.51.100.7,handles=lasting");
+      "clients=198.51.100.7,handles=lasting,changed_by=clients");
   ASSERT_TRUE(e.ok()) << e.status();
   EXPECT_EQ(e->name, "/data/x");
   EXPECT_EQ(e->directory, "/srv/x");
@@ -28,6 +28,7 @@ TEST(StoreExportTest, ParsesNameDirectoryAndOptions) {
   EXPECT_EQ(e->squash, Squash::kAll);
   EXPECT_EQ(e->anonuid, 77u);
   EXPECT_TRUE(e->lasting_handles);
+  EXPECT_TRUE(e->only_clients_change);
   EXPECT_EQ(e->anongid, 78u);
   EXPECT_THAT(e->Components(), testing::ElementsAre("data", "x"));
   EXPECT_TRUE(e->Admits(From("192.0.2.200")));
@@ -45,6 +46,7 @@ TEST(StoreExportTest, DefaultsMatchNfs) {
   EXPECT_EQ(e->squash, Squash::kRoot);
   EXPECT_EQ(e->anonuid, 65534u);
   EXPECT_FALSE(e->lasting_handles);
+  EXPECT_FALSE(e->only_clients_change);
   EXPECT_TRUE(e->Components().empty());
   EXPECT_TRUE(e->Admits(From("203.0.113.1")));
 }
@@ -73,6 +75,7 @@ TEST(StoreExportTest, ErrorsNameTheFault) {
   EXPECT_THAT(message("/a/../b=/srv"), HasSubstr("'..'"));
   EXPECT_THAT(message("/a//b=/srv"), HasSubstr("empty part"));
   EXPECT_THAT(message("/a=/srv,handles=some"), HasSubstr("the word lasting, not 'some'"));
+  EXPECT_THAT(message("/a=/srv,changed_by=root"), HasSubstr("clients or anyone, not 'root'"));
   EXPECT_THAT(message("/a=/srv,anonuid=x"), HasSubstr("anonuid needs a number"));
   EXPECT_THAT(message("/a=/srv,anonuid=4294967295"), HasSubstr("anonuid needs a number"));
   EXPECT_THAT(message("/a=/srv,clients=1.2.3"), HasSubstr("'1.2.3' is not an IP address"));
