@@ -1,0 +1,518 @@
+#include "server/store/holdings/promises.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "server/store/holdings/promise_table.h"
+
+namespace dafs::server {
+
+namespace {
+
+// A client is crowded above the first, and PickToEnd goes on down to the second.
+uint32_t HighMark(uint32_t most) { return most - most / 16; }
+uint32_t LowMark(uint32_t most) { return most - most / 8; }
+
+}  // namespace
+
+struct Promises::Shard {
+  struct Writer {
+    uint64_t client_id;
+    uint32_t opens;
+  };
+  using Writers = absl::InlinedVector<Writer, 1>;
+
+  bool IsOpenToOthers(uint32_t object, uint64_t client_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (!table.object(object).is_open_to_write) return false;
+    const Writers& of_object = writers[object];
+    return of_object.size() > 1 || of_object[0].client_id != client_id;
+  }
+
+  absl::Mutex mutex;
+  PromiseTable table ABSL_GUARDED_BY(mutex);
+  absl::flat_hash_map<uint32_t, Writers> writers ABSL_GUARDED_BY(mutex);  // by number of the object
+};
+
+// Everything is written under clients_mutex_, except the counts and `is_crowded`. A thread that
+// holds the mutex of a shard may rely on `admission` and `endings`: after they are changed, Sweep
+// takes each shard's mutex in turn.
+struct alignas(64) Promises::Client {
+  std::atomic<Promisee> promisee{0};
+  std::atomic<bool> is_void{true};
+  std::atomic<uint32_t> admission{0};  // 0: none may be given
+  std::atomic<uint32_t> endings{0};    // calls with kPromisedAll; not 0: it gets no promise
+  std::atomic<uint32_t> most{0};
+  std::atomic<uint32_t> held{0};
+  std::atomic<uint32_t> next_shard{0};  // where PickToEnd goes on
+  std::atomic<bool> is_crowded{false};  // on_crowded was called
+  std::atomic<uint64_t> id{0};
+  uint32_t generation = 0;
+};
+
+Promises::Promises(Limits limits) : limits_(limits), clients_(new Client[kClientsMax]) {
+  for (auto& shard : shards_) shard = std::make_unique<Shard>();
+}
+
+Promises::~Promises() = default;
+
+Promises::Client* Promises::Find(Promisee promisee) const {
+  Client& client = clients_[promisee % kClientsMax];
+  return promisee != 0 && client.promisee.load(std::memory_order_acquire) == promisee ? &client
+                                                                                      : nullptr;
+}
+
+// --- Clients ---
+
+Promisee Promises::Admit(const wire::ClientId& id, std::string_view name, uint32_t most,
+                         uint32_t* granted) {
+  *granted = std::min(most, limits_.of_client);
+  Promisee promisee = 0;
+  {
+    absl::MutexLock lock(&clients_mutex_);
+    auto it = by_id_.find(id);
+    if (it == by_id_.end() && *granted > 0) {
+      if (free_.empty() && used_ < kClientsMax) free_.push_back(used_++);
+      if (!free_.empty()) {
+        it = by_id_.emplace(id, free_.back()).first;
+        free_.pop_back();
+        Client& added = clients_[it->second];
+        ++added.generation;
+        added.id = wire::OpaqueToUint64(id);
+        added.promisee = static_cast<Promisee>(added.generation * kClientsMax + it->second);
+      }
+    }
+    if (it != by_id_.end()) {
+      Client& client = clients_[it->second];
+      client.admission = 0;
+      Sweep(it->second, /*also_called=*/true);
+      client.most = *granted;
+      client.endings = 0;
+      client.is_void = *granted == 0;
+      client.admission = *granted > 0 ? NextAdmission() : 0;
+      promisee = *granted > 0 ? client.promisee.load() : 0;
+    }
+  }
+  if (promisee == 0) *granted = 0;
+  Returned(name);
+  return promisee;
+}
+
+uint32_t Promises::NextAdmission() {
+  if (++last_admission_ == 0) ++last_admission_;
+  return last_admission_;
+}
+
+bool Promises::Void(Promisee promisee) {
+  absl::MutexLock lock(&clients_mutex_);
+  Client* const client = Find(promisee);
+  if (client == nullptr || client->is_void) return false;
+  client->is_void = true;
+  client->admission = 0;
+  Sweep(promisee % kClientsMax, /*also_called=*/true);
+  voided_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+bool Promises::IsVoid(Promisee promisee) const {
+  if (promisee == 0) return false;
+  const Client* const client = Find(promisee);
+  return client == nullptr || client->is_void.load(std::memory_order_acquire);
+}
+
+void Promises::Forget(const wire::ClientId& id) {
+  absl::MutexLock lock(&clients_mutex_);
+  const auto it = by_id_.find(id);
+  if (it == by_id_.end()) return;
+  Client& client = clients_[it->second];
+  client.promisee = 0;
+  client.is_void = true;
+  client.admission = 0;
+  Sweep(it->second, /*also_called=*/true);
+  free_.push_back(it->second);
+  by_id_.erase(it);
+}
+
+void Promises::Sweep(size_t index, bool also_called) {
+  for (auto& shard : shards_) {
+    absl::MutexLock lock(&shard->mutex);
+    PromiseTable& table = shard->table;
+    for (uint32_t number = table.Oldest(index); number != 0;) {
+      PromiseHolder& holder = table.holder(number);
+      const uint32_t next = holder.newer;
+      holder.what = 0;
+      if (also_called) holder.calls = 0;
+      RemoveIfOver(*shard, number);
+      number = next;
+    }
+  }
+  clients_[index].is_crowded = false;
+  is_crowded_ = false;
+}
+
+void Promises::RemoveIfOver(Shard& shard, uint32_t number) {
+  const PromiseHolder& holder = shard.table.holder(number);
+  if (holder.what != 0 || holder.calls != 0) return;
+  clients_[holder.client].held.fetch_sub(1, std::memory_order_relaxed);
+  held_.fetch_sub(1, std::memory_order_relaxed);
+  shard.table.RemoveHolder(number);
+}
+
+// --- Promises ---
+
+uint8_t Promises::GiveLocked(Shard& shard, size_t hash, const ObjectKey& key, Promisee to,
+                             uint8_t what) {
+  Client* const client = Find(to);
+  if (client == nullptr || client->admission == 0 || client->endings != 0) return 0;
+  PromiseTable& table = shard.table;
+  uint32_t object = table.Find(hash, key);
+  if (object != 0) {
+    if (shard.IsOpenToOthers(object, client->id)) what &= ~kPromisedAttributes;
+    if (what == 0) return 0;
+    if (const uint32_t number = table.FindHolder(table.object(object), to % kClientsMax)) {
+      PromiseHolder& holder = table.holder(number);
+      if (holder.calls != 0) return 0;
+      holder.what |= what;
+      holder.is_used = 1;
+      if ((what & kPromisedNames) != 0) holder.named_calls = 0;
+      return what;
+    }
+  }
+  const bool fits = client->held.fetch_add(1, std::memory_order_relaxed) < client->most;
+  if (held_.fetch_add(1, std::memory_order_relaxed) >= limits_.of_all || !fits) {
+    client->held.fetch_sub(1, std::memory_order_relaxed);
+    held_.fetch_sub(1, std::memory_order_relaxed);
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
+  if (object == 0) object = table.FindOrAdd(hash, key);
+  table.holder(table.AddHolder(object, to % kClientsMax)).what = what;
+  return what;
+}
+
+uint8_t Promises::Give(const ObjectKey& key, Promisee to, uint8_t what) {
+  if (to == 0) return 0;
+  const size_t hash = PromiseTable::Hash(key);
+  Shard& shard = ShardOf(hash);
+  uint8_t given = 0;
+  {
+    absl::MutexLock lock(&shard.mutex);
+    const uint32_t object = shard.table.Find(hash, key);
+    if (object != 0 && shard.table.object(object).marks != 0) return 0;
+    given = GiveLocked(shard, hash, key, to, what);
+  }
+  CheckRoom(to);
+  return given;
+}
+
+void Promises::OpenedToWrite(const ObjectKey& key, const wire::ClientId& client) {
+  const uint64_t id = wire::OpaqueToUint64(client);
+  const size_t hash = PromiseTable::Hash(key);
+  Shard& shard = ShardOf(hash);
+  absl::MutexLock lock(&shard.mutex);
+  const uint32_t object = shard.table.FindOrAdd(hash, key);
+  shard.table.object(object).is_open_to_write = true;
+  Shard::Writers& writers = shard.writers[object];
+  const auto it = std::find_if(writers.begin(), writers.end(),
+                               [&](const Shard::Writer& writer) { return writer.client_id == id; });
+  if (it == writers.end()) {
+    writers.push_back({id, 1});
+  } else {
+    ++it->opens;
+  }
+}
+
+void Promises::ClosedToWrite(const ObjectKey& key, const wire::ClientId& client) {
+  const uint64_t id = wire::OpaqueToUint64(client);
+  const size_t hash = PromiseTable::Hash(key);
+  Shard& shard = ShardOf(hash);
+  absl::MutexLock lock(&shard.mutex);
+  const uint32_t object = shard.table.Find(hash, key);
+  if (object == 0 || !shard.table.object(object).is_open_to_write) return;
+  Shard::Writers& writers = shard.writers[object];
+  const auto it = std::find_if(writers.begin(), writers.end(),
+                               [&](const Shard::Writer& writer) { return writer.client_id == id; });
+  if (it == writers.end() || --it->opens > 0) return;
+  writers.erase(it);
+  if (!writers.empty()) return;
+  shard.writers.erase(object);
+  shard.table.object(object).is_open_to_write = false;
+  shard.table.EraseIfUnused(object);
+}
+
+void Promises::Dropped(const Call& call) {
+  if (call.what == kPromisedAll) {
+    absl::MutexLock lock(&clients_mutex_);
+    Client* const client = Find(call.holder);
+    if (client == nullptr || client->admission != call.admission) return;
+    Sweep(call.holder % kClientsMax, /*also_called=*/false);
+    --client->endings;
+    return;
+  }
+  uint8_t over = call.what;
+  if (!call.name.empty()) over &= ~kPromisedNames;
+  EndCall(call, over);
+}
+
+void Promises::EndCall(const Call& call, uint8_t over) {
+  const size_t hash = PromiseTable::Hash(call.key);
+  Shard& shard = ShardOf(hash);
+  absl::MutexLock lock(&shard.mutex);
+  const Client* const client = Find(call.holder);
+  if (client == nullptr || client->admission != call.admission) return;
+  const uint32_t object = shard.table.Find(hash, call.key);
+  if (object == 0) return;
+  const uint32_t number =
+      shard.table.FindHolder(shard.table.object(object), call.holder % kClientsMax);
+  if (number == 0) return;
+  PromiseHolder& holder = shard.table.holder(number);
+  if (holder.calls == 0) return;
+  --holder.calls;
+  holder.what &= ~over;
+  RemoveIfOver(shard, number);
+}
+
+// --- Changing ---
+
+bool Promises::Changing::WasAnnounced(const ObjectKey& key, uint8_t what,
+                                      std::string_view name) const {
+  return std::any_of(announced_.begin(), announced_.end(), [&](const Announced& earlier) {
+    if ((what & ~earlier.what) != 0 || !(earlier.key == key)) return false;
+    return (what & kPromisedNames) == 0 || earlier.name.empty() || earlier.name == name;
+  });
+}
+
+bool Promises::Changing::Begin(const ObjectKey& key, uint8_t what, std::string_view name) {
+  const size_t hash = PromiseTable::Hash(key);
+  Shard& shard = promises_.ShardOf(hash);
+  const bool was_announced = WasAnnounced(key, what, name);
+  {
+    absl::MutexLock lock(&shard.mutex);
+    PromiseTable& table = shard.table;
+    const uint32_t number = table.FindOrAdd(hash, key);
+    PromisedObject& object = table.object(number);
+    const auto mark = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& earlier) {
+      return earlier.shard == &shard && earlier.object == number;
+    });
+    if (mark == marks_.end()) {
+      if (object.marks++ > 0) object.is_contested = true;
+      marks_.push_back({&shard, number, what});
+    } else {
+      mark->what |= what;
+    }
+    const size_t calls = calls_.size();
+    for (uint32_t h = was_announced ? 0 : object.holders; h != 0; h = table.holder(h).next) {
+      PromiseHolder& holder = table.holder(h);
+      const Client& client = promises_.clients_[holder.client];
+      const Promisee promisee = client.promisee;
+      const uint32_t admission = client.admission;
+      const uint8_t changes = holder.what & what;
+      if (changes == 0 || promisee == 0 || promisee == by_ || admission == 0) continue;
+      const bool is_named =
+          (changes & kPromisedNames) != 0 && !name.empty() && holder.named_calls < kNamedCallsMax;
+      if (is_named) ++holder.named_calls;
+      ++holder.calls;
+      calls_.push_back({promisee, changes, key, std::string(is_named ? name : ""), admission});
+    }
+    if (calls_.size() > calls) announced_.push_back({key, what, std::string(name)});
+  }
+  awaits_return_ =
+      promises_.is_returning_.load(std::memory_order_acquire) && promises_.AwaitsOther(by_name_);
+  return calls_.empty() && !awaits_return_;
+}
+
+std::vector<Promises::Call> Promises::Changing::TakeCalls() {
+  promises_.called_.fetch_add(calls_.size(), std::memory_order_relaxed);
+  return std::exchange(calls_, {});
+}
+
+bool Promises::Changing::End(bool keeps) {
+  bool has_names = false, has_all = true;
+  for (const Mark& mark : marks_) {
+    absl::MutexLock lock(&mark.shard->mutex);
+    PromisedObject& object = mark.shard->table.object(mark.object);
+    if (keeps && (mark.what & kPromisedNames) != 0) {
+      has_names = true;
+      if (object.is_contested || promises_.GiveLocked(*mark.shard, PromiseTable::Hash(object.key),
+                                                      object.key, by_, kPromisedNames) == 0) {
+        has_all = false;
+      }
+    }
+    if (--object.marks == 0) object.is_contested = false;
+    mark.shard->table.EraseIfUnused(mark.object);
+  }
+  marks_.clear();
+  return has_names && has_all;
+}
+
+bool Promises::Changing::Keep() {
+  const bool has_names = End(by_ != 0);
+  if (by_ != 0) promises_.CheckRoom(by_);
+  return has_names;
+}
+
+Promises::Changing::~Changing() {
+  for (const Call& call : calls_) promises_.EndCall(call, 0);
+  End(false);
+}
+
+// --- Making room ---
+
+Promises::Client* Promises::Largest() const {
+  return std::max_element(
+      clients_.get(), clients_.get() + kClientsMax,
+      [](const Client& a, const Client& b) { return a.held.load() < b.held.load(); });
+}
+
+void Promises::CheckRoom(Promisee promisee) {
+  Client* crowded = Find(promisee);
+  if (crowded == nullptr || on_crowded_ == nullptr) return;
+  const bool is_full = crowded->held.load(std::memory_order_relaxed) >=
+                       HighMark(crowded->most.load(std::memory_order_relaxed));
+  if (!is_full) {
+    if (held_.load(std::memory_order_relaxed) < HighMark(limits_.of_all)) return;
+    if (is_crowded_.exchange(true)) return;
+    crowded = Largest();
+  }
+  if (crowded->is_crowded.exchange(true)) return;
+  on_crowded_(crowded->promisee);
+}
+
+std::vector<Promises::Call> Promises::PickToEnd(Promisee promisee, size_t most) {
+  std::vector<Call> calls;
+  Client* const client = Find(promisee);
+  if (client == nullptr) return calls;
+  const bool is_full = client->held > LowMark(client->most);
+  const bool all_are_full = held_ > LowMark(limits_.of_all);
+  if (is_full || (all_are_full && Largest()->held <= client->held)) {
+    for (size_t i = 0; i < kShards && calls.size() < most; ++i) {
+      PickFrom(*shards_[client->next_shard++ % kShards], promisee, most, calls);
+    }
+  }
+  called_.fetch_add(calls.size(), std::memory_order_relaxed);
+  if (calls.empty()) {
+    client->is_crowded = false;
+    is_crowded_ = false;
+  }
+  return calls;
+}
+
+// Picks a few of one shard. What was given again meanwhile stays once more.
+void Promises::PickFrom(Shard& shard, Promisee promisee, size_t most, std::vector<Call>& calls) {
+  constexpr int kLookedAt = 32;
+  constexpr int kPicked = 8;
+  absl::MutexLock lock(&shard.mutex);
+  const Client* const client = Find(promisee);
+  if (client == nullptr || client->admission == 0) return;
+  PromiseTable& table = shard.table;
+  int picked = 0;
+  uint32_t number = table.Oldest(promisee % kClientsMax);
+  for (int i = 0; i < kLookedAt && number != 0 && picked < kPicked && calls.size() < most; ++i) {
+    PromiseHolder& holder = table.holder(number);
+    const uint32_t next = holder.newer;
+    if (holder.calls != 0 || holder.is_used != 0) {
+      holder.is_used = 0;
+      table.MakeNewest(number);
+    } else {
+      ++holder.calls;
+      ++picked;
+      calls.push_back(
+          {promisee, holder.what, table.object(holder.object).key, "", client->admission});
+    }
+    number = next;
+  }
+}
+
+std::vector<Promises::Call> Promises::CallAll() {
+  std::vector<Call> calls;
+  absl::MutexLock lock(&clients_mutex_);
+  for (const auto& [id, index] : by_id_) {
+    Client& client = clients_[index];
+    if (client.admission == 0) continue;
+    ++client.endings;
+    calls.push_back({client.promisee, kPromisedAll, ObjectKey(), "", client.admission});
+  }
+  called_.fetch_add(calls.size(), std::memory_order_relaxed);
+  return calls;
+}
+
+// --- After a restart ---
+
+void Promises::SetReturning(std::set<std::string, std::less<>> names) {
+  absl::MutexLock lock(&return_mutex_);
+  returning_ = std::move(names);
+  is_returning_.store(!returning_.empty(), std::memory_order_release);
+}
+
+bool Promises::Awaits(std::string_view by_name) const {
+  return returning_.size() > (returning_.contains(by_name) ? 1 : 0);
+}
+
+bool Promises::AwaitsOther(std::string_view by_name) const {
+  absl::MutexLock lock(&return_mutex_);
+  return Awaits(by_name);
+}
+
+std::vector<absl::AnyInvocable<void()>> Promises::TakeReady() {
+  is_returning_.store(!returning_.empty(), std::memory_order_release);
+  std::vector<absl::AnyInvocable<void()>> ready;
+  std::vector<Waiter> others;
+  for (Waiter& waiter : waiters_) {
+    if (Awaits(waiter.by_name)) {
+      others.push_back(std::move(waiter));
+    } else {
+      ready.push_back(std::move(waiter.done));
+    }
+  }
+  waiters_ = std::move(others);
+  return ready;
+}
+
+void Promises::Returned(std::string_view name) {
+  if (!is_returning_.load(std::memory_order_acquire)) return;
+  std::vector<absl::AnyInvocable<void()>> ready;
+  {
+    absl::MutexLock lock(&return_mutex_);
+    const auto it = returning_.find(name);
+    if (it == returning_.end()) return;
+    returning_.erase(it);
+    ready = TakeReady();
+  }
+  for (auto& done : ready) done();
+}
+
+std::vector<std::string> Promises::EndReturning() {
+  std::vector<absl::AnyInvocable<void()>> ready;
+  std::vector<std::string> absent;
+  {
+    absl::MutexLock lock(&return_mutex_);
+    absent.assign(returning_.begin(), returning_.end());
+    returning_.clear();
+    ready = TakeReady();
+  }
+  for (auto& done : ready) done();
+  return absent;
+}
+
+void Promises::AwaitReturn(std::string_view by_name, absl::AnyInvocable<void()> done) {
+  {
+    absl::MutexLock lock(&return_mutex_);
+    if (Awaits(by_name)) {
+      waiters_.push_back({std::string(by_name), std::move(done)});
+      return;
+    }
+  }
+  done();
+}
+
+Promises::Counts Promises::GetCounts() const {
+  Counts counts;
+  counts.promises = held_;
+  counts.calls = called_;
+  counts.voided = voided_;
+  counts.refused = refused_;
+  absl::MutexLock lock(&clients_mutex_);
+  for (const auto& [id, index] : by_id_) counts.clients += clients_[index].is_void ? 0 : 1;
+  return counts;
+}
+
+}  // namespace dafs::server
