@@ -31,7 +31,7 @@ class KnownWait {
     wait_.owner = owner;
     wait_.owner.process = wait.Process();
     wait_.range = range;
-    wait_.wake = wait.Waker();
+    wait_.waker = wait.waker();
     locks_.BeginWait(&wait_);
   }
   bool IsDeadlock() const { return locks_.IsDeadlock(wait_); }

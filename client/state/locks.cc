@@ -131,7 +131,7 @@ void Locks::WakeSome(const File& file, uint64_t first, uint64_t last) {
   int woken = 0;
   for (const Wait* wait : file.waits) {
     if (!wait->range.Overlaps({first, last, true})) continue;
-    wait->wake();
+    wait->waker.Wake();
     if (++woken == kMostWoken) return;
   }
 }

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/loop_wait.h"
 #include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/types.h"
 
@@ -63,12 +63,11 @@ class Locks {
   bool IsLocked(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A waiter for `range`. `wake` is called when a conflicting lock was released in this client,
-  // from any thread and under the mutex. It must only post.
+  // A waiter for `range`. `waker` is used when a conflicting lock was released in this client.
   struct Wait {
     LockOwner owner;  // process 0 if deadlocks cannot be detected
     wire::LockRange range;
-    std::function<void()> wake;
+    LoopWait::Waker waker;
   };
   // The caller owns `wait`, which must live until EndWait.
   void BeginWait(Wait* wait) ABSL_LOCKS_EXCLUDED(mutex_);

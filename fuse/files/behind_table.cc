@@ -62,7 +62,7 @@ void BehindTable::End(uint64_t nodeid, uint64_t offset) {
     DAFS_CHECK(part != parts_.end(), "BehindTable::End of a part that is not out");
     woken = Erase(part);
   }
-  for (Waiter& one : woken) one.then();
+  for (const Waiter& one : woken) one.waker.Wake();
 }
 
 uint64_t BehindTable::Hold(uint64_t nodeid) {
@@ -82,7 +82,7 @@ void BehindTable::Release(uint64_t number) {
     DAFS_CHECK(part != parts_.end(), "BehindTable::Release of what is not held");
     woken = Erase(part);
   }
-  for (Waiter& one : woken) one.then();
+  for (const Waiter& one : woken) one.waker.Wake();
 }
 
 bool BehindTable::Holds(uint64_t nodeid) const {
@@ -91,11 +91,11 @@ bool BehindTable::Holds(uint64_t nodeid) const {
   return IsOut(nodeid, begun_);
 }
 
-bool BehindTable::WhenSettled(uint64_t nodeid, absl::AnyInvocable<void()> then) {
+bool BehindTable::WakeWhenSettled(uint64_t nodeid, LoopWait::Waker waker) {
   if (idle()) return false;
   absl::MutexLock lock(&mutex_);
   if (!IsOut(nodeid, begun_)) return false;
-  waiters_.push_back({nodeid, begun_, std::move(then)});
+  waiters_.push_back({nodeid, begun_, std::move(waker)});
   return true;
 }
 

@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/loop_wait.h"
 
 namespace dafs::fuse {
 
 class BehindTable {
  public:
-  // For WhenSettled: all files.
+  // For WakeWhenSettled: all files.
   static constexpr uint64_t kAnyNode = 0;
 
   BehindTable() = default;
@@ -36,8 +36,8 @@ class BehindTable {
   // Makes the part that begins at `offset` longer by `more` bytes. Returns false if some of these
   // are already outstanding.
   bool Lengthen(uint64_t nodeid, uint64_t offset, uint64_t more) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The server has the part that begins at `offset`, or will never have it. Runs the callbacks that
-  // waited for it, on this thread.
+  // The server has the part that begins at `offset`, or will never have it. Wakes those who waited
+  // for it.
   void End(uint64_t nodeid, uint64_t offset) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Adds all of a file or directory as an outstanding part, whatever else of it is outstanding.
@@ -47,10 +47,9 @@ class BehindTable {
   void Release(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_);
 
   bool Holds(uint64_t nodeid) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Runs `then` when all parts of the file that are outstanding now have ended, even if later parts
-  // are outstanding. It runs on the thread that ends the last one, without a mutex. If there is no
-  // such part, returns false and drops `then`.
-  bool WhenSettled(uint64_t nodeid, absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Uses `waker` when all parts of the file that are outstanding now have ended, even if later
+  // parts are outstanding. If there is no such part, returns false and drops `waker`.
+  bool WakeWhenSettled(uint64_t nodeid, LoopWait::Waker waker) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Part {
@@ -63,7 +62,7 @@ class BehindTable {
   struct Waiter {
     uint64_t nodeid = 0;
     uint64_t last = 0;  // the number of the last part to wait for
-    absl::AnyInvocable<void()> then;
+    LoopWait::Waker waker;
   };
 
   bool Overlaps(uint64_t nodeid, uint64_t begin, uint64_t end) const
@@ -72,7 +71,7 @@ class BehindTable {
   // The part that Begin added there.
   std::vector<Part>::iterator Find(uint64_t nodeid, uint64_t offset)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the waiters without a part left to wait for. Call them without the mutex.
+  // Returns the waiters without a part left to wait for, to be woken without the mutex.
   std::vector<Waiter> Erase(std::vector<Part>::iterator part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::atomic<size_t> out_{0};  // parts_.size()

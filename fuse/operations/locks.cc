@@ -16,6 +16,7 @@
 #include "fuse/kernel/errno.h"
 #include "fuse/request/caller_call.h"
 #include "runtime/log.h"
+#include "runtime/loop_wait.h"
 
 namespace dafs::fuse {
 
@@ -99,12 +100,9 @@ Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState& open
     if (!current && !call.answered()) context_.attributes.Forget(nodeid);
     co_return;
   }
-  // Shared by this call and the notifier, then the loop.
-  auto dropped = std::make_shared<Pending<bool>>();
-  state_.notifier->DropPages(
-      nodeid, [&loop = files_.loop(), dropped] { loop.Post([dropped] { dropped->Set(true); }); });
-  Pending<bool>& end = *dropped;
-  co_await end;
+  LoopWait dropped(files_.loop());
+  state_.notifier->DropPages(nodeid, [waker = dropped.waker()] { waker.Wake(); });
+  absl::Status ignored = co_await dropped.Wait();
   state_.attributes.Invalidated(nodeid);
   if (known) state_.pages.Are(nodeid, attributes.change);
 }

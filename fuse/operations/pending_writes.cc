@@ -61,22 +61,21 @@ void PendingWrites::Hold(Call& call) {
 
 Task<void> PendingWrites::Settled(uint64_t nodeid) {
   if (closed_ || state_.behind.idle()) co_return;
-  auto waiting = std::make_shared<Settling>();
-  Loop& loop = files_.loop();
-  const bool waits = state_.behind.WhenSettled(
-      nodeid, [waiting, &loop] { loop.Post([waiting] { waiting->Finish(); }); });
-  if (!waits) co_return;
-  settling_.insert(waiting);
-  co_await waiting->done;
-  settling_.erase(waiting);
+  LoopWait wait(files_.loop());
+  if (!state_.behind.WakeWhenSettled(nodeid, wait.waker())) co_return;
+  waits_.insert(&wait);
+  absl::Status ignored = co_await wait.Wait();
+  waits_.erase(&wait);
 }
 
 void PendingWrites::Shutdown() {
   closed_ = true;
   // Pending writes of other workers end without these calls.
-  absl::flat_hash_set<std::shared_ptr<Settling>> waiting = std::move(settling_);
-  settling_.clear();
-  for (const std::shared_ptr<Settling>& one : waiting) one->Finish();
+  while (!waits_.empty()) {
+    LoopWait* wait = *waits_.begin();
+    waits_.erase(waits_.begin());
+    wait->End(absl::OkStatus());
+  }
 }
 
 std::optional<absl::Time> PendingWrites::BeforeAsking() const {

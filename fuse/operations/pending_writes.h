@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
@@ -15,6 +14,7 @@
 #include "client/files/files.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
+#include "runtime/loop_wait.h"
 #include "runtime/task.h"
 
 namespace dafs::fuse {
@@ -48,17 +48,9 @@ class PendingWrites {
   bool closed() const { return closed_; }
 
  private:
-  // A call that waits. Shared by this object, the call and the table.
-  struct Settling {
-    Pending<bool> done;
-    void Finish() {
-      if (!done.is_set()) done.Set(true);
-    }
-  };
-
   MountState& state_;
   client::Files& files_;
-  absl::flat_hash_set<std::shared_ptr<Settling>> settling_;
+  absl::flat_hash_set<LoopWait*> waits_;  // of the calls that wait
   bool closed_ = false;
 };
 

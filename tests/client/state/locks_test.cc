@@ -4,7 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/loop.h"
+#include "runtime/loop_wait.h"
+#include "runtime/task.h"
 
 namespace dafs::client {
 namespace {
@@ -22,20 +27,41 @@ class LocksTest : public testing::Test {
   }
   // Begins a wait; returns whether it is a deadlock.
   bool Wait(const LockOwner& owner, const LockRange& range) {
-    waits_.push_back(std::make_unique<Locks::Wait>());
-    Locks::Wait* wait = waits_.back().get();
-    wait->owner = owner;
-    wait->range = range;
-    wait->wake = [this] { ++woken_; };
-    locks_.BeginWait(wait);
-    return locks_.IsDeadlock(*wait);
+    waits_.push_back(std::make_unique<Waiter>(*loop_));
+    Waiter& waiter = *waits_.back();
+    waiter.known = {owner, range, waiter.wait.waker()};
+    Start(CountWakes(waiter.wait));
+    locks_.BeginWait(&waiter.known);
+    return locks_.IsDeadlock(waiter.known);
   }
   void TearDown() override {
-    for (const auto& wait : waits_) locks_.EndWait(wait.get());
+    for (const auto& waiter : waits_) {
+      locks_.EndWait(&waiter->known);
+      waiter->wait.End(absl::CancelledError("the test ends"));
+    }
+  }
+  // How many waits were woken since the last call.
+  int Woken() {
+    loop_->RunOnce(absl::ZeroDuration());
+    return std::exchange(woken_, 0);
   }
 
+  struct Waiter {
+    explicit Waiter(Loop& loop) : wait(loop) {}
+    LoopWait wait;
+    Locks::Wait known;
+  };
+  Task<void> CountWakes(LoopWait& wait) {
+    for (;;) {
+      absl::Status status = co_await wait.Wait();
+      if (!status.ok()) co_return;
+      ++woken_;
+    }
+  }
+
+  const std::unique_ptr<Loop> loop_ = *Loop::Create();
   Locks locks_;
-  std::vector<std::unique_ptr<Locks::Wait>> waits_;
+  std::vector<std::unique_ptr<Waiter>> waits_;
   int woken_ = 0;
   const LockRange all_{0, 99, true};
 };
@@ -107,16 +133,14 @@ TEST_F(LocksTest, ReleaseWakesOnlyAffectedWaiters) {
   Wait(Owner(1, 3, 9), {50, 59, true});
   Wait(Owner(2, 4, 10), {0, 9, true});
   locks_.Released(a, 40, 99);
-  EXPECT_EQ(woken_, 1);
+  EXPECT_EQ(Woken(), 1);
   for (uint64_t i = 0; i < 20; ++i) Wait(Owner(1, 10 + i, 20 + i), {0, 9, true});
-  woken_ = 0;
   locks_.Released(Owner(1, 2, 8), 0, 99);  // it held nothing
-  EXPECT_EQ(woken_, 0);
+  EXPECT_EQ(Woken(), 0);
   locks_.Released(a, 0, 9);
-  EXPECT_EQ(woken_, 4);  // not all of the waiters
-  woken_ = 0;
+  EXPECT_EQ(Woken(), 4);  // not all of the waiters
   locks_.Wake(a.file, {{5, 5, true}});
-  EXPECT_EQ(woken_, 4);
+  EXPECT_EQ(Woken(), 4);
 }
 
 }  // namespace

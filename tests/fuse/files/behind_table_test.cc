@@ -4,11 +4,45 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
+#include "runtime/loop.h"
+#include "runtime/loop_wait.h"
+#include "runtime/task.h"
+
 namespace dafs::fuse {
 namespace {
+
+// Waits until the present parts of `nodeid` have ended, then adds to `*settled`.
+Task<void> AddWhenSettled(BehindTable& table, Loop& loop, uint64_t nodeid, int* settled,
+                          int add = 1) {
+  LoopWait wait(loop);
+  EXPECT_TRUE(table.WakeWhenSettled(nodeid, wait.waker()));
+  absl::Status status = co_await wait.Wait();
+  EXPECT_TRUE(status.ok());
+  *settled += add;
+}
+
+class BehindTableWaitTest : public testing::Test {
+ protected:
+  void StartWait(uint64_t nodeid, int add = 1) {
+    Start(AddWhenSettled(table_, *loop_, nodeid, &settled_, add));
+  }
+  bool IsSettled(uint64_t nodeid) {
+    LoopWait wait(*loop_);
+    return !table_.WakeWhenSettled(nodeid, wait.waker());
+  }
+  int Settled() {
+    loop_->RunOnce(absl::ZeroDuration());
+    return settled_;
+  }
+
+  const std::unique_ptr<Loop> loop_ = *Loop::Create();
+  BehindTable table_;
+  int settled_ = 0;
+};
 
 TEST(BehindTable, PartsOfOneFileCannotOverlap) {
   BehindTable table;
@@ -44,81 +78,85 @@ TEST(BehindTable, APartGrowsOnlyIntoFreeBytes) {
   EXPECT_TRUE(table.Begin(7, 0, 30));
 }
 
-TEST(BehindTable, HoldLetsOutstandingPartsEndAndNoneBegin) {
-  BehindTable table;
-  ASSERT_TRUE(table.Begin(7, 0, 10));
-  const uint64_t one = table.Hold(7), two = table.Hold(7);
-  EXPECT_FALSE(table.Begin(7, 1'000'000, 1));
-  EXPECT_FALSE(table.Lengthen(7, 0, 1));
-  EXPECT_TRUE(table.Begin(8, 0, 1));
-  int settled = 0;
-  EXPECT_TRUE(table.WhenSettled(7, [&] { ++settled; }));
-  table.End(7, 0);  // ends the part, not the holds
-  table.End(8, 0);
-  table.Release(two);
-  EXPECT_EQ(settled, 0);
-  EXPECT_TRUE(table.Holds(7));
-  table.Release(one);
-  EXPECT_EQ(settled, 1);
-  EXPECT_TRUE(table.idle());
+TEST_F(BehindTableWaitTest, HoldLetsOutstandingPartsEndAndNoneBegin) {
+  ASSERT_TRUE(table_.Begin(7, 0, 10));
+  const uint64_t one = table_.Hold(7), two = table_.Hold(7);
+  EXPECT_FALSE(table_.Begin(7, 1'000'000, 1));
+  EXPECT_FALSE(table_.Lengthen(7, 0, 1));
+  EXPECT_TRUE(table_.Begin(8, 0, 1));
+  StartWait(7);
+  table_.End(7, 0);  // ends the part, not the holds
+  table_.End(8, 0);
+  table_.Release(two);
+  EXPECT_EQ(Settled(), 0);
+  EXPECT_TRUE(table_.Holds(7));
+  table_.Release(one);
+  EXPECT_EQ(Settled(), 1);
+  EXPECT_TRUE(table_.idle());
 }
 
-TEST(BehindTable, AWaiterWaitsForPresentPartsAndNotForLaterOnes) {
-  BehindTable table;
-  int settled = 0;
-  const auto count = [&] { ++settled; };
-  EXPECT_FALSE(table.WhenSettled(7, count));
-  ASSERT_TRUE(table.Begin(7, 0, 1));
-  ASSERT_TRUE(table.Begin(7, 1, 1));
-  ASSERT_TRUE(table.Begin(8, 0, 1));
-  EXPECT_TRUE(table.WhenSettled(7, count));
-  EXPECT_TRUE(table.WhenSettled(BehindTable::kAnyNode, [&] { settled += 100; }));
-  EXPECT_FALSE(table.WhenSettled(9, count));
-  ASSERT_TRUE(table.Begin(7, 2, 1));
-  table.End(7, 1);
-  EXPECT_EQ(settled, 0);
-  table.End(7, 0);
-  EXPECT_EQ(settled, 1);  // the part at 2 began later
-  table.End(8, 0);
-  EXPECT_EQ(settled, 101);
-  EXPECT_FALSE(table.WhenSettled(8, count));
-  EXPECT_TRUE(table.WhenSettled(7, count));
-  table.End(7, 2);
-  EXPECT_EQ(settled, 102);
+TEST_F(BehindTableWaitTest, AWaiterWaitsForPresentPartsAndNotForLaterOnes) {
+  EXPECT_TRUE(IsSettled(7));
+  ASSERT_TRUE(table_.Begin(7, 0, 1));
+  ASSERT_TRUE(table_.Begin(7, 1, 1));
+  ASSERT_TRUE(table_.Begin(8, 0, 1));
+  StartWait(7);
+  StartWait(BehindTable::kAnyNode, 100);
+  EXPECT_TRUE(IsSettled(9));
+  ASSERT_TRUE(table_.Begin(7, 2, 1));
+  table_.End(7, 1);
+  EXPECT_EQ(Settled(), 0);
+  table_.End(7, 0);
+  EXPECT_EQ(Settled(), 1);  // the part at 2 began later
+  table_.End(8, 0);
+  EXPECT_EQ(Settled(), 101);
+  EXPECT_TRUE(IsSettled(8));
+  StartWait(7);
+  table_.End(7, 2);
+  EXPECT_EQ(Settled(), 102);
 }
 
-TEST(BehindTable, ACallbackMayUseTheTable) {
-  BehindTable table;
-  ASSERT_TRUE(table.Begin(7, 0, 1));
+Task<void> BeginWhenSettled(BehindTable& table, Loop& loop, bool* began) {
+  LoopWait wait(loop);
+  EXPECT_TRUE(table.WakeWhenSettled(7, wait.waker()));
+  absl::Status ignored = co_await wait.Wait();
+  *began = table.Begin(7, 0, 1);
+}
+
+TEST_F(BehindTableWaitTest, AWokenWaiterMayUseTheTable) {
+  ASSERT_TRUE(table_.Begin(7, 0, 1));
   bool began = false;
-  ASSERT_TRUE(table.WhenSettled(7, [&] { began = table.Begin(7, 0, 1); }));
-  table.End(7, 0);
+  Start(BeginWhenSettled(table_, *loop_, &began));
+  table_.End(7, 0);
+  Settled();
   EXPECT_TRUE(began);
-  EXPECT_TRUE(table.Holds(7));
+  EXPECT_TRUE(table_.Holds(7));
 }
 
 TEST(BehindTable, EveryWaiterAmongManyThreadsIsWoken) {
   BehindTable table;
   constexpr int kThreads = 4;
   constexpr int kTurns = 2000;
-  std::atomic<int> waited{0};
+  std::vector<std::unique_ptr<Loop>> loops;  // until no thread wakes another any more
+  for (int thread = 0; thread < kThreads; ++thread) loops.push_back(*Loop::Create());
   std::atomic<int> woken{0};
   std::vector<std::thread> threads;
   for (uint64_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
+      int settled = 0;
       for (int turn = 0; turn < kTurns; ++turn) {
         EXPECT_TRUE(table.Begin(7, thread, 1));
-        if (table.WhenSettled(turn % 2 == 0 ? 7 : BehindTable::kAnyNode, [&] { ++woken; })) {
-          ++waited;
-        }
+        Start(AddWhenSettled(table, *loops[thread], turn % 2 == 0 ? 7 : BehindTable::kAnyNode,
+                             &settled));
         table.End(7, thread);
+        while (settled <= turn) loops[thread]->RunOnce(absl::Seconds(1));
       }
+      woken += settled;
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(table.idle());
-  EXPECT_EQ(waited, kThreads * kTurns);
-  EXPECT_EQ(woken, waited);
+  EXPECT_EQ(woken, kThreads * kTurns);
 }
 
 }  // namespace
