@@ -23,20 +23,86 @@ void NoteChange(StoreImpl& store, const ObjectKey& key) {
   if (ObjectRef object = store.cache.Find(key); object != nullptr) object->change().Modified();
 }
 
+// Finds both directories, enters their export and checks the names.
+DafsStatus ResolveDirectories(StoreImpl& store, const Caller& caller, const wire::Rename2Args& args,
+                              ObjectRef* source, ObjectRef* target) {
+  STORE_RETURN_IF_NOT_OK(CheckName(args.oldname));
+  STORE_RETURN_IF_NOT_OK(CheckName(args.newname));
+  STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.sourcedir, source));
+  STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.targetdir, target));
+  // Between subvolumes of a mount the kernel decides: it moves a subvolume, but no other object.
+  if (&(*source)->fs().mount() != &(*target)->fs().mount()) return DafsStatus::kXdev;
+  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *(*source)->fs().exported));
+  STORE_RETURN_IF_NOT_OK(store.CheckNotReserved(**source, args.oldname));
+  return store.CheckNotReserved(**target, args.newname);
+}
+
+// The object of the new name is about to lose that name.
+DafsStatus PrepareReplaced(Removal& removal) {
+  const DafsStatus status = removal.Prepare(/*check_open=*/false);
+  // RENAME has no DENYDISP_CONFLICT. A target that must not be removed must not be replaced.
+  return status == DafsStatus::kDenyDispConflict ? DafsStatus::kAcces : status;
+}
+
+// The directories of a rename, which may be one, their CHANGE, and what the journal records of it.
+class ChangedDirectories {
+ public:
+  ChangedDirectories(Object& source, Object& target, RecentStats* recent)
+      : source_(source), target_(target), source_probe_(source, recent) {
+    if (&target != &source) target_probe_.emplace(target, recent);
+  }
+
+  void Begin(Operation& operation, const wire::Rename2Args& args, const wire::FileHandle& moved) {
+    Intent& intent = operation.Prepare();
+    intent.directory = source_.handle();
+    intent.new_directory = target_.handle();
+    intent.object = moved;
+    intent.before = source_probe_.before();
+    intent.new_before = target_probe_.has_value() ? target_probe_->before() : intent.before;
+    Intent::SetName(intent.name, args.oldname);
+    Intent::SetName(intent.new_name, args.newname);
+    operation.Begin();
+  }
+  // Call after a rename that succeeded.
+  void Modified(wire::ChangeInfo* source, wire::ChangeInfo* target) {
+    *source = source_probe_.Modified();
+    *target = target_probe_.has_value() ? target_probe_->Modified() : *source;
+  }
+  void Done(Operation& operation, DafsStatus status, const wire::ChangeInfo& source,
+            const wire::ChangeInfo& target) {
+    operation.result().after = source.after;
+    operation.result().new_after = target.after;
+    const int changed[] = {source_.path_fd(), target_.path_fd()};
+    operation.Done(status, std::span(changed).first(target_probe_.has_value() ? 2 : 1));
+  }
+
+ private:
+  Object& source_;
+  Object& target_;
+  ChangeProbe source_probe_;
+  std::optional<ChangeProbe> target_probe_;  // set if it is another directory
+};
+
+DafsStatus RenameInKernel(const Object& source, const Object& target,
+                          const wire::Rename2Args& args) {
+  static_assert(wire::kRenameNoReplace == RENAME_NOREPLACE &&
+                wire::kRenameExchange == RENAME_EXCHANGE);
+  if (renameat2(source.path_fd(), args.oldname.c_str(), target.path_fd(), args.newname.c_str(),
+                args.flags) == 0) {
+    return DafsStatus::kOk;
+  }
+  // Both parents are directories, so the error means that the target is incompatible with the
+  // source (6.5.34-03).
+  const bool incompatible = errno == ENOTEMPTY || errno == EISDIR || errno == ENOTDIR;
+  return incompatible && args.flags == 0 ? DafsStatus::kExist : StatusFromErrno();
+}
+
 // RENAME and RENAME2. Without flags, replaces the object of the new name. A target whose type does
 // not match the source fails with EXIST (6.5.34-03).
 DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename2Args& args,
                       wire::ChangeInfo* source_info, wire::ChangeInfo* target_info) {
-  STORE_RETURN_IF_NOT_OK(CheckName(args.oldname));
-  STORE_RETURN_IF_NOT_OK(CheckName(args.newname));
   ObjectRef source, target;
-  STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.sourcedir, &source));
-  STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.targetdir, &target));
-  // Between subvolumes of a mount the kernel decides: it moves a subvolume, but no other object.
-  if (&source->fs().mount() != &target->fs().mount()) return DafsStatus::kXdev;
-  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *source->fs().exported));
-  STORE_RETURN_IF_NOT_OK(store.CheckNotReserved(*source, args.oldname));
-  STORE_RETURN_IF_NOT_OK(store.CheckNotReserved(*target, args.newname));
+  STORE_RETURN_IF_NOT_OK(ResolveDirectories(store, caller, args, &source, &target));
   const NameGuard guard = store.GuardNames(*source, args.oldname, *target, args.newname);
   ObjectKey moved, other;
   STORE_RETURN_IF_NOT_OK(KeyOfName(store, *source, args.oldname, &moved));
@@ -47,50 +113,18 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
 
   absl::MutexLock lock(&store.FileLock(replaces ? other : moved));
   Removal removal(store, caller, other);
-  if (replaces) {
-    const DafsStatus status = removal.Prepare(/*check_open=*/false);
-    // RENAME has no DENYDISP_CONFLICT. A target that must not be removed must not be replaced.
-    if (status == DafsStatus::kDenyDispConflict) return DafsStatus::kAcces;
-    STORE_RETURN_IF_NOT_OK(status);
-  }
-  ChangeProbe source_probe(*source, caller.recent);
-  std::optional<ChangeProbe> target_probe;  // set if it is another directory
-  if (target != source) target_probe.emplace(*target, caller.recent);
-  if (Operation* operation = caller.operation) {
-    Intent& intent = operation->Prepare();
-    intent.directory = source->handle();
-    intent.new_directory = target->handle();
-    intent.object = HandleOf(store, moved);
-    intent.before = source_probe.before();
-    intent.new_before = target_probe.has_value() ? target_probe->before() : intent.before;
-    Intent::SetName(intent.name, args.oldname);
-    Intent::SetName(intent.new_name, args.newname);
-    operation->Begin();
-  }
-  static_assert(wire::kRenameNoReplace == RENAME_NOREPLACE &&
-                wire::kRenameExchange == RENAME_EXCHANGE);
-  const int result = renameat2(source->path_fd(), args.oldname.c_str(), target->path_fd(),
-                               args.newname.c_str(), args.flags);
-  DafsStatus status = DafsStatus::kOk;
-  if (result != 0) {
-    // Both parents are directories, so the error means that the target is incompatible with the
-    // source (6.5.34-03).
-    const bool incompatible = errno == ENOTEMPTY || errno == EISDIR || errno == ENOTDIR;
-    status = incompatible && args.flags == 0 ? DafsStatus::kExist : StatusFromErrno();
-  }
-  if (replaces) removal.Done(result == 0);
-  if (result == 0) {
+  if (replaces) STORE_RETURN_IF_NOT_OK(PrepareReplaced(removal));
+  ChangedDirectories directories(*source, *target, caller.recent);
+  Operation* const operation = caller.operation;
+  if (operation != nullptr) directories.Begin(*operation, args, HandleOf(store, moved));
+  const DafsStatus status = RenameInKernel(*source, *target, args);
+  if (replaces) removal.Done(status == DafsStatus::kOk);
+  if (status == DafsStatus::kOk) {
     NoteChange(store, moved);
     if (args.flags == wire::kRenameExchange) NoteChange(store, other);
-    *source_info = source_probe.Modified();
-    *target_info = target_probe.has_value() ? target_probe->Modified() : *source_info;
+    directories.Modified(source_info, target_info);
   }
-  if (Operation* operation = caller.operation) {
-    operation->result().after = source_info->after;
-    operation->result().new_after = target_info->after;
-    const int changed[] = {source->path_fd(), target->path_fd()};
-    operation->Done(status, std::span(changed).first(target_probe.has_value() ? 2 : 1));
-  }
+  if (operation != nullptr) directories.Done(*operation, status, *source_info, *target_info);
   return status;
 }
 
