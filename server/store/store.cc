@@ -92,6 +92,10 @@ void Store::RestoreServerIdentity() { RestoreOwnIdentity(); }
 
 Grace& Store::grace() { return impl_->grace; }
 
+Promises& Store::promises() { return impl_->promises; }
+
+wire::FileHandle Store::HandleOf(const ObjectKey& key) const { return impl_->mac.Seal(key); }
+
 void Store::EndGrace(absl::Time now) {
   const std::optional<Grace::Ending> ending = impl_->grace.Ended(now);
   if (!ending) return;

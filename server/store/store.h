@@ -30,8 +30,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/store/objects/caller.h"
+#include "server/store/holdings/caller.h"
 #include "server/store/objects/export.h"
+#include "server/store/objects/handle.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/name_check.h"
 #include "wire/protocol/procedures.h"
@@ -76,6 +77,7 @@ struct StoreOptions {
   // Keeps files that lost their last name while open until the grace period ends. Otherwise they
   // are removed at once.
   bool keep_orphans = false;
+  Promises::Limits promises;  // of_client 0: the server makes no promises
 };
 
 // Whether Read may wait for the disk.
@@ -358,6 +360,11 @@ class Store {
   // export may hang.
   std::optional<size_t> ExportThatMayHang(const wire::FileHandle& directory,
                                           std::span<const std::string> path) const;
+
+  // The promises to clients. Valid as long as the store.
+  Promises& promises();
+  // The filehandle of the object with this key.
+  wire::FileHandle HandleOf(const ObjectKey& key) const;
 
   // The write verifiers of the files in all exports. Valid as long as the store.
   WriteVerifier& write_verifiers();

@@ -101,6 +101,7 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       instance(instance_number),
       start_seconds(time(nullptr)),
       cache(max_descriptors, lock_descriptors),
+      promises(options.promises),
       opens(instance_number, options.max_opens),
       attributes(*this, instance_number),
       mounts(std::make_unique<Mounts>(options.exports, mac)),

@@ -18,6 +18,7 @@
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/lock_table.h"
 #include "server/store/holdings/open_state.h"
+#include "server/store/holdings/promises.h"
 #include "server/store/named_attributes.h"
 #include "server/store/objects/descriptor_cache.h"
 #include "server/store/objects/handle.h"
@@ -275,6 +276,7 @@ class StoreImpl {
   const int64_t start_seconds;              // times and CHANGE of the pseudo file system
   std::atomic<size_t> lock_descriptors{0};  // a count; publishes no other data
   DescriptorCache cache;
+  Promises promises;
   OpenTable opens;
   LockTable locks;
   // The orphans of a file system. One that may hang has its own, because a lock is held while it is

@@ -5,7 +5,7 @@
 
 #include "absl/hash/hash.h"
 #include "runtime/text.h"
-#include "server/store/objects/caller.h"
+#include "server/store/holdings/caller.h"
 
 namespace dafs::server {
 

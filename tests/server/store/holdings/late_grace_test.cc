@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "server/store/holdings/caller.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
-#include "server/store/objects/caller.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::server {

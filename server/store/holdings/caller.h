@@ -1,10 +1,12 @@
-// The identity for which the store executes a request. The session fills it in.
+// The identity for which the store executes a request, and what the request may change or be
+// promised. The session fills it in.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
+#include "server/store/holdings/promises.h"
 #include "server/store/objects/export.h"
 #include "wire/protocol/name_check.h"
 #include "wire/protocol/types.h"
@@ -28,6 +30,15 @@ struct Caller {
   RecentStats* recent = nullptr;     // for the next GETATTR; borrowed, null on other threads
   wire::NameRule names = wire::NameRule::kUtf8;  // which names the client can use
   bool keeps_atime = false;                      // reads do not update the access time
+
+  Promisee promisee = 0;  // the client in Promises; 0: it has sent no PROMISES
+  // What a request that modifies is about to change. If Promises::Changing::Begin returns false,
+  // the function of the store returns DELAY without having changed or journalled anything. The
+  // session then calls the holders, and the function again. Null: no client is called.
+  Promises::Changing* changing = nullptr;
+  // The store adds the spec_cond bits of what the response promises: kSpcondNames,
+  // kSpcondAttributes, kSpcondOnlyClients. Null: the response can promise nothing.
+  uint16_t* promises = nullptr;
 };
 
 }  // namespace dafs::server
