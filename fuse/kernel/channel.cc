@@ -81,11 +81,24 @@ bool KernelChannel::ReplyError(uint64_t unique, int error) {
   return Write({AsBytes(header)});
 }
 
-void KernelChannel::Invalidate(uint64_t nodeid, int64_t offset) {
+bool KernelChannel::Invalidate(uint64_t nodeid, int64_t offset) {
   fuse_notify_inval_inode_out body = {.ino = nodeid, .off = offset, .len = 0};
   fuse_out_header header = {
       .len = sizeof(header) + sizeof(body), .error = FUSE_NOTIFY_INVAL_INODE, .unique = 0};
-  Write({AsBytes(header), AsBytes(body)});
+  return Write({AsBytes(header), AsBytes(body)});
+}
+
+void KernelChannel::ForgetName(uint64_t parent, std::string_view name, NameDrop how) {
+  fuse_notify_inval_entry_out body = {};
+  body.parent = parent;
+  body.namelen = static_cast<uint32_t>(name.size());
+  // Kernels before 6.2 ignore the flag, and remove the name.
+  body.flags = how == NameDrop::kExpire ? FUSE_EXPIRE_ONLY : 0;
+  const size_t size = sizeof(fuse_out_header) + sizeof(body) + name.size() + 1;
+  fuse_out_header header = {
+      .len = static_cast<uint32_t>(size), .error = FUSE_NOTIFY_INVAL_ENTRY, .unique = 0};
+  constexpr std::byte kEnd{0};
+  Write({AsBytes(header), AsBytes(body), std::as_bytes(std::span(name)), Bytes(&kEnd, 1)});
 }
 
 bool KernelChannel::AskForNothing(uint64_t unique, uint64_t nodeid) {

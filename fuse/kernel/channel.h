@@ -1,12 +1,13 @@
 // One worker's end of /dev/fuse (or, in tests, of a socket pair that keeps message boundaries).
 // Each request is one read; each answer or notification is one write. Belongs to its worker's
-// thread. Several channels may use one connection. Only ForgetPages blocks.
+// thread. Several channels may use one connection. Only ForgetPages and ForgetName block.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "fuse/kernel/answer_path.h"
@@ -42,11 +43,21 @@ class KernelChannel : public AnswerPath {
 
   // Invalidates the attributes that the kernel caches for `nodeid`, but not its cached data. Safe
   // on a thread that serves requests, while a request on that node is being answered: only the
-  // variant that also invalidates data waits for pages.
-  void ForgetAttributes(uint64_t nodeid) { Invalidate(nodeid, -1); }
+  // variant that also invalidates data waits for pages. The kernel then accepts no attributes that
+  // it requested before. Returns false if it does not have the node (yet, or any more).
+  bool ForgetAttributes(uint64_t nodeid) { return Invalidate(nodeid, -1); }
   // Invalidates the cached attributes and data of `nodeid`. Waits for pages that are being read or
   // written, so no thread that serves requests may call it.
   void ForgetPages(uint64_t nodeid) { Invalidate(nodeid, 0); }
+  enum class NameDrop : uint8_t {
+    kRemove,  // the name leaves the kernel's cache, and file systems mounted on it are detached
+    kExpire,  // its time is over: the kernel looks it up before it uses it again
+  };
+  // Invalidates `name` of directory `parent`, which may be known to be absent. Waits for the lock
+  // of the directory, which the kernel holds while a LOOKUP of a new name, a READDIR, or a change
+  // of names in it is being answered. So no thread that serves requests may call it. A LOOKUP of a
+  // known name holds no lock: its answer may give an expired name a new time.
+  void ForgetName(uint64_t parent, std::string_view name, NameDrop how);
 
   // Makes the kernel send a NOTIFY_REPLY without data, numbered `unique`, from the calling thread's
   // CPU. If it arrives by an io_uring, it must be answered. Returns false if the kernel does not
@@ -57,7 +68,7 @@ class KernelChannel : public AnswerPath {
 
  private:
   bool Write(std::initializer_list<Bytes> parts);
-  void Invalidate(uint64_t nodeid, int64_t offset);
+  bool Invalidate(uint64_t nodeid, int64_t offset);
 
   UniqueFd fd_;
 };

@@ -1,51 +1,76 @@
 #include "fuse/kernel/notifier.h"
 
+#include <system_error>
 #include <utility>
 
 #include "fuse/kernel/memory_pressure.h"
 
 namespace dafs::fuse {
 
-Notifier::Notifier(UniqueFd device) : channel_(std::move(device)) {
-  thread_ = std::thread([this] {
-    BecomeIoFlusher();
-    Run();
-  });
+void Notifier::DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done) {
+  pages_.Add({[this, nodeid] { channel_.ForgetPages(nodeid); }, std::move(done)});
+}
+
+void Notifier::DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,
+                        absl::AnyInvocable<void()> done) {
+  names_.Add(
+      {[this, parent, name = std::move(name), how] { channel_.ForgetName(parent, name, how); },
+       std::move(done)});
 }
 
 void Notifier::Stop() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-  }
-  if (thread_.joinable()) thread_.join();
+  pages_.Stop();
+  names_.Stop();
 }
 
-void Notifier::DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done) {
+void Notifier::Lane::Add(Work work) {
   {
     absl::MutexLock lock(&mutex_);
     if (!stop_) {
-      queue_.push_back({nodeid, std::move(done)});
-      return;
+      queue_.push_back(std::move(work));
+      if (queue_.size() <= idle_ || threads_.size() == most_threads_) return;
+      try {
+        threads_.emplace_back([this] {
+          BecomeIoFlusher();
+          Run();
+        });
+        return;
+      } catch (const std::system_error&) {  // no more threads: those that run do the work
+        if (!threads_.empty()) return;
+      }
+      work = std::move(queue_.back());
+      queue_.pop_back();
     }
   }
-  done();
+  work.done();
 }
 
-void Notifier::Run() {
+void Notifier::Lane::Stop() {
+  std::vector<std::thread> threads;
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+    threads = std::exchange(threads_, {});
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void Notifier::Lane::Run() {
   for (;;) {
-    Drop drop;
+    Work work;
     bool stopping = false;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &Notifier::HasWork));
+      ++idle_;
+      mutex_.Await(absl::Condition(this, &Lane::HasWork));
+      --idle_;
       if (queue_.empty()) return;
       stopping = stop_;
-      drop = std::move(queue_.front());
+      work = std::move(queue_.front());
       queue_.pop_front();
     }
-    if (!stopping) channel_.ForgetPages(drop.nodeid);
-    drop.done();
+    if (!stopping) work.notify();
+    work.done();
   }
 }
 

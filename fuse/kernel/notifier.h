@@ -1,11 +1,15 @@
-// The thread that invalidates the kernel's cached pages of a file. An invalidation waits for pages
-// that are being read or written, and for these the kernel waits for us. So a thread that serves
-// requests must not do it (FUSE-FACTS 14).
+// The threads that invalidate what the kernel has cached where that waits for requests in progress:
+// the pages of a file, and a name of a directory. For these requests the kernel waits for us, so a
+// thread that serves requests must not do it (FUSE-FACTS 14).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -16,33 +20,58 @@ namespace dafs::fuse {
 
 class Notifier {
  public:
-  // `device`: an end of the mount's connection, used by this thread only. No requests are read from
-  // it.
-  explicit Notifier(UniqueFd device);
+  // Names are dropped by at most so many threads, each made when all others are busy. A change of
+  // a name in one directory may wait until another mount has dropped a name, which may wait for
+  // this mount to drop one in another directory. So a name must not wait behind another directory's
+  // lock.
+  static constexpr size_t kNameThreads = 16;
+
+  // `device`: an end of the mount's connection, used by these threads only. No requests are read
+  // from it.
+  explicit Notifier(UniqueFd device) : channel_(std::move(device)) {}
   ~Notifier() { Stop(); }
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
   // From any thread. Invalidates the attributes and data that the kernel caches for `nodeid`, after
   // writes through a mapping of the file have reached us. Then runs `done`, on any thread.
-  void DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done) ABSL_LOCKS_EXCLUDED(mutex_);
+  void DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done);
+  // From any thread. Invalidates a name (KernelChannel::ForgetName), then runs `done`, on any
+  // thread. Names are dropped in any order, and independently of pages.
+  void DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,
+                absl::AnyInvocable<void()> done);
 
-  // Waits for the notification in progress. Skips the others, but runs their `done`.
-  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for the notifications in progress. Skips the others, but runs their `done`.
+  void Stop();
 
  private:
-  struct Drop {
-    uint64_t nodeid = 0;
-    absl::AnyInvocable<void()> done;
-  };
-  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
-  bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || !queue_.empty(); }
+  // A queue of work with its threads.
+  class Lane {
+   public:
+    struct Work {
+      absl::AnyInvocable<void()> notify;
+      absl::AnyInvocable<void()> done;
+    };
+    explicit Lane(size_t most_threads) : most_threads_(most_threads) {}
+    ~Lane() { Stop(); }
+    void Add(Work work) ABSL_LOCKS_EXCLUDED(mutex_);
+    void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  KernelChannel channel_;
-  absl::Mutex mutex_;
-  std::deque<Drop> queue_ ABSL_GUARDED_BY(mutex_);
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+   private:
+    void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+    bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || !queue_.empty(); }
+
+    const size_t most_threads_;
+    absl::Mutex mutex_;
+    std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);
+    size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;  // threads that wait for work
+    bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+    std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+  };
+
+  KernelChannel channel_;  // its notifications may be sent by several threads at once
+  Lane pages_{1};
+  Lane names_{kNameThreads};
 };
 
 }  // namespace dafs::fuse

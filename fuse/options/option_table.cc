@@ -166,6 +166,10 @@ constexpr OptionRow kOptions[] = {
     {kCaching, "lookupcache", "",
      ChoiceOf<&Options::lookup_cache>("all|pos|none", "all|positive|none"),
      "names cached: existing and missing, existing (default), or none"},
+    {kCaching, "callbacks", "nocallbacks", Switch<&Options::callbacks>(),
+     "whether the server announces changes, if it can, so that caches are exact (default: yes; "
+     "with "
+     "noac: no)"},
     {kCaching, "sync_on_close", "nosync_on_close", Switch<&Options::sync_on_close>(),
      "whether close(2) waits for the server's disk (default: no)"},
     {kCaching, "write_behind", "nowrite_behind", Switch<&Options::write_behind>(),

@@ -79,6 +79,7 @@ struct Options {
   absl::Duration timeo = absl::Seconds(60);
   CacheTimes cache;
   LookupCache lookup_cache = LookupCache::kPositive;
+  bool callbacks = true;  // the server is asked to announce changes
   LocalLock local_lock = LocalLock::kNone;
   bool allow_other = false;                // on by default for root
   bool default_permissions = false;        // on by default for root
@@ -121,6 +122,12 @@ inline bool PosixAtServer(const Options& o) {
 // current attributes at all times (nfs(5)).
 inline bool WritesBehind(const Options& o) {
   return o.write_behind && o.cache.reg_max > absl::ZeroDuration();
+}
+
+// Whether the server is asked to announce changes. Not with noac, which caches nothing.
+inline bool TakesPromises(const Options& o) {
+  return o.callbacks && o.cache.reg_max > absl::ZeroDuration() &&
+         o.cache.dir_max > absl::ZeroDuration();
 }
 
 // How long the mount is retried while the server does not answer: nfs(5) retry.

@@ -274,6 +274,15 @@ TEST(ParseOptions, NowriteBehindAndNoacDisableWriteBehind) {
   EXPECT_FALSE(WritesBehind(*ParseList("noac,write_behind")));
 }
 
+TEST(ParseOptions, NocallbacksAndNoacDisablePromises) {
+  EXPECT_TRUE(TakesPromises(*ParseList("rw")));
+  EXPECT_FALSE(TakesPromises(*ParseList("nocallbacks")));
+  EXPECT_TRUE(TakesPromises(*ParseList("nocallbacks,callbacks")));
+  EXPECT_FALSE(TakesPromises(*ParseList("noac")));
+  EXPECT_FALSE(TakesPromises(*ParseList("callbacks,actimeo=0")));
+  EXPECT_TRUE(TakesPromises(*ParseList("actimeo=1")));
+}
+
 TEST(ParseOptions, TheLastOfAclAndNoaclWins) {
   EXPECT_FALSE(ParseList("noacl")->acl);
   EXPECT_TRUE(ParseList("noacl,acl")->acl);

@@ -1,0 +1,96 @@
+// The notifications that invalidate what the kernel caches, and the threads that send them.
+#include "fuse/kernel/notifier.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "fuse/kernel/channel.h"
+#include "tests/fuse/fake_kernel.h"
+
+namespace dafs::fuse {
+namespace {
+
+TEST(KernelChannel, ForgetNameSendsTheNameWithItsEnd) {
+  FakeKernel kernel;
+  KernelChannel channel(kernel.TakeWorkerEnd());
+  channel.ForgetName(7, "file", KernelChannel::NameDrop::kRemove);
+  FakeKernel::Answer sent = kernel.Receive();
+  EXPECT_EQ(sent.unique, 0u);
+  EXPECT_EQ(sent.error, FUSE_NOTIFY_INVAL_ENTRY);
+  auto body = sent.As<fuse_notify_inval_entry_out>();
+  EXPECT_EQ(body.parent, 7u);
+  EXPECT_EQ(body.namelen, 4u);
+  EXPECT_EQ(body.flags, 0u);
+  EXPECT_EQ(sent.body.substr(sizeof(body)), Name("file"));
+  channel.ForgetName(7, "file", KernelChannel::NameDrop::kExpire);
+  EXPECT_EQ(kernel.Receive().As<fuse_notify_inval_entry_out>().flags,
+            static_cast<uint32_t>(FUSE_EXPIRE_ONLY));
+}
+
+TEST(KernelChannel, ForgetAttributesReportsWhetherTheKernelTookIt) {
+  FakeKernel kernel;
+  KernelChannel channel(kernel.TakeWorkerEnd());
+  EXPECT_TRUE(channel.ForgetAttributes(7));
+  auto body = kernel.Receive().As<fuse_notify_inval_inode_out>();
+  EXPECT_EQ(body.ino, 7u);
+  EXPECT_EQ(body.off, -1);
+  kernel.HangUp();
+  EXPECT_FALSE(channel.ForgetAttributes(7));
+}
+
+TEST(Notifier, ReportsWhenPagesAndNamesAreDropped) {
+  FakeKernel kernel;
+  Notifier notifier(kernel.TakeWorkerEnd());
+  absl::BlockingCounter done(2);
+  notifier.DropPages(7, [&] { done.DecrementCount(); });
+  notifier.DropName(8, "name", KernelChannel::NameDrop::kRemove, [&] { done.DecrementCount(); });
+  done.Wait();
+  std::vector<int> kinds = {kernel.Receive().error, kernel.Receive().error};
+  EXPECT_THAT(kinds,
+              testing::UnorderedElementsAre(FUSE_NOTIFY_INVAL_INODE, FUSE_NOTIFY_INVAL_ENTRY));
+}
+
+// Here `done` stands for the notification itself, which waits for a lock of the kernel.
+TEST(Notifier, ANameThatWaitsDelaysNeitherPagesNorOtherNames) {
+  FakeKernel kernel;
+  Notifier notifier(kernel.TakeWorkerEnd());
+  absl::Notification locked, unlocked, pages, other;
+  notifier.DropName(7, "locked", KernelChannel::NameDrop::kRemove, [&] {
+    locked.Notify();
+    unlocked.WaitForNotification();
+  });
+  locked.WaitForNotification();
+  notifier.DropPages(8, [&] { pages.Notify(); });
+  notifier.DropName(9, "other", KernelChannel::NameDrop::kRemove, [&] { other.Notify(); });
+  EXPECT_TRUE(pages.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  EXPECT_TRUE(other.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  unlocked.Notify();
+  notifier.Stop();
+}
+
+TEST(Notifier, StopSkipsWhatIsQueuedButRunsItsEnd) {
+  FakeKernel kernel;
+  Notifier notifier(kernel.TakeWorkerEnd());
+  absl::Notification locked, unlocked;
+  notifier.DropPages(7, [&] {
+    locked.Notify();
+    unlocked.WaitForNotification();
+  });
+  locked.WaitForNotification();
+  bool queued = false, late = false;
+  notifier.DropPages(8, [&] { queued = true; });
+  std::thread stopping([&] { notifier.Stop(); });
+  unlocked.Notify();
+  stopping.join();
+  EXPECT_TRUE(queued);
+  notifier.DropName(9, "late", KernelChannel::NameDrop::kRemove, [&] { late = true; });
+  EXPECT_TRUE(late);
+}
+
+}  // namespace
+}  // namespace dafs::fuse
