@@ -94,7 +94,7 @@ class Promises {
   // atomic read.
   bool IsVoid(Promisee client) const;
 
-  // The client is gone. Its Promisee is void for ever. Does nothing if the id is unknown.
+  // The client is gone. Its Promisee stays void. Does nothing if the id is unknown.
   void Forget(const wire::ClientId& id) ABSL_LOCKS_EXCLUDED(clients_mutex_);
 
   // Records promises before the caller reads what it promises. Returns those of `what` that are
@@ -107,8 +107,8 @@ class Promises {
   void OpenedToWrite(const ObjectKey& key, const wire::ClientId& client);
   void ClosedToWrite(const ObjectKey& key, const wire::ClientId& client);
 
-  // A BC_CHANGED to send. Whoever takes a Call calls Dropped for it exactly once. Until then the
-  // holder gets no promise about the key.
+  // A BC_CHANGED to send. Dropped is called exactly once for each Call that was taken. Until then
+  // the holder gets no promise about the key.
   struct Call {
     Promisee holder = 0;
     uint8_t what = 0;
