@@ -100,7 +100,8 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wir
   STORE_RETURN_IF_NOT_OK(removal.Prepare(check_open));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
-    operation->Begin(directory->handle(), args.target, probe.before(), HandleOf(*impl_, key));
+    operation->Begin(directory->handle(), args.target, probe.before(),
+                     server::HandleOf(*impl_, key));
   }
   int result = unlinkat(directory->path_fd(), args.target.c_str(), 0);
   if (result != 0 && errno == EISDIR) {
