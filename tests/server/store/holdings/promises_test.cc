@@ -276,8 +276,12 @@ TEST_F(PromisesTest, AdmissionEndsEarlierPromisesAndCalls) {
   Admit(1);
   EXPECT_EQ(promises_.GetCounts().promises, 0);
   EXPECT_EQ(promises_.Give(file_, a_, kPromisedAttributes), kPromisedAttributes);
+  Changing next(promises_, b_);
+  EXPECT_FALSE(next.Begin(file_, kPromisedAttributes));
   Drop(old_calls);
-  EXPECT_THAT(Change(file_, b_, kPromisedAttributes), SizeIs(1));
+  EXPECT_EQ(promises_.GetCounts().promises, 1);
+  Drop(next.TakeCalls());
+  EXPECT_EQ(promises_.GetCounts().promises, 0);
 }
 
 TEST_F(PromisesTest, AForgottenNumberIsNotUsedAgain) {
@@ -542,6 +546,7 @@ class PromisesOfThreads : public testing::Test {
     }
   }
 
+  // The holders receive the calls.
   void Deliver(const std::vector<Promises::Call>& calls) {
     for (const Promises::Call& call : calls) {
       for (auto& client : clients_) {
@@ -550,16 +555,66 @@ class PromisesOfThreads : public testing::Test {
         std::memcpy(&object, call.key.bytes.data() + 18, sizeof(object));
         client->Changed(object, call.what, call.name);
       }
-      promises_.Dropped(call);
     }
   }
+  // The server receives the answers.
+  void Answer(const std::vector<Promises::Call>& calls) {
+    for (const Promises::Call& call : calls) promises_.Dropped(call);
+  }
+  void DeliverAndAnswerLater(const std::vector<Promises::Call>& calls) {
+    Deliver(calls);
+    late_answers_.Add(calls);
+  }
 
-  void Read(CachingClient& client, size_t object, size_t slot) {
+  // Requests of one thread that have begun: their steps alternate with those of other requests.
+  struct Reading {
+    CachingClient* client;
+    size_t object, slot;
+    CachingClient::Asked asked;
+    uint64_t version;
+  };
+  struct Modification {
+    CachingClient* by;
+    size_t object, slot;
+    bool opens;  // for writing
+    std::string name;
+    CachingClient::Asked asked;
+    std::unique_ptr<Changing> changing;
+    std::vector<Promises::Call> calls;
+  };
+  struct Opening {
+    CachingClient* by;
+    size_t object;
+  };
+  struct Thread {
+    std::mt19937 random;
+    std::vector<Reading> readings;
+    std::vector<Modification> modifications;
+    std::vector<Opening> openings;
+  };
+  static constexpr size_t kAtOnce = 6;  // of each kind
+
+  template <class T>
+  static std::optional<T> TakeAny(std::vector<T>& all, std::mt19937& random) {
+    if (all.empty()) return std::nullopt;
+    std::swap(all[random() % all.size()], all.back());
+    std::optional<T> taken(std::move(all.back()));
+    all.pop_back();
+    return taken;
+  }
+
+  void BeginRead(Thread& thread, CachingClient& client, size_t object, size_t slot) {
     const CachingClient::Asked asked = client.Ask(object);
     const uint8_t what = slot == kAttributes ? kPromisedAttributes : kPromisedNames;
     const bool given = promises_.Give(Key(object), client.promisee(), what) != 0;
     const uint64_t version = versions_[object][slot];
-    if (given) client.Store(object, slot, version, asked);
+    if (given) thread.readings.push_back({&client, object, slot, asked, version});
+    if (thread.readings.size() > kAtOnce) EndRead(thread);
+  }
+  void EndRead(Thread& thread) {
+    const auto reading = TakeAny(thread.readings, thread.random);
+    if (!reading) return;
+    reading->client->Store(reading->object, reading->slot, reading->version, reading->asked);
   }
 
   // No other client may still have what `by` has changed now.
@@ -570,71 +625,96 @@ class PromisesOfThreads : public testing::Test {
     }
   }
 
-  // Returns whether the change may be applied. Otherwise its session has ended.
-  bool Announce(Changing& changing, size_t object, size_t slot, std::mt19937& random) {
-    const uint8_t what = slot == kAttributes ? kPromisedAttributes : kBoth;
-    const std::string name = slot == kAttributes || random() % 8 == 0 ? "" : std::to_string(slot);
-    while (!changing.Begin(Key(object), what, name)) {
-      const auto calls = changing.TakeCalls();
-      if (random() % 16 == 0) {
-        late_calls_.Add(calls);
-        return false;
-      }
-      Deliver(calls);
+  void BeginModification(Thread& thread, CachingClient& by, size_t object, size_t slot) {
+    if (thread.modifications.size() >= kAtOnce) return;
+    const bool opens = slot == kAttributes && thread.random() % 2 == 0;
+    const bool is_named = slot != kAttributes && thread.random() % 8 != 0;
+    thread.modifications.push_back({&by,
+                                    object,
+                                    slot,
+                                    opens,
+                                    is_named ? std::to_string(slot) : "",
+                                    by.Ask(object),
+                                    std::make_unique<Changing>(promises_, by.promisee()),
+                                    {}});
+    Announce(thread.modifications.back());
+  }
+  bool Announce(Modification& one) {
+    const uint8_t what = one.slot == kAttributes ? kPromisedAttributes : kBoth;
+    const bool goes_on = one.changing->Begin(Key(one.object), what, one.name);
+    one.calls = one.changing->TakeCalls();
+    return goes_on;
+  }
+  // The holders answer, and the change is applied unless it needs further calls. Or the session of
+  // the requester ends before the answers.
+  void GoOn(Thread& thread) {
+    auto one = TakeAny(thread.modifications, thread.random);
+    if (!one) return;
+    if (thread.random() % 16 == 0) return DeliverAndAnswerLater(one->calls);
+    Deliver(one->calls);
+    Answer(one->calls);
+    if (!Announce(*one)) {
+      thread.modifications.push_back(std::move(*one));
+      return;
     }
-    return true;
+    Apply(*one->by, one->object, one->slot);
+    const uint64_t version = versions_[one->object][one->slot];
+    if (one->opens) {
+      promises_.OpenedToWrite(Key(one->object), one->by->id());
+      thread.openings.push_back({one->by, one->object});
+    }
+    one->by->Forget(one->object, one->slot);
+    if (!one->changing->Keep() || one->slot == kAttributes) return;
+    ++one->asked.changed;  // by Forget
+    thread.readings.push_back({one->by, one->object, one->slot, one->asked, version});
   }
 
-  void Modify(CachingClient& by, size_t object, size_t slot, std::mt19937& random) {
-    const CachingClient::Asked asked = by.Ask(object);
-    Changing changing(promises_, by.promisee());
-    if (!Announce(changing, object, slot, random)) return;
-    Apply(by, object, slot);
-    const uint64_t version = versions_[object][slot];
-    if (changing.Keep() && slot != kAttributes) by.Store(object, slot, version, asked);
-    if (slot == kAttributes || random() % 2 == 0) by.Forget(object, slot);
+  void Write(Thread& thread) {
+    if (thread.openings.empty()) return;
+    const Opening& opening = thread.openings[thread.random() % thread.openings.size()];
+    Apply(*opening.by, opening.object, kAttributes);
+    opening.by->Forget(opening.object, kAttributes);
   }
-
-  void Write(CachingClient& by, size_t object, std::mt19937& random) {
-    {
-      Changing changing(promises_, by.promisee());
-      if (!Announce(changing, object, kAttributes, random)) return;
-      promises_.OpenedToWrite(Key(object), by.id());
-    }
-    for (int i = 0; i < 3; ++i) {
-      Apply(by, object, kAttributes);
-      by.Forget(object, kAttributes);
-    }
-    promises_.ClosedToWrite(Key(object), by.id());
+  void Close(Thread& thread) {
+    const auto opening = TakeAny(thread.openings, thread.random);
+    if (opening) promises_.ClosedToWrite(Key(opening->object), opening->by->id());
   }
 
   void Run(uint32_t seed) {
-    std::mt19937 random(seed);
+    Thread thread{std::mt19937(seed), {}, {}, {}};
     for (int step = 0; step < kSteps; ++step) {
-      CachingClient& client = *clients_[random() % kClients];
-      const size_t object = random() % kObjects;
-      const size_t slot = random() % kSlots;
-      const auto choice = random() % 1000;
-      if (choice < 640) {
-        Read(client, object, slot);
-      } else if (choice < 900) {
-        Modify(client, object, slot, random);
-      } else if (choice < 960) {
-        Write(client, object, random);
-      } else if (choice < 985) {
-        Deliver(promises_.PickToEnd(client.promisee(), 4));
+      CachingClient& client = *clients_[thread.random() % kClients];
+      const size_t object = thread.random() % kObjects;
+      const size_t slot = thread.random() % kSlots;
+      const auto choice = thread.random() % 1000;
+      if (choice < 400) {
+        BeginRead(thread, client, object, slot);
+      } else if (choice < 550) {
+        EndRead(thread);
+      } else if (choice < 650) {
+        BeginModification(thread, client, object, slot);
+      } else if (choice < 790) {
+        GoOn(thread);
+      } else if (choice < 860) {
+        Write(thread);
+      } else if (choice < 950) {
+        Close(thread);
+      } else if (choice < 980) {
+        DeliverAndAnswerLater(promises_.PickToEnd(client.promisee(), 4));
       } else if (choice < 995) {
-        Deliver(late_calls_.Take());
+        Answer(late_answers_.Take());
       } else if (choice < 998) {
         client.BecomeVoid();
       } else {
-        Deliver(promises_.CallAll());
+        DeliverAndAnswerLater(promises_.CallAll());
       }
     }
+    while (!thread.modifications.empty()) GoOn(thread);
+    while (!thread.openings.empty()) Close(thread);
   }
 
-  // Calls whose requests have ended before the answers.
-  class LateCalls {
+  // Calls that are answered when no request waits for them any more.
+  class LateAnswers {
    public:
     void Add(const std::vector<Promises::Call>& calls) {
       absl::MutexLock lock(&mutex_);
@@ -653,7 +733,7 @@ class PromisesOfThreads : public testing::Test {
   Promises promises_{{.of_client = 20, .of_all = 60}};
   std::vector<std::unique_ptr<CachingClient>> clients_;
   std::array<std::array<std::atomic<uint64_t>, kSlots>, kObjects> versions_{};
-  LateCalls late_calls_;
+  LateAnswers late_answers_;
   std::atomic<uint64_t> survivors_{0};
 };
 
@@ -663,7 +743,7 @@ TEST_F(PromisesOfThreads, NoPromiseSurvivesAChange) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(survivors_, 0);
 
-  Deliver(late_calls_.Take());
+  Answer(late_answers_.Take());
   uint64_t stored = 0;
   for (auto& client : clients_) {
     stored += client->stored();
