@@ -18,8 +18,8 @@ constexpr uint64_t kStatFsAttributes =
 
 }  // namespace
 
-Task<absl::StatusOr<wire::FileAttributes>> AttributeOperations::GetAttributes(
-    const Identity& who, const wire::FileHandle& file) {
+Task<absl::StatusOr<Attributes>> AttributeOperations::GetAttributes(const Identity& who,
+                                                                    const wire::FileHandle& file) {
   StatCall stat(false);
   stat.args.filehandle = file;
   CallBase* const chain[] = {&stat};
@@ -28,7 +28,7 @@ Task<absl::StatusOr<wire::FileAttributes>> AttributeOperations::GetAttributes(
   co_return stat.Take();
 }
 
-Task<absl::StatusOr<wire::FileAttributes>> AttributeOperations::SetAttributes(
+Task<absl::StatusOr<Attributes>> AttributeOperations::SetAttributes(
     const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
     const wire::FileAttributes& attributes) {
   Call<wire::SetattrInlineArgs> set;

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/files/operations.h"
 #include "client/state/identity.h"
+#include "client/state/node.h"
 #include "runtime/task.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
@@ -18,15 +19,13 @@ class AttributeOperations : public OperationGroup {
  public:
   explicit AttributeOperations(const OperationContext& context) : OperationGroup(context) {}
 
-  Task<absl::StatusOr<wire::FileAttributes>> GetAttributes(const Identity& who,
-                                                           const wire::FileHandle& file);
+  Task<absl::StatusOr<Attributes>> GetAttributes(const Identity& who, const wire::FileHandle& file);
   // Sets what is valid in `attributes`, and returns the attributes after that. With nothing valid
   // it acts as a chown(2) that changes neither owner nor group. `state_id` zero: no open; the
   // server then checks a new size against other clients' shares.
-  Task<absl::StatusOr<wire::FileAttributes>> SetAttributes(const Identity& who,
-                                                           const wire::FileHandle& file,
-                                                           const wire::StateId& state_id,
-                                                           const wire::FileAttributes& attributes);
+  Task<absl::StatusOr<Attributes>> SetAttributes(const Identity& who, const wire::FileHandle& file,
+                                                 const wire::StateId& state_id,
+                                                 const wire::FileAttributes& attributes);
   // `access`: wire::kAccess... bits. Returns those that the caller has.
   Task<absl::StatusOr<uint32_t>> Access(const Identity& who, const wire::FileHandle& file,
                                         uint32_t access);

@@ -15,9 +15,9 @@
 #include "client/recovery/data_target.h"
 #include "client/state/data_results.h"
 #include "client/state/identity.h"
+#include "client/state/node.h"
 #include "runtime/task.h"
 #include "wire/messages/messages.h"
-#include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -43,8 +43,7 @@ class DataOperations : public OperationGroup {
   Task<absl::StatusOr<WriteResult>> Write(const Identity& who, const wire::FileHandle& file,
                                           const wire::StateId& state_id, uint64_t offset,
                                           const BufferLease& from, uint32_t position, uint32_t size,
-                                          wire::StableHow stability,
-                                          wire::FileAttributes* after = nullptr);
+                                          wire::StableHow stability, Attributes* after = nullptr);
   // The same for client/library/async_io.h, with memory of the application or of a lease: at most
   // read_bytes() or write_bytes() in one call. Unregistered memory is transferred inline, whatever
   // its size.

@@ -13,7 +13,7 @@ namespace dafs::client {
 Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectory(
     const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
     const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into,
-    wire::FileAttributes* after) {
+    Attributes* after) {
   const uint32_t room = into.payload_bytes();
   const uint32_t most = std::min(max_bytes, room);
   for (;;) {
@@ -38,6 +38,8 @@ Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectory(
     DirectoryPage page = list.Visit([](const auto& call) {
       return DirectoryPage{call.res.cookieverf, call.res.eof, {}};
     });
+    page.names = PromiseOf(list.base(), wire::kSpcondNames);
+    page.attributes = PromiseOf(list.base(), wire::kSpcondAttributes);
     if (const ReaddirInlineCall* call = list.in_message()) {
       page.entries = call->entries;
     } else {

@@ -30,10 +30,12 @@ class DirectoryOperations : public OperationGroup {
   // wire::kFattrFilehandle; 0: names only. `after` (may be null): the directory's attributes after
   // the read; unchanged if there are none. BAD_COOKIE; TOOSMALL and READDIR_NOSPC: one entry needs
   // more than `max_bytes`.
-  Task<absl::StatusOr<DirectoryPage>> ReadDirectory(
-      const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
-      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into,
-      wire::FileAttributes* after = nullptr);
+  Task<absl::StatusOr<DirectoryPage>> ReadDirectory(const Identity& who,
+                                                    const wire::FileHandle& directory,
+                                                    uint64_t cookie,
+                                                    const wire::Verifier& cookieverf,
+                                                    uint32_t max_bytes, uint64_t attributes,
+                                                    BufferLease& into, Attributes* after = nullptr);
 
  private:
   absl::Status OpenEntries(const Call<wire::ReaddirDirectArgs>& call, const LeasePart& part,

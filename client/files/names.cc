@@ -13,17 +13,22 @@ namespace dafs::client {
 
 Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& who,
                                                   const wire::FileHandle& directory,
-                                                  std::string_view name) {
+                                                  std::string_view name, Promise* absent) {
   Call<wire::LookupArgs> lookup;
   StatCall stat;
   lookup.args.directory = directory;
   lookup.args.path.emplace_back(name);
   CallBase* const chain[] = {&lookup, &stat};
   Task<absl::Status> task = RunAll(&who, chain, "lookup");
-  CO_RETURN_IF_ERROR(co_await task);
+  absl::Status status = co_await task;
+  if (absent != nullptr && lookup.answered && lookup.status == wire::DafsStatus::kNoEnt) {
+    *absent = PromiseOf(lookup, wire::kSpcondNames);
+  }
+  CO_RETURN_IF_ERROR(status);
   Node node;
   node.handle = lookup.res.filehandle;
   node.attributes = stat.Take();
+  node.names = PromiseOf(lookup, wire::kSpcondNames);
   co_return node;
 }
 
@@ -45,7 +50,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(const Identity& who,
                                                          const wire::FileHandle& directory,
                                                          std::string_view name,
                                                          const wire::FileAttributes& attributes,
-                                                         wire::FileAttributes* after) {
+                                                         Attributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
   AfterCall parent(directory, after);
@@ -60,14 +65,14 @@ Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(const Identity& who,
   Node node;
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
+  node.names = PromiseOf(create, wire::kSpcondNames);
   co_return node;
 }
 
 Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
                                                        const wire::FileHandle& directory,
                                                        std::string_view name,
-                                                       std::string_view target,
-                                                       wire::FileAttributes* after) {
+                                                       std::string_view target, Attributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
   AfterCall parent(directory, after);
@@ -88,6 +93,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
   Node node;
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
+  node.names = PromiseOf(create, wire::kSpcondNames);
   co_return node;
 }
 
@@ -95,7 +101,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeNode(const Identity& who,
                                                     const wire::FileHandle& directory,
                                                     std::string_view name, wire::ObjectType type,
                                                     const wire::SpecData& device, uint32_t mode,
-                                                    wire::FileAttributes* after) {
+                                                    Attributes* after) {
   std::atomic<bool>& unknown = client_.limits().no_make_node;
   if (!unknown.load(std::memory_order_relaxed)) {
     Call<wire::MakeNodeArgs> make;
@@ -114,6 +120,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeNode(const Identity& who,
       Node node;
       node.handle = make.res.filehandle;
       node.attributes = stat.Take();
+      node.names = PromiseOf(make, wire::kSpcondNames);
       co_return node;
     }
     if (!make.answered || make.status != wire::DafsStatus::kNotSupp) co_return status;
@@ -134,7 +141,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(const Identity& who,
                                                          const wire::FileHandle& directory,
                                                          std::string_view name,
                                                          const wire::FileAttributes& attributes,
-                                                         wire::FileAttributes* after) {
+                                                         Attributes* after) {
   OpenRequest request;
   request.directory = directory;
   request.name = name;
@@ -151,6 +158,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(const Identity& who,
   Node node;
   node.handle = open->handle;
   node.attributes = std::move(open->attributes);
+  node.names = open->names;
   co_return node;
 }
 
@@ -161,7 +169,7 @@ Task<absl::StatusOr<Node>> NameOperations::CreateNode(const Identity& who,
                                                       std::string_view name, wire::ObjectType type,
                                                       const wire::SpecData& device,
                                                       const wire::FileAttributes& attributes,
-                                                      wire::FileAttributes* after) {
+                                                      Attributes* after) {
   Call<wire::CreateArgs> create;
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
@@ -187,13 +195,13 @@ Task<absl::StatusOr<Node>> NameOperations::CreateNode(const Identity& who,
   Node node;
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
+  node.names = PromiseOf(create, wire::kSpcondNames);
   co_return node;
 }
 
 Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who, const wire::FileHandle& file,
                                                 const wire::FileHandle& directory,
-                                                std::string_view name,
-                                                wire::FileAttributes* after) {
+                                                std::string_view name, Attributes* after) {
   Call<wire::LinkArgs> link;
   StatCall stat(false);  // LINK leaves the directory current
   AfterCall parent(directory, after);
@@ -208,11 +216,13 @@ Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who, const wire:
   Node node;
   node.handle = file;
   node.attributes = stat.Take();
+  node.names = PromiseOf(link, wire::kSpcondNames);
   co_return node;
 }
 
 Task<absl::Status> NameOperations::Remove(const Identity& who, const wire::FileHandle& directory,
-                                          std::string_view name, wire::FileAttributes* after) {
+                                          std::string_view name, Attributes* after,
+                                          Promise* names) {
   Call<wire::RemoveArgs> remove;
   AfterCall parent(directory, after);
   remove.args.filehandle = directory;
@@ -220,14 +230,19 @@ Task<absl::Status> NameOperations::Remove(const Identity& who, const wire::FileH
   CallBase* const chain[] = {&remove, &parent};
   Task<absl::Status> task = RunAll(&who, parent.In(chain), "remove", parent.count());
   absl::Status status = co_await task;
-  if (status.ok()) parent.Put();
+  if (status.ok()) {
+    parent.Put();
+    if (names != nullptr) *names = PromiseOf(remove, wire::kSpcondNames);
+  }
   co_return status;
 }
 
-Task<absl::Status> NameOperations::Rename(
-    const Identity& who, const wire::FileHandle& from_directory, std::string_view from_name,
-    const wire::FileHandle& to_directory, std::string_view to_name,
-    wire::FileAttributes* from_after, wire::FileAttributes* to_after) {
+Task<absl::Status> NameOperations::Rename(const Identity& who,
+                                          const wire::FileHandle& from_directory,
+                                          std::string_view from_name,
+                                          const wire::FileHandle& to_directory,
+                                          std::string_view to_name, Attributes* from_after,
+                                          Attributes* to_after, Promise* names) {
   Call<wire::RenameArgs> rename;
   AfterCall from(from_directory, from_after);
   AfterCall to(to_directory, from_directory == to_directory ? nullptr : to_after);
@@ -245,6 +260,7 @@ Task<absl::Status> NameOperations::Rename(
   if (status.ok()) {
     from.Put();
     to.Put();
+    if (names != nullptr) *names = PromiseOf(rename, wire::kSpcondNames);
   }
   co_return status;
 }
@@ -253,7 +269,8 @@ Task<absl::Status> NameOperations::Rename2(const Identity& who,
                                            const wire::FileHandle& from_directory,
                                            std::string_view from_name,
                                            const wire::FileHandle& to_directory,
-                                           std::string_view to_name, uint32_t flags) {
+                                           std::string_view to_name, uint32_t flags,
+                                           Promise* names) {
   Call<wire::Rename2Args> rename;
   rename.args.sourcedir = from_directory;
   rename.args.targetdir = to_directory;
@@ -263,6 +280,7 @@ Task<absl::Status> NameOperations::Rename2(const Identity& who,
   CallBase* const chain[] = {&rename};
   Task<absl::Status> task = RunAll(&who, chain, "rename");
   absl::Status status = co_await task;
+  if (status.ok() && names != nullptr) *names = PromiseOf(rename, wire::kSpcondNames);
   co_return status;
 }
 

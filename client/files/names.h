@@ -11,6 +11,7 @@
 #include "client/files/operations.h"
 #include "client/state/identity.h"
 #include "client/state/node.h"
+#include "client/state/promises.h"
 #include "runtime/task.h"
 #include "wire/messages/messages.h"
 #include "wire/protocol/attributes.h"
@@ -28,56 +29,58 @@ class NameOperations : public OperationGroup {
 
   // Operations that change a directory fill in `after`: the attributes of that directory after the
   // change, fetched in the same chain. No attribute in it is valid if the server did not return
-  // them. Null: not requested.
+  // them. Null: not requested. `names` (may be null) receives, after success, the promise of the
+  // names in each changed directory; where a node is returned, the node has it.
 
+  // NOENT: `absent` (may be null) receives the promise of the directory's names.
   Task<absl::StatusOr<Node>> Lookup(const Identity& who, const wire::FileHandle& directory,
-                                    std::string_view name);
+                                    std::string_view name, Promise* absent = nullptr);
   Task<absl::StatusOr<Node>> LookupParent(const Identity& who, const wire::FileHandle& directory);
   // Sets `attributes` (mode, owner and the like) as it creates the directory. Returns its node.
   Task<absl::StatusOr<Node>> MakeDirectory(const Identity& who, const wire::FileHandle& directory,
                                            std::string_view name,
                                            const wire::FileAttributes& attributes,
-                                           wire::FileAttributes* after = nullptr);
+                                           Attributes* after = nullptr);
   // NAMETOOLONG also if the target does not fit into a message.
   Task<absl::StatusOr<Node>> MakeSymlink(const Identity& who, const wire::FileHandle& directory,
                                          std::string_view name, std::string_view target,
-                                         wire::FileAttributes* after = nullptr);
+                                         Attributes* after = nullptr);
   // BLK, CHR, SOCK, FIFO or REG. Private procedure 1003 MAKE_NODE. If the server lacks it: CREATE,
   // then SETATTR of the mode (REG: OPEN GUARDED, CLOSE).
   Task<absl::StatusOr<Node>> MakeNode(const Identity& who, const wire::FileHandle& directory,
                                       std::string_view name, wire::ObjectType type,
                                       const wire::SpecData& device, uint32_t mode,
-                                      wire::FileAttributes* after = nullptr);
+                                      Attributes* after = nullptr);
   // Returns the attributes of `file` with its new link count.
   Task<absl::StatusOr<Node>> Link(const Identity& who, const wire::FileHandle& file,
                                   const wire::FileHandle& directory, std::string_view name,
-                                  wire::FileAttributes* after = nullptr);
+                                  Attributes* after = nullptr);
   // Both unlink and rmdir. NOTEMPTY, NOENT.
   Task<absl::Status> Remove(const Identity& who, const wire::FileHandle& directory,
-                            std::string_view name, wire::FileAttributes* after = nullptr);
+                            std::string_view name, Attributes* after = nullptr,
+                            Promise* names = nullptr);
   // `from_after`, `to_after`: the attributes of each directory. If both are one directory, only
   // `from_after` is filled in.
   Task<absl::Status> Rename(const Identity& who, const wire::FileHandle& from_directory,
                             std::string_view from_name, const wire::FileHandle& to_directory,
-                            std::string_view to_name, wire::FileAttributes* from_after = nullptr,
-                            wire::FileAttributes* to_after = nullptr);
+                            std::string_view to_name, Attributes* from_after = nullptr,
+                            Attributes* to_after = nullptr, Promise* names = nullptr);
   // Private procedure 1001 RENAME2. `flags`: wire::kRenameNoReplace or kRenameExchange.
   // kUnimplemented: the server lacks the procedure.
   Task<absl::Status> Rename2(const Identity& who, const wire::FileHandle& from_directory,
                              std::string_view from_name, const wire::FileHandle& to_directory,
-                             std::string_view to_name, uint32_t flags);
+                             std::string_view to_name, uint32_t flags, Promise* names = nullptr);
   Task<absl::StatusOr<std::string>> ReadLink(const Identity& who, const wire::FileHandle& link);
 
  private:
   Task<absl::StatusOr<Node>> MakeEmptyFile(const Identity& who, const wire::FileHandle& directory,
                                            std::string_view name,
                                            const wire::FileAttributes& attributes,
-                                           wire::FileAttributes* after);
+                                           Attributes* after);
   Task<absl::StatusOr<Node>> CreateNode(const Identity& who, const wire::FileHandle& directory,
                                         std::string_view name, wire::ObjectType type,
                                         const wire::SpecData& device,
-                                        const wire::FileAttributes& attributes,
-                                        wire::FileAttributes* after);
+                                        const wire::FileAttributes& attributes, Attributes* after);
   Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
                                                    const wire::FileHandle& link);
 

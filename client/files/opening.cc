@@ -111,7 +111,7 @@ bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
 }  // namespace
 
 Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const OpenRequest& request,
-                                                    wire::FileAttributes* after) {
+                                                    Attributes* after) {
   OpenCall<wire::OpenArgs> open(client_.opens(), who);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
@@ -140,6 +140,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   file.handle = open.res.filehandle;
   file.state_id = open.res.state_id;
   file.attributes = stat.Take();
+  file.names = PromiseOf(open, wire::kSpcondNames);
   if (request.truncate && client_.uncommitted().Holds(file.handle)) {
     // The committer may have rewritten kept data after the OPEN. Truncates again, which excludes
     // that.
@@ -148,9 +149,9 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
     wire::FileAttributes empty;
     empty.object_size = 0;
     empty.set(wire::kFattrObjectSize);
-    Task<absl::StatusOr<wire::FileAttributes>> cutting =
+    Task<absl::StatusOr<Attributes>> cutting =
         attributes_.SetAttributes(who, file.handle, state_id, empty);
-    absl::StatusOr<wire::FileAttributes> cut = co_await cutting;
+    absl::StatusOr<Attributes> cut = co_await cutting;
     if (!cut.ok()) {
       Task<absl::Status> closing = Close(who, file.handle, file.state_id);
       absl::Status ignored = co_await closing;
@@ -215,8 +216,8 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByHandle(const Identity& who,
   absl::StatusOr<OpenFile> file = co_await opening;
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
   // WIRE R64: the zero state id is "no state", accepted by READ and WRITE.
-  Task<absl::StatusOr<wire::FileAttributes>> getting = attributes_.GetAttributes(who, handle);
-  absl::StatusOr<wire::FileAttributes> attributes = co_await getting;
+  Task<absl::StatusOr<Attributes>> getting = attributes_.GetAttributes(who, handle);
+  absl::StatusOr<Attributes> attributes = co_await getting;
   if (!attributes.ok()) co_return attributes.status();
   file->attributes = *std::move(attributes);
   co_return file;

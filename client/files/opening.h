@@ -14,10 +14,10 @@
 #include "absl/status/statusor.h"
 #include "client/files/operations.h"
 #include "client/state/identity.h"
+#include "client/state/node.h"
 #include "client/state/open_file.h"
 #include "runtime/task.h"
 #include "wire/messages/messages.h"
-#include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -38,7 +38,7 @@ class OpenOperations : public OperationGroup {
   // OPEN, SETATTR if truncation or an exclusive create needs it, GETATTR: one chain.
   // EXIST, SYMLINK, ISDIR, DENIED (a share conflict), ...
   Task<absl::StatusOr<OpenFile>> Open(const Identity& who, const OpenRequest& request,
-                                      wire::FileAttributes* after = nullptr);
+                                      Attributes* after = nullptr);
   // Private procedure 1000 OPEN_HANDLE. If the server lacks it, returns an OpenFile with state id
   // zero: reads and writes with it are allowed but checked each time.
   Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who, const wire::FileHandle& file,

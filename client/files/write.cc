@@ -21,7 +21,7 @@ namespace dafs::client {
 Task<absl::StatusOr<WriteResult>> DataOperations::Write(
     const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
     uint64_t offset, const BufferLease& from, uint32_t position, uint32_t size,
-    wire::StableHow stability, wire::FileAttributes* after) {
+    wire::StableHow stability, Attributes* after) {
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "a write from a lease that does not hold it");

@@ -3,16 +3,25 @@
 
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "client/session/call.h"
 #include "client/state/node.h"
+#include "client/state/promises.h"
 #include "wire/messages/messages.h"
+#include "wire/protocol/header.h"
 
 namespace dafs::client {
 
 // The error of operation `what` for a response that is not OK. NOTSUPP gives kUnimplemented.
 absl::Status StatusOf(const CallBase& call, std::string_view what);
+
+// The promise that came with the response to `call`: `kind` is wire::kSpcondNames or
+// wire::kSpcondAttributes.
+inline Promise PromiseOf(const CallBase& call, uint16_t kind) {
+  return Promises::Given(call.asked, call.spec_cond, kind);
+}
 
 // Arguments of a LOCKU of the bytes `first` to `last`, both included.
 wire::LockuArgs UnlockArgs(const wire::FileHandle& file, const wire::StateId& state_id,
@@ -25,7 +34,9 @@ class StatCall : public Call<wire::GetattrInlineArgs> {
     args.attr_request_bitmap = kStatAttributes;
     chf_fh = of_current;
   }
-  wire::FileAttributes&& Take() { return std::move(res.obj_attributes); }
+  Attributes Take() {
+    return {std::move(res.obj_attributes), PromiseOf(*this, wire::kSpcondAttributes)};
+  }
 };
 
 // GETATTR of the file or directory that the chain has changed, as the last member; stores the
@@ -33,8 +44,7 @@ class StatCall : public Call<wire::GetattrInlineArgs> {
 // left out.
 class AfterCall : public StatCall {
  public:
-  AfterCall(const wire::FileHandle& changed, wire::FileAttributes* after)
-      : StatCall(false), after_(after) {
+  AfterCall(const wire::FileHandle& changed, Attributes* after) : StatCall(false), after_(after) {
     args.filehandle = changed;
   }
   // The number of members that this adds to the chain: 0 or 1.
@@ -48,7 +58,7 @@ class AfterCall : public StatCall {
   }
 
  private:
-  wire::FileAttributes* const after_;
+  Attributes* const after_;
 };
 
 }  // namespace dafs::client

@@ -82,6 +82,7 @@ class CallBase {
   void Reset() {
     sent = answered = damaged = false;
     status = wire::DafsStatus::kOk;
+    spec_cond = 0;
   }
   bool ok() const { return answered && status == wire::DafsStatus::kOk; }
   // Whether it was sent and its response is missing: the server may have executed it.
@@ -101,6 +102,10 @@ class CallBase {
   bool damaged = false;   // the response had a bad checksum and was dropped
   Xid xid;                // once `sent`
   wire::DafsStatus status = wire::DafsStatus::kOk;
+  // What the response promises (client/state/promises.h): the sequence before the request was sent,
+  // and the bits of the response; 0 if the result was fetched from a Response Cache.
+  uint64_t asked = 0;
+  uint16_t spec_cond = 0;
   // The open that it uses, under the name that client/state/opens.h gave it. Set when the call is
   // first issued. From then on the arguments hold the server's present name of the open.
   std::optional<wire::StateId> open;

@@ -78,6 +78,7 @@ void Receiver::HandleMessage(size_t index, uint32_t size_bytes) {
   } else {
     NoteRenewal(**slot, header.status);
     slots_.credits().NoteResponse(header.target_nreq);
+    if (header.spec_cond != 0) context_.client.promises().Heard(header.spec_cond);
   }
   // Released last: `pin` may resume a waiter for a buffer, and `hold` may end an I/O.
   BufferPin pin = std::move((*slot)->pin);
@@ -109,6 +110,7 @@ absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
   --slot.exchange->unanswered;
   call.answered = true;
   call.status = header.status;
+  call.spec_cond = header.spec_cond;
   return absl::OkStatus();
 }
 

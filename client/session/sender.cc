@@ -53,6 +53,7 @@ absl::Status Sender::Prepare(wire::CredHandle cred, Exchange& exchange,
   slots_.credits().Requested();
   exchange.since = Loop::Now();
   exchange.unanswered = indices.size();
+  const uint64_t asked = context_.client.promises().sequence();
   for (size_t i = 0; i < indices.size(); ++i) {
     Slot& slot = slots_[indices[i]];
     CallBase* const call = exchange.chain[i];
@@ -65,6 +66,7 @@ absl::Status Sender::Prepare(wire::CredHandle cred, Exchange& exchange,
     ++slot.seq_number;
     ++slot.generation;
     call->xid = XidOf(exchange.chain, i, indices[i]);
+    call->asked = asked;
     unposted_.push_back({indices[i], bytes[i]});
   }
   return absl::OkStatus();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "wire/protocol/attributes.h"
+#include "client/state/node.h"
 #include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/types.h"
 
@@ -23,7 +23,7 @@ struct LockAnswer {
   LockOutcome outcome = LockOutcome::kGranted;
   std::vector<wire::LockRange> before;  // if granted: the owner's earlier locks in the range
   // The file's attributes, read under the lock. Nothing in them is valid if they could not be read.
-  wire::FileAttributes attributes;
+  Attributes attributes;
   wire::ClientId client_id;  // the client_id under which the server granted it
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "client/state/promises.h"
 #include "wire/codec/direct.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
@@ -17,10 +18,16 @@ inline constexpr uint64_t kStatAttributes =
     wire::kFattrTimeCreate | wire::kFattrTimeMetadata | wire::kFattrTimeModify |
     wire::kFattrRawDev | wire::kFattrOwner | wire::kFattrOwnerGroup;
 
+// The attributes of an object, and whether the server announces a change of them.
+struct Attributes : wire::FileAttributes {
+  Promise promise = {};
+};
+
 // A file or directory, with its attributes at the time of the response.
 struct Node {
   wire::FileHandle handle;
-  wire::FileAttributes attributes;
+  Attributes attributes;
+  Promise names = {};  // of the directory in which it was looked up or made
 };
 
 // Entries of a directory. Names and attributes lie in the caller's lease, and are valid until it is
@@ -29,6 +36,8 @@ struct DirectoryPage {
   wire::Verifier cookieverf;  // for the next page
   bool eof = false;           // no entry follows these
   wire::DirentReader entries;
+  Promise names = {};       // of the directory
+  Promise attributes = {};  // of each entry, about those in this page
 };
 
 }  // namespace dafs::client

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "client/state/node.h"
+#include "client/state/promises.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
 
@@ -30,7 +32,8 @@ struct OpenRequest {
 struct OpenFile {
   wire::FileHandle handle;
   wire::StateId state_id;  // zero: the server has no open, see OpenByHandle
-  wire::FileAttributes attributes;
+  Attributes attributes;
+  Promise names = {};  // of the directory, if the OPEN was by name
   // Whether this OPEN created the file. With kUnchecked this is derived from the directory's
   // change_info, so it may be true for a file that existed.
   bool created = false;

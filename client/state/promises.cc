@@ -11,12 +11,17 @@ size_t Promises::IndexOf(const wire::FileHandle& object) { return absl::HashOf(o
 
 Promise Promises::Given(uint64_t asked, uint16_t spec_cond, uint16_t kind) {
   if ((spec_cond & kind) == 0) return {};
+  return {asked, (spec_cond & wire::kSpcondOnlyClients) != 0};
+}
+
+void Promises::Heard(uint16_t spec_cond) {
+  if ((spec_cond & wire::kSpcondVoid) != 0) return Void();
+  if ((spec_cond & (wire::kSpcondNames | wire::kSpcondAttributes)) == 0) return;
   const bool only_clients = (spec_cond & wire::kSpcondOnlyClients) != 0;
-  // The workers share it: most promises only read it.
+  // The workers share it: nearly always they only read it.
   if (only_clients_.load(std::memory_order_relaxed) != only_clients) {
     only_clients_.store(only_clients, std::memory_order_relaxed);
   }
-  return {asked, only_clients};
 }
 
 void Promises::Changed(const wire::FileHandle& object) {

@@ -67,7 +67,7 @@ class Promises {
   uint64_t sequence() const { return sequence_.load(std::memory_order_acquire); }
   // Returns the promise that a response gives: `kind` is wire::kSpcondNames or
   // wire::kSpcondAttributes. `asked`: the sequence of its request.
-  Promise Given(uint64_t asked, uint16_t spec_cond, uint16_t kind);
+  static Promise Given(uint64_t asked, uint16_t spec_cond, uint16_t kind);
   // Whether the answer that came with `promise` still holds. `object`: whose attributes they are,
   // or the directory of the names. Rarely false although it does.
   // A thread that caches the answer first records that it does, where PromiseObserver finds it, and
@@ -98,8 +98,10 @@ class Promises {
   // The recall time of the latest Begin.
   absl::Duration recall() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A response carries wire::kSpcondVoid: does what End does, and calls the function given to
-  // OnVoid, unless that was called since Ask.
+  // For each response with a `spec_cond`, before it is delivered. On wire::kSpcondVoid calls Void.
+  void Heard(uint16_t spec_cond) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The server has ended all promises: does what End does, and calls the function given to OnVoid,
+  // unless that was called since Ask.
   void Void() ABSL_LOCKS_EXCLUDED(mutex_);
   // Sets the function; null: none. It is called under the mutex, on any thread: it may only post to
   // a loop.

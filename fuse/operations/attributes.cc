@@ -32,7 +32,7 @@ Task<void> AttributeOperations::Getattr(Call& call) {
     if (std::shared_ptr<OpenState> open = state_.open_files.Find(getattr.fh)) who = open->opener;
   }
   if (who == nullptr) who = CallerOf(state_, call);
-  absl::StatusOr<wire::FileAttributes> attributes =
+  absl::StatusOr<client::Attributes> attributes =
       co_await files_.attributes().GetAttributes(*who, node->handle);
   if (attributes.ok()) {
     context_.attributes.Reply(call, call.nodeid(), *attributes);
@@ -71,7 +71,7 @@ Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(const C
     co_return refused;
   const wire::FileAttributes nothing;
   const wire::StateId no_open;
-  absl::StatusOr<wire::FileAttributes> attributes =
+  absl::StatusOr<client::Attributes> attributes =
       co_await files_.attributes().SetAttributes(*writer->opener, node.handle, no_open, nothing);
   if (ErrnoFromStatus(attributes.status()) == EPERM) {
     attributes = co_await files_.attributes().GetAttributes(*who, node.handle);
@@ -90,7 +90,7 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
            !one.state_id.is_zero() && *one.opener == *who;
   });
   if (open != nullptr) {
-    absl::StatusOr<wire::FileAttributes> attributes =
+    absl::StatusOr<client::Attributes> attributes =
         co_await files_.attributes().SetAttributes(*who, node.handle, open->state_id, set);
     // It may have been closed meanwhile.
     if (!absl::IsAborted(attributes.status())) co_return attributes;
@@ -99,7 +99,7 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
       context_.opens.Open(*who, node, O_WRONLY, state_.NewOwner());
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) co_return file.status();
-  absl::StatusOr<wire::FileAttributes> attributes =
+  absl::StatusOr<client::Attributes> attributes =
       co_await files_.attributes().SetAttributes(*who, node.handle, file->state_id, set);
   absl::Status closed =
       co_await files_.opens().Close(*who, file->handle, file->state_id, /*can_wait=*/true);
@@ -131,10 +131,10 @@ Task<void> AttributeOperations::Setattr(Call& call) {
   }
   if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
   context_.attributes.Touch(call.nodeid());
-  Task<absl::StatusOr<wire::FileAttributes>> setting =
+  Task<absl::StatusOr<client::Attributes>> setting =
       by_open ? files_.attributes().SetAttributes(*who, node->handle, state_id, set)
               : SetSize(who, *node, set);
-  absl::StatusOr<wire::FileAttributes> attributes = co_await setting;
+  absl::StatusOr<client::Attributes> attributes = co_await setting;
   // If another user truncates through root's descriptor, the set-id bits must be cleared.
   if (attributes.ok() && (attributes->mode & (S_ISUID | S_ISGID)) != 0 && !state_id.is_zero() &&
       who->uid == 0 && call.header().uid != 0) {
@@ -143,7 +143,7 @@ Task<void> AttributeOperations::Setattr(Call& call) {
     attributes = co_await files_.attributes().SetAttributes(*who, node->handle, no_open, nothing);
   }
   if (set.valid == 0 && ErrnoFromStatus(attributes.status()) == EPERM) {
-    Task<absl::StatusOr<wire::FileAttributes>> taking =
+    Task<absl::StatusOr<client::Attributes>> taking =
         TakeSetIdBits(call, who, *node, attributes.status());
     attributes = co_await taking;
   }

@@ -26,7 +26,7 @@ class AttributeOperations {
   Task<void> Access(Call& call);
 
  private:
-  using Attributes = absl::StatusOr<wire::FileAttributes>;
+  using Attributes = absl::StatusOr<client::Attributes>;
   Task<Attributes> SetSize(CallerIdentity who, InodeView node, wire::FileAttributes set);
   Task<Attributes> TakeSetIdBits(const Call& call, CallerIdentity who, InodeView node,
                                  absl::Status refused);

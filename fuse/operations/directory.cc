@@ -107,13 +107,13 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   const std::shared_ptr<NameRevalidation::Looking> looking =
       context_.revalidation.LookAtLikelyOld(who, *node);
-  wire::FileAttributes attributes;  // opendir(3) requests them next
-  wire::FileAttributes* const after = state_.attributes.KeepsFiles() ? &attributes : nullptr;
+  client::Attributes attributes;  // opendir(3) requests them next
+  client::Attributes* const after = state_.attributes.KeepsFiles() ? &attributes : nullptr;
   absl::Status there;  // READDIR reports errors other than ESTALE
   if (listing_habit_.Expected()) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
   } else {
-    absl::StatusOr<wire::FileAttributes> found =
+    absl::StatusOr<client::Attributes> found =
         co_await files_.attributes().GetAttributes(*who, node->handle);
     if (found.ok()) attributes = *std::move(found);
     there = found.status();
@@ -138,7 +138,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
 
 Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
     std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes,
-    wire::FileAttributes* after) {
+    client::Attributes* after) {
   absl::StatusOr<client::BufferLease> lease =
       co_await files_.buffers().Acquire(client::BufferUse::kReadTarget, kChunkBytes);
   if (!lease.ok()) co_return lease.status();

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
+#include "client/state/node.h"
 #include "fuse/cache/habit.h"
 #include "fuse/files/open_files.h"
 #include "fuse/kernel/directory_answer.h"
@@ -19,7 +20,6 @@
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
 #include "runtime/task.h"
-#include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
 
@@ -36,7 +36,7 @@ class DirectoryOperations {
  private:
   using Chunk = std::shared_ptr<const DirectoryChunk>;
   Task<absl::StatusOr<Chunk>> ReadChunk(std::shared_ptr<DirectoryState> directory, uint64_t cookie,
-                                        bool attributes, wire::FileAttributes* after = nullptr);
+                                        bool attributes, client::Attributes* after = nullptr);
   Chunk CurrentChunk(DirectoryState& directory, uint64_t offset, bool plus);
   void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
                bool plus);

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "client/state/node.h"
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/operations/context.h"
 #include "runtime/loop.h"
-#include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
 
@@ -29,7 +29,7 @@ class DirectoryChange {
   void CountRemoval() { ++removals_; }
   // Where the server's reply puts the directory's attributes after the change. Null: they are not
   // worth requesting.
-  wire::FileAttributes* after() { return wants_after_ ? &after_ : nullptr; }
+  client::Attributes* after() { return wants_after_ ? &after_ : nullptr; }
   // The server has replied. Called before the kernel is answered.
   void End() {
     if (ended_) return;
@@ -42,7 +42,7 @@ class DirectoryChange {
   const uint64_t nodeid_;
   const bool wants_after_;
   const OwnChanges::Change change_;
-  wire::FileAttributes after_;
+  client::Attributes after_;
   uint64_t removals_ = 0;
   bool ended_ = false;
 };

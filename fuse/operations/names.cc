@@ -188,7 +188,7 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   if (new_directory != call.nodeid()) to_change.emplace(context_, new_directory);
   context_.opens.CloseAll(
       state_.idle_opens.TakeAll());  // the new name may have been another file's
-  wire::FileAttributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
+  client::Attributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
   Task<absl::Status> renaming =
       flags == 0
           ? files_.names().Rename(*who, from->handle, old_name, to->handle, new_name,
@@ -245,7 +245,7 @@ Task<void> NameOperations::Link(Call& call) {
     }
     // link(2) fails with ENOENT if the file has lost its last name. ESTALE would reach the program
     // if another client removed that name without this kernel's knowledge.
-    absl::StatusOr<wire::FileAttributes> left =
+    absl::StatusOr<client::Attributes> left =
         co_await files_.attributes().GetAttributes(*who, file->handle);
     if (left.ok() && left->num_links == 0) {
       call.ReplyErrno(ENOENT);

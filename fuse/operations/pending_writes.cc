@@ -90,7 +90,7 @@ Task<void> PendingWrites::LookAgain(const client::Identity& who, std::optional<a
   if (known == 0) co_return;
   if (!state_.behind.Holds(known) && !state_.attributes.TouchedSince(known, *before)) co_return;
   co_await Settled(known);
-  absl::StatusOr<wire::FileAttributes> attributes =
+  absl::StatusOr<client::Attributes> attributes =
       co_await files_.attributes().GetAttributes(who, node->handle);
   if (attributes.ok()) {
     node->attributes = *std::move(attributes);

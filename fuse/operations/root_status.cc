@@ -77,7 +77,7 @@ void RootStatus::GiveUpLater(std::shared_ptr<Race> race) {
 
 Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle,
                                    CallerIdentity who) {
-  absl::StatusOr<wire::FileAttributes> attributes =
+  absl::StatusOr<client::Attributes> attributes =
       co_await files_.attributes().GetAttributes(*who, handle);
   race->answered = true;
   race->status = attributes.status();

@@ -86,9 +86,9 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::I
   Task<absl::StatusOr<uint32_t>> asking = files_.attributes().Access(who, node.handle, needed);
   const absl::StatusOr<uint32_t> access = co_await asking;
   if (!access.ok() || (*access & needed) != needed) co_return refused;
-  Task<absl::StatusOr<wire::FileAttributes>> looking =
+  Task<absl::StatusOr<client::Attributes>> looking =
       files_.attributes().GetAttributes(who, node.handle);
-  absl::StatusOr<wire::FileAttributes> attributes = co_await looking;
+  absl::StatusOr<client::Attributes> attributes = co_await looking;
   if (!attributes.ok()) co_return attributes.status();
   client::OpenFile file;
   file.handle = node.handle;
@@ -110,9 +110,9 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenOrReuse(const client::Id
     file.state_id = open.state_id;
     bool known = false;
     if (!state_.attributes.TouchedSince(node.nodeid, kept->since)) {
-      Task<absl::StatusOr<wire::FileAttributes>> asking =
+      Task<absl::StatusOr<client::Attributes>> asking =
           files_.attributes().GetAttributes(who, open.handle);
-      absl::StatusOr<wire::FileAttributes> attributes = co_await asking;
+      absl::StatusOr<client::Attributes> attributes = co_await asking;
       known = attributes.ok();
       if (known) file.attributes = *std::move(attributes);
     }

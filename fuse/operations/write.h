@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "client/files/files.h"
 #include "client/memory/buffer_pool.h"
+#include "client/state/node.h"
 #include "fuse/files/open_files.h"
 #include "fuse/files/write_streams.h"
 #include "fuse/kernel/protocol.h"
@@ -18,7 +19,6 @@
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
 #include "runtime/task.h"
-#include "wire/protocol/attributes.h"
 #include "wire/protocol/constants.h"
 
 namespace dafs::fuse {
@@ -45,7 +45,7 @@ class WriteOperations {
     uint32_t done = 0;
     absl::Status failed;
     bool wants_after = false;
-    wire::FileAttributes after;  // of the file after the write, if requested and returned
+    client::Attributes after;  // of the file after the write, if requested and returned
   };
   Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends, bool may_ask);
   Task<void> WriteData(const OpenState& open, const client::BufferLease& lease, Transfer& transfer);

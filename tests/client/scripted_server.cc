@@ -274,7 +274,9 @@ wire::ResponseHeader ScriptedConnection::HeaderFor(const Request& request, DafsS
                         ? server_->target_nreq
                         : uint16_t{1};
   nreq_ = std::max<uint32_t>(nreq_ - 1, target);
-  return wire::ResponseTo(request.header, status, target);
+  wire::ResponseHeader header = wire::ResponseTo(request.header, status, target);
+  if (server_->spec_cond) header.spec_cond = server_->spec_cond(request);
+  return header;
 }
 
 void ScriptedConnection::Refuse(const Request& request, DafsStatus status) {

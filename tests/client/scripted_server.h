@@ -134,6 +134,8 @@ class ScriptedServer final : public dat::Provider {
 
   // Sees each request first. Returns true if it handled the request. By default it handles none.
   std::function<bool(ScriptedConnection&, const Request&)> script;
+  // The spec_cond of each reply; null: 0.
+  std::function<uint16_t(const Request&)> spec_cond;
   // Sends the reply of a correct server.
   void Serve(ScriptedConnection& connection, const Request& request);
   // Sends the replies to the requests in `held`, in order.

@@ -140,7 +140,7 @@ TEST_P(FilesServerTest, LookupReturnsHandleAndAttributesOrNoent) {
   EXPECT_TRUE(node->attributes.has(kStatAttributes & ~wire::kFattrTimeCreate));
   absl::StatusOr<Node> none = Await(files_->names().Lookup(root_user_, root_.handle, "none"));
   EXPECT_EQ(wire::DafsFromStatus(none.status()), DafsStatus::kNoEnt);
-  absl::StatusOr<wire::FileAttributes> again =
+  absl::StatusOr<Attributes> again =
       Await(files_->attributes().GetAttributes(root_user_, node->handle));
   ASSERT_STATUS_OK(again);
   EXPECT_EQ(again->file_id, node->attributes.file_id);
@@ -234,7 +234,7 @@ TEST_P(FilesServerTest, SmallWriteReturnsAttributes) {
   for (uint32_t size : {100u, 200'000u}) {
     BufferLease lease = Lease(BufferUse::kWriteSource, size);
     std::memset(lease.payload(), 'x', size);
-    wire::FileAttributes after;
+    Attributes after;
     absl::StatusOr<WriteResult> written =
         Await(files_->data().Write(root_user_, file->handle, file->state_id, 0, lease, 0, size,
                                    wire::StableHow::kUnstable, &after));
@@ -361,7 +361,7 @@ TEST_P(FilesServerTest, AttributesAreSetAndReturned) {
   set.time_modify_set.how = wire::TimeSetHow::kSetToClientTime;
   set.time_modify_set.client_time = {1234567890, 123456789};
   set.set(wire::kFattrObjectSize | wire::kFattrOwner | wire::kFattrTimeModifySet);
-  absl::StatusOr<wire::FileAttributes> now =
+  absl::StatusOr<Attributes> now =
       Await(files_->attributes().SetAttributes(root_user_, node->handle, wire::StateId(), set));
   ASSERT_STATUS_OK(now);
   EXPECT_EQ(now->mode, 0604u);
@@ -487,8 +487,8 @@ TEST_P(FilesServerTest, StatFsReportsSpace) {
 
 Task<void> Stat(Files& files, const Identity& who, const wire::FileHandle& file, int* left,
                 int* failed) {
-  Task<absl::StatusOr<wire::FileAttributes>> task = files.attributes().GetAttributes(who, file);
-  absl::StatusOr<wire::FileAttributes> result = co_await task;
+  Task<absl::StatusOr<Attributes>> task = files.attributes().GetAttributes(who, file);
+  absl::StatusOr<Attributes> result = co_await task;
   if (!result.ok()) ++*failed;
   --*left;
 }
@@ -519,7 +519,7 @@ TEST_F(RestartTest, OperationsContinueAfterServerRestart) {
   ASSERT_STATUS_OK(node);
   server_.reset();
   StartServer();
-  absl::StatusOr<wire::FileAttributes> attributes =
+  absl::StatusOr<Attributes> attributes =
       Await(files_->attributes().GetAttributes(root_user_, node->handle));
   ASSERT_STATUS_OK(attributes);
   EXPECT_EQ(attributes->object_size, 7u);
@@ -532,7 +532,7 @@ TEST_F(RestartTest, SoftMountReportsWhyItWaited) {
   options.timeout = absl::Milliseconds(300);
   StartClient(std::move(options));
   server_.reset();
-  absl::StatusOr<wire::FileAttributes> attributes =
+  absl::StatusOr<Attributes> attributes =
       Await(files_->attributes().GetAttributes(root_user_, root_.handle));
   EXPECT_TRUE(absl::IsDeadlineExceeded(attributes.status())) << attributes.status();
   EXPECT_THAT(std::string(attributes.status().message()), HasSubstr("no session for"));

@@ -354,8 +354,7 @@ TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
     c.Send(std::move(bytes));
     return true;
   };
-  absl::StatusOr<wire::FileAttributes> attributes =
-      Await(files_->attributes().GetAttributes(who_, dir_));
+  absl::StatusOr<Attributes> attributes = Await(files_->attributes().GetAttributes(who_, dir_));
   ASSERT_OK(attributes);
   EXPECT_EQ(attributes->owner, "1000");
   EXPECT_EQ(attributes->owner_group, "100");

@@ -56,7 +56,7 @@ class FilesRecoveryTest : public ScriptedTest {
     return Await(files_->data().Read(who_, file.handle, file.state_id, 0, lease, 4096)).status();
   }
   wire::FileHandle dir_;
-  wire::FileAttributes after_;
+  Attributes after_;
 };
 
 // ---- The Response Cache ----------------------------------------------------------------------

@@ -33,7 +33,7 @@ class FilesRetryTest : public ScriptedTest {
         files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after_));
   }
   wire::FileHandle dir_;
-  wire::FileAttributes after_;
+  Attributes after_;
 };
 
 TEST_F(FilesRetryTest, IdempotentOperationIsReissuedOnANewSession) {

@@ -57,6 +57,9 @@ TEST_F(PromisesTest, AnswerWithoutTheBitIsNoPromise) {
   EXPECT_FALSE(promises_.Given(asked, wire::kSpcondNames, wire::kSpcondAttributes));
   EXPECT_FALSE(promises_.Given(asked, 0, wire::kSpcondNames));
   EXPECT_TRUE(promises_.Given(asked, wire::kSpcondNames, wire::kSpcondNames));
+  EXPECT_TRUE(
+      promises_.Given(asked, wire::kSpcondNames | wire::kSpcondOnlyClients, wire::kSpcondNames)
+          .only_clients);
   EXPECT_FALSE(promises_.IsGood(Promise(), file_));
 }
 
@@ -114,7 +117,7 @@ TEST_F(PromisesTest, VoidIsReportedOnceForEachRequestForPromises) {
   promises_.OnVoid([&voids] { ++voids; });
   Begin();
   const Promise old = Asked();
-  promises_.Void();
+  promises_.Heard(wire::kSpcondVoid);
   EXPECT_FALSE(promises_.IsGood(old, file_));
   promises_.Void();
   EXPECT_EQ(voids, 1);
@@ -137,11 +140,11 @@ TEST_F(PromisesTest, CachingIsExactIfOnlyClientsChangeTheExport) {
   EXPECT_EQ(promises_.caching(), Promises::Caching::kTimed);
   Begin();
   EXPECT_EQ(promises_.caching(), Promises::Caching::kBounded);
-  const Promise promise = promises_.Given(
-      promises_.sequence(), wire::kSpcondNames | wire::kSpcondOnlyClients, wire::kSpcondNames);
-  EXPECT_TRUE(promise.only_clients);
+  promises_.Heard(wire::kSpcondNames | wire::kSpcondOnlyClients);
   EXPECT_EQ(promises_.caching(), Promises::Caching::kExact);
-  EXPECT_FALSE(Asked().only_clients);
+  promises_.Heard(wire::kSpcondFailover);  // no promise
+  EXPECT_EQ(promises_.caching(), Promises::Caching::kExact);
+  promises_.Heard(wire::kSpcondAttributes);
   EXPECT_EQ(promises_.caching(), Promises::Caching::kBounded);
 }
 
