@@ -105,8 +105,8 @@ TEST_F(PromisedResultsTest, AbsentNameHasThePromiseOfTheDirectory) {
   Begin();
   RefuseOne(Proc::kLookup, DafsStatus::kNoEnt);
   client::Promise absent;
-  EXPECT_TRUE(
-      absl::IsNotFound(Await(files_->names().Lookup(who_, dir_, "name", &absent)).status()));
+  const absl::Status status = Await(files_->names().Lookup(who_, dir_, "name", &absent)).status();
+  EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNoEnt);
   EXPECT_TRUE(IsGood(absent, dir_));
   // Other errors say nothing about the name.
   absent = {};
