@@ -153,7 +153,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(const Identity& who,
   Task<absl::StatusOr<OpenFile>> opening = opens_.Open(who, request, after);
   absl::StatusOr<OpenFile> open = co_await opening;
   if (!open.ok()) co_return open.status();
-  Task<absl::Status> closing = opens_.Close(who, open->handle, open->state_id);
+  Task<absl::Status> closing = opens_.Close(open->state_id);
   CO_RETURN_IF_ERROR(co_await closing);
   Node node;
   node.handle = open->handle;

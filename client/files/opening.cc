@@ -153,7 +153,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
         attributes_.SetAttributes(who, file.handle, state_id, empty);
     absl::StatusOr<Attributes> cut = co_await cutting;
     if (!cut.ok()) {
-      Task<absl::Status> closing = Close(who, file.handle, file.state_id);
+      Task<absl::Status> closing = Close(file.state_id);
       absl::Status ignored = co_await closing;
       co_return cut.status();
     }
@@ -170,7 +170,7 @@ Task<absl::Status> OpenOperations::RunOpen(const Identity& who, const Call<wire:
   Task<absl::Status> task = RunAll(&who, chain, what, extra);
   absl::Status status = co_await task;
   if (!status.ok() && open.ok()) {
-    Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+    Task<absl::Status> closing = Close(open.res.state_id);
     absl::Status ignored = co_await closing;
   }
   co_return status;
@@ -195,7 +195,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& who, C
     co_return file;
   }
   if (open.ok()) {
-    Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+    Task<absl::Status> closing = Close(open.res.state_id);
     absl::Status ignored = co_await closing;
     co_return StatusOf(stat, "open by handle");
   }
@@ -260,69 +260,74 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
   co_return file;
 }
 
-Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const Identity& who,
-                                                                 const wire::FileHandle& file,
-                                                                 const wire::StateId& state_id,
+Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const wire::StateId& open,
                                                                  uint32_t share_access,
                                                                  std::string_view owner) {
   std::atomic<bool>& unknown = client_.limits().no_open_owner;
   if (unknown.load(std::memory_order_relaxed)) {
     co_return absl::UnimplementedError("open for a lock owner: the server lacks the procedure");
   }
+  const std::shared_ptr<const OpenInfo> lender = client_.opens().InfoOf(open);
+  if (lender == nullptr) co_return absl::AbortedError("open for a lock owner: the file was closed");
   OpenInfo info;
-  info.handle = file;
+  info.handle = lender->handle;
   info.owner = owner;
   info.share_access = share_access;
-  info.who = who;
+  info.who = lender->who;
   OpenOwnerCall call(client_.opens(), info);
-  call.args.filehandle = file;
-  call.args.state_id = state_id;
+  call.args.filehandle = info.handle;
+  call.args.state_id = open;
   call.args.owner = owner;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = RunAll(&who, chain, "open for a lock owner");
+  Task<absl::Status> task = RunAll(&info.who, chain, "open for a lock owner");
   absl::Status status = co_await task;
   if (absl::IsUnimplemented(status)) unknown.store(true, std::memory_order_relaxed);
   if (!status.ok()) co_return status;
   co_return call.res.state_id;
 }
 
-Task<absl::Status> OpenOperations::Downgrade(const Identity& who, const wire::FileHandle& file,
-                                             const wire::StateId& state_id, uint32_t share_access,
+Task<absl::Status> OpenOperations::Downgrade(const wire::StateId& open, uint32_t share_access,
                                              uint32_t share_deny) {
+  const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
+  if (info == nullptr) co_return absl::AbortedError("open downgrade: the file was closed");
   Call<wire::OpenDowngradeArgs> call;
-  call.args.filehandle = file;
-  call.args.state_id = state_id;
+  call.args.filehandle = info->handle;
+  call.args.state_id = open;
   call.args.share_access = share_access;
   call.args.share_deny = share_deny;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = RunAll(&who, chain, "open downgrade");
+  Task<absl::Status> task = RunAll(&info->who, chain, "open downgrade");
   absl::Status status = co_await task;
-  if (status.ok()) client_.opens().Downgraded(state_id, share_access, share_deny);
+  if (status.ok()) client_.opens().Downgraded(open, share_access, share_deny);
   co_return status;
 }
 
-bool OpenOperations::IsOpen(const wire::StateId& state_id) const {
-  std::optional<Opens::Entry> entry = client_.opens().Find(state_id);
+bool OpenOperations::IsOpen(const wire::StateId& open) const {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
   return entry.has_value() && entry->lost.ok() && !entry->closing;
 }
 
-Task<absl::Status> OpenOperations::Close(const Identity& who, const wire::FileHandle& file,
-                                         const wire::StateId& state_id, bool can_wait) {
-  if (state_id.is_zero()) co_return absl::OkStatus();
-  if (!client_.locks().HeldBy(file, state_id).empty()) {
-    Task<void> releasing = locks_.ReleaseBeforeClose(who, file, state_id);
+std::shared_ptr<const OpenInfo> OpenOperations::InfoOf(const wire::StateId& open) const {
+  return client_.opens().InfoOf(open);
+}
+
+Task<absl::Status> OpenOperations::Close(const wire::StateId& open, bool can_wait) {
+  const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
+  if (info == nullptr) co_return absl::OkStatus();
+  if (!client_.locks().HeldBy(info->handle, open).empty()) {
+    Task<void> releasing = locks_.ReleaseBeforeClose(info->who, info->handle, open);
     co_await releasing;
   }
-  client_.opens().Closing(state_id);
+  client_.opens().Closing(open);
   Call<wire::CloseArgs> call;
   call.can_wait = can_wait;
-  call.args.filehandle = file;
-  call.args.state_id = state_id;
+  call.args.filehandle = info->handle;
+  call.args.state_id = open;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&info->who, chain);
   absl::Status status = co_await task;
   // Removed whatever the outcome: nothing uses it any more. A lost open counts as closed.
-  std::optional<Opens::Entry> entry = client_.opens().Remove(state_id);
+  std::optional<Opens::Entry> entry = client_.opens().Remove(open);
   if (!entry.has_value() || !entry->lost.ok()) co_return absl::OkStatus();
   CO_RETURN_IF_ERROR(status);
   switch (call.status) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -16,6 +17,7 @@
 #include "client/state/identity.h"
 #include "client/state/node.h"
 #include "client/state/open_file.h"
+#include "client/state/opens.h"
 #include "runtime/task.h"
 #include "wire/messages/messages.h"
 #include "wire/protocol/types.h"
@@ -49,26 +51,25 @@ class OpenOperations : public OperationGroup {
   // support it.
   Task<absl::StatusOr<OpenFile>> OpenUnlinked(const Identity& who, const OpenRequest& request);
   // Reduces the shares of an open to a subset of its present ones (INVAL otherwise). 6.5.26.
-  Task<absl::Status> Downgrade(const Identity& who, const wire::FileHandle& file,
-                               const wire::StateId& state_id, uint32_t share_access,
+  Task<absl::Status> Downgrade(const wire::StateId& open, uint32_t share_access,
                                uint32_t share_deny);
   // Private procedure 1002 OPEN_EXECUTE: opens for reading if the user may read or execute the
   // file. If the server lacks it, acts as OpenByHandle.
   Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& who, const wire::FileHandle& file,
                                                   std::string_view owner);
-  // Private procedure 1010 OPEN_OWNER: another open of `file`, for `owner`, with the access
-  // (`share_access`) of its open `state_id`, whatever the present mode of the file. Returns the new
-  // state id; the caller closes it like any other. kUnimplemented: the server lacks the procedure.
-  Task<absl::StatusOr<wire::StateId>> OpenForOwner(const Identity& who,
-                                                   const wire::FileHandle& file,
-                                                   const wire::StateId& state_id,
-                                                   uint32_t share_access, std::string_view owner);
+  // Private procedure 1010 OPEN_OWNER: another open of the file of `open`, by its user, for
+  // `owner`, with the access (`share_access`) of `open`, whatever the present mode of the file.
+  // Returns the new state id; the caller closes it like any other. kUnimplemented: the server lacks
+  // the procedure. kAborted: `open` was closed.
+  Task<absl::StatusOr<wire::StateId>> OpenForOwner(const wire::StateId& open, uint32_t share_access,
+                                                   std::string_view owner);
   // Whether the open can still be used: it was not lost with the server's state. Sends no request.
-  bool IsOpen(const wire::StateId& state_id) const;
+  bool IsOpen(const wire::StateId& open) const;
+  // The file, owner, access and user of an open; null after its CLOSE. Sends no request.
+  std::shared_ptr<const OpenInfo> InfoOf(const wire::StateId& open) const;
   // Releases the locks of the open first. A zero state id: does nothing, OK. `can_wait`: nothing
   // waits for the reply, so the request may be delayed up to 5 ms to share a send.
-  Task<absl::Status> Close(const Identity& who, const wire::FileHandle& file,
-                           const wire::StateId& state_id, bool can_wait = false);
+  Task<absl::Status> Close(const wire::StateId& open, bool can_wait = false);
 
  private:
   Task<absl::Status> RunOpen(const Identity& who, const Call<wire::OpenArgs>& open,

@@ -273,7 +273,7 @@ Task<void> XattrOperations::AbandonXattr(const Identity& who, const wire::OpenRe
     client_.opens().Remove(lasting);  // leave it open at the server rather than set part of a value
     co_return;
   }
-  Task<absl::Status> closing = opens_.Close(who, open.filehandle, lasting);
+  Task<absl::Status> closing = opens_.Close(lasting);
   ignored = co_await closing;
 }
 

@@ -129,7 +129,7 @@ absl::Status ExportSession::CloseFile(IoFile& file) {
     return absl::FailedPreconditionError(
         absl::StrCat("close ", file.name, ": ", file.out, " reads and writes are outstanding"));
   }
-  return RunUntilDone(loop_, files_->opens().Close(who_, file.handle, file.state_id));
+  return RunUntilDone(loop_, files_->opens().Close(file.state_id));
 }
 
 absl::StatusOr<wire::FileAttributes> ExportSession::Stat(const IoFile& file) {

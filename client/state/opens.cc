@@ -35,6 +35,12 @@ std::optional<Opens::Entry> Opens::Find(const wire::StateId& open) const {
   return it->second;
 }
 
+std::shared_ptr<const OpenInfo> Opens::InfoOf(const wire::StateId& open) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto it = entries_.find(open);
+  return it != entries_.end() ? it->second.info : nullptr;
+}
+
 std::optional<wire::StateId> Opens::StateIdOf(const wire::StateId& open,
                                               const wire::ClientId& client_id) const {
   absl::ReaderMutexLock lock(&mutex_);

@@ -1,6 +1,7 @@
-// The opens of a client. Files hands out state ids that are the client's own numbers of opens; this
-// table maps them to the server's present state ids. After the server lost its state and the open
-// was reclaimed, the server's state id is another one, and the client's stays.
+// The opens of a client, each with its file, owner, access and user. Files hands out state ids that
+// are the client's own numbers of opens; whatever uses an open keeps only this number. This table
+// maps it to the server's present state id. After the server lost its state and the open was
+// reclaimed, the server's state id is another one, and the client's stays.
 // Spec: 4.4.1.2 (state ids, crash recovery), 4.4.1.6 (a restarted server has another client_id),
 // 6.5.24 (CLAIM_PREVIOUS).
 // Thread-safe: shared by the workers of a client. Nothing blocks.
@@ -22,7 +23,8 @@
 
 namespace dafs::client {
 
-// The arguments of a reclaim. Owned by this table and by the calls in progress.
+// What an open was requested with: the arguments of a reclaim, and of the CLOSE. Owned by this
+// table and by the calls in progress.
 struct OpenInfo {
   wire::FileHandle handle;
   std::string owner;
@@ -48,6 +50,9 @@ class Opens {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns nullopt if there is no such open.
   std::optional<Entry> Find(const wire::StateId& open) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The arguments of the open; null if there is no such open.
+  std::shared_ptr<const OpenInfo> InfoOf(const wire::StateId& open) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // The server's state id of `open` under `client_id`, for a request about to be sent. nullopt:
   // none is valid; Find shows why.
   std::optional<wire::StateId> StateIdOf(const wire::StateId& open,

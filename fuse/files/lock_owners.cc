@@ -29,15 +29,14 @@ bool LockOwners::Leave(LockOwner& owner) {
   return --owner.users == 0 && owner.ended;
 }
 
-LockOwners::Open LockOwners::OpenOf(const LockOwner& owner) const {
+wire::StateId LockOwners::OpenOf(const LockOwner& owner) const {
   absl::MutexLock lock(&mutex_);
-  return {owner.state_id, owner.share};
+  return owner.state_id;
 }
 
-void LockOwners::Opened(LockOwner& owner, const wire::StateId& state_id, uint32_t share) {
+void LockOwners::Opened(LockOwner& owner, const wire::StateId& state_id) {
   absl::MutexLock lock(&mutex_);
   owner.state_id = state_id;
-  owner.share |= share;
 }
 
 bool LockOwners::HasEnded(const LockOwner& owner) const {

@@ -21,7 +21,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "client/state/identity.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::fuse {
@@ -29,13 +28,10 @@ namespace dafs::fuse {
 struct LockOwner {
   uint64_t nodeid = 0;
   uint64_t kernel_owner = 0;
-  wire::FileHandle handle;
   std::string name;  // as the server knows it
-  std::shared_ptr<const client::Identity> opener;
 
   // Guarded by the table's mutex, which an annotation cannot name here.
-  wire::StateId state_id;  // zero: not opened yet
-  uint32_t share = 0;      // the access it is open for
+  wire::StateId state_id;  // of its open among client::Opens; zero: not opened yet
   uint32_t pid = 0;        // the process that locked last
   uint32_t users = 0;      // calls in progress
   bool ended = false;
@@ -56,12 +52,8 @@ class LockOwners {
   // OPEN.
   bool Leave(LockOwner& owner);
 
-  struct Open {
-    wire::StateId state_id;
-    uint32_t share = 0;
-  };
-  Open OpenOf(const LockOwner& owner) const;
-  void Opened(LockOwner& owner, const wire::StateId& state_id, uint32_t share);
+  wire::StateId OpenOf(const LockOwner& owner) const;
+  void Opened(LockOwner& owner, const wire::StateId& state_id);
   bool HasEnded(const LockOwner& owner) const;
 
   // An owner that has just ended. `unused`: the caller closes its OPEN. Otherwise its last user

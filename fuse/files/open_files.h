@@ -39,7 +39,7 @@ inline uint32_t ShareOf(uint32_t flags) {
 struct OpenState {
   uint64_t nodeid = 0;
   wire::FileHandle handle;
-  wire::StateId state_id;  // zero: the server keeps no open for it
+  wire::StateId state_id;  // of the open among client::Opens; zero: the server has none
   uint32_t flags = 0;      // of open(2)
   // Attributes of the file when it was opened.
   std::optional<uint64_t> change;

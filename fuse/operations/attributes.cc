@@ -101,8 +101,7 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
   if (!file.ok()) co_return file.status();
   absl::StatusOr<client::Attributes> attributes =
       co_await files_.attributes().SetAttributes(*who, node.handle, file->state_id, set);
-  absl::Status closed =
-      co_await files_.opens().Close(*who, file->handle, file->state_id, /*can_wait=*/true);
+  absl::Status closed = co_await files_.opens().Close(file->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // the open ends with the lease
   co_return attributes;
 }

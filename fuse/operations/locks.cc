@@ -164,8 +164,6 @@ Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
   LockOwner fresh;
   fresh.nodeid = call.nodeid();
   fresh.kernel_owner = request.kernel_owner;
-  fresh.handle = request.open->handle;
-  fresh.opener = request.open->opener;
   for (bool again = true; again;) {
     fresh.name = state_.NewOwner();
     LockOwnerRef owner = state_.lock_owners.Enter(fresh, request.handle, request.pid);
@@ -205,7 +203,7 @@ Task<void> LockOperations::UnlockRecords(Call& call, const Request& request) {
     co_return;
   }
   absl::Status status;
-  const client::LockOwner open{owner->handle, state_.lock_owners.OpenOf(*owner).state_id};
+  const client::LockOwner open{request.open->handle, state_.lock_owners.OpenOf(*owner)};
   if (!open.state_id.is_zero()) {
     status = co_await files_.locks().Unlock(*request.open->opener, open, request.range.first,
                                             request.range.last);

@@ -46,8 +46,7 @@ Task<void> OpenOperations::Open(Call& call) {
   const bool lost_name = co_await losing;
   if (lost_name && !comes_back) {
     LookElsewhere(state_, call, call.nodeid());
-    absl::Status closed =
-        co_await files_.opens().Close(*who, file->handle, file->state_id, /*can_wait=*/true);
+    absl::Status closed = co_await files_.opens().Close(file->state_id, /*can_wait=*/true);
     closed.IgnoreError();
     co_return;
   }

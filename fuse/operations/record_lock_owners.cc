@@ -1,5 +1,7 @@
 #include "fuse/operations/record_lock_owners.h"
 
+#include <memory>
+
 #include "fuse/cache/inode_table.h"
 
 namespace dafs::fuse {
@@ -7,32 +9,32 @@ namespace dafs::fuse {
 Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const OpenState& open,
                                                                   LockOwnerRef owner) {
   const uint32_t share = ShareOf(open.flags);
-  LockOwners::Open known = state_.lock_owners.OpenOf(*owner);
-  if (known.state_id.is_zero() || (share & ~known.share) != 0) {
-    const client::Identity& who = *open.opener;
-    if (!open.state_id.is_zero()) {
-      absl::StatusOr<wire::StateId> lent = co_await files_.opens().OpenForOwner(
-          who, owner->handle, open.state_id, share, owner->name);
-      if (lent.ok()) {
-        state_.lock_owners.Opened(*owner, *lent, share);
-        co_return client::LockOwner{owner->handle, *lent, owner->kernel_owner};
-      }
-      if (!absl::IsUnimplemented(lent.status())) co_return lent.status();
+  client::LockOwner known{open.handle, state_.lock_owners.OpenOf(*owner), owner->kernel_owner};
+  const std::shared_ptr<const client::OpenInfo> info = files_.opens().InfoOf(known.state_id);
+  if (info != nullptr && (share & ~info->share_access) == 0) co_return known;
+  if (!open.state_id.is_zero()) {
+    absl::StatusOr<wire::StateId> lent =
+        co_await files_.opens().OpenForOwner(open.state_id, share, owner->name);
+    if (lent.ok()) {
+      state_.lock_owners.Opened(*owner, *lent);
+      known.state_id = *lent;
+      co_return known;
     }
-    InodeView node;
-    node.nodeid = owner->nodeid;
-    node.handle = owner->handle;
-    Task<absl::StatusOr<client::OpenFile>> opening =
-        opens_.Open(who, node, open.flags, owner->name);
-    absl::StatusOr<client::OpenFile> file = co_await opening;
-    if (!file.ok()) co_return file.status();
-    if (file->state_id.is_zero()) {
-      co_return absl::UnimplementedError("lock: the server cannot open the file by its handle");
-    }
-    known.state_id = file->state_id;
-    state_.lock_owners.Opened(*owner, known.state_id, share);
+    if (!absl::IsUnimplemented(lent.status())) co_return lent.status();
   }
-  co_return client::LockOwner{owner->handle, known.state_id, owner->kernel_owner};
+  InodeView node;
+  node.nodeid = owner->nodeid;
+  node.handle = open.handle;
+  Task<absl::StatusOr<client::OpenFile>> opening =
+      opens_.Open(*open.opener, node, open.flags, owner->name);
+  absl::StatusOr<client::OpenFile> file = co_await opening;
+  if (!file.ok()) co_return file.status();
+  if (file->state_id.is_zero()) {
+    co_return absl::UnimplementedError("lock: the server cannot open the file by its handle");
+  }
+  state_.lock_owners.Opened(*owner, file->state_id);
+  known.state_id = file->state_id;
+  co_return known;
 }
 
 Task<void> RecordLockOwners::Leave(LockOwnerRef owner) {
@@ -42,8 +44,8 @@ Task<void> RecordLockOwners::Leave(LockOwnerRef owner) {
 }
 
 Task<void> RecordLockOwners::Close(LockOwnerRef owner) {
-  const wire::StateId state_id = state_.lock_owners.OpenOf(*owner).state_id;
-  absl::Status closed = co_await files_.opens().Close(*owner->opener, owner->handle, state_id);
+  const wire::StateId open = state_.lock_owners.OpenOf(*owner);
+  absl::Status closed = co_await files_.opens().Close(open);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
 }
 
@@ -54,11 +56,11 @@ Task<void> RecordLockOwners::End(LockOwners::Ended ended) {
     co_await closing;
     co_return;
   }
-  const client::LockOwner open{ended.owner->handle,
-                               state_.lock_owners.OpenOf(*ended.owner).state_id};
-  if (open.state_id.is_zero()) co_return;
+  const wire::StateId open = state_.lock_owners.OpenOf(*ended.owner);
+  const std::shared_ptr<const client::OpenInfo> info = files_.opens().InfoOf(open);
+  if (info == nullptr) co_return;
   absl::Status unlocked =
-      co_await files_.locks().Unlock(*ended.owner->opener, open, 0, wire::kFlockByte - 1);
+      co_await files_.locks().Unlock(info->who, {info->handle, open}, 0, wire::kFlockByte - 1);
   unlocked.IgnoreError();
 }
 

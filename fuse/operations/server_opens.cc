@@ -69,7 +69,7 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity&
     co_return file;
   }
   if (named->handle == node.handle) co_return named;
-  absl::Status closed = co_await files_.opens().Close(who, named->handle, named->state_id);
+  absl::Status closed = co_await files_.opens().Close(named->state_id);
   closed.IgnoreError();
   co_return file;
 }
@@ -163,8 +163,7 @@ Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
     Task<void> committing = files_.commits().CommitNow(open->handle);
     co_await committing;
   }
-  absl::Status closed =
-      co_await files_.opens().Close(*open->opener, open->handle, open->state_id, /*can_wait=*/true);
+  absl::Status closed = co_await files_.opens().Close(open->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
 }
 

@@ -53,7 +53,7 @@ TEST_F(AllocationTest, ReadsAndWritesAllocateNothingOnceWarm) {
     // A thousand operations. The session's tick sets a timer once a second.
     EXPECT_LT(allocations - warm, 50u) << size;
   }
-  absl::Status closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
+  absl::Status closed = Await(files_->opens().Close(file->state_id));
   EXPECT_STATUS_OK(closed);
 }
 

@@ -475,7 +475,7 @@ TEST_P(BatchTest, ItemExpeditedFromACallbackIsSent) {
   MakeLocal("b", Pattern(100));
   const OpenFile closed = OpenFor("b");
   const OpenFile a = OpenFor("a");
-  ASSERT_STATUS_OK(Await(files_->opens().Close(root_user_, closed.handle, closed.state_id)));
+  ASSERT_STATUS_OK(Await(files_->opens().Close(closed.state_id)));
   Memory memory = NewMemory(BufferUse::kReadTarget, 4);
   std::vector<BatchItem> items;
   for (uint64_t i = 0; i < 3; ++i) {

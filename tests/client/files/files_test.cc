@@ -171,7 +171,7 @@ TEST_P(FilesServerTest, WrittenDataIsReadBackAtEverySize) {
   absl::StatusOr<std::string> behind = Read(*file, at - 3, 100);
   ASSERT_STATUS_OK(behind);
   EXPECT_EQ(behind->size(), 3u);
-  absl::Status closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
+  absl::Status closed = Await(files_->opens().Close(file->state_id));
   EXPECT_STATUS_OK(closed);
 }
 
@@ -191,7 +191,7 @@ TEST_P(FilesServerTest, AppendWritesAtTheEnd) {
     EXPECT_EQ(result->offset, before.size());
     EXPECT_TRUE(LocalContent("log") == before + data);
   }
-  absl::Status closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
+  absl::Status closed = Await(files_->opens().Close(file->state_id));
   EXPECT_STATUS_OK(closed);
 }
 
@@ -220,7 +220,7 @@ TEST_P(FilesServerTest, RangesAreAllocatedSoughtAndCopied) {
   absl::Status wrong = Await(files_->ranges().Allocate(
       root_user_, handle, state_id, wire::AllocateMode::kAllocate, 0, INT64_MAX));
   EXPECT_FALSE(wrong.ok());
-  absl::Status closed = Await(files_->opens().Close(root_user_, handle, state_id));
+  absl::Status closed = Await(files_->opens().Close(state_id));
   EXPECT_STATUS_OK(closed);
 }
 
@@ -268,11 +268,10 @@ TEST_P(FilesServerTest, UnnamedFileIsLinkedAndOpenReducesItsShares) {
   second.share_access = wire::kShareWrite;
   absl::StatusOr<OpenFile> denied = Await(files_->opens().Open(root_user_, second));
   EXPECT_EQ(wire::DafsFromStatus(denied.status()), DafsStatus::kDenied);
-  absl::Status more = Await(
-      files_->opens().Downgrade(root_user_, file->handle, file->state_id, wire::kShareBoth, 3));
+  absl::Status more = Await(files_->opens().Downgrade(file->state_id, wire::kShareBoth, 3));
   EXPECT_EQ(wire::DafsFromStatus(more), DafsStatus::kInval);
-  ASSERT_STATUS_OK(Await(files_->opens().Downgrade(root_user_, file->handle, file->state_id,
-                                                   wire::kShareRead, wire::kShareDenyNone)));
+  ASSERT_STATUS_OK(
+      Await(files_->opens().Downgrade(file->state_id, wire::kShareRead, wire::kShareDenyNone)));
   absl::StatusOr<WriteResult> written = Write(*file, 0, "x");
   EXPECT_EQ(wire::DafsFromStatus(written.status()), DafsStatus::kAcces);
   absl::StatusOr<OpenFile> admitted = Await(files_->opens().Open(root_user_, second));
@@ -287,7 +286,7 @@ TEST_P(FilesServerTest, UnnamedFileIsLinkedAndOpenReducesItsShares) {
   ASSERT_STATUS_OK(read);
   EXPECT_EQ(*read, "botho");
   for (const OpenFile& open : {*file, *upgraded}) {
-    EXPECT_STATUS_OK(Await(files_->opens().Close(root_user_, open.handle, open.state_id)));
+    EXPECT_STATUS_OK(Await(files_->opens().Close(open.state_id)));
   }
 }
 
@@ -406,7 +405,7 @@ TEST_P(FilesServerTest, OpenCreatesTruncatesAndExcludes) {
   request.verifier = wire::OpaqueFromUint64<wire::Verifier>(78);
   absl::StatusOr<OpenFile> second = Await(files_->opens().Open(root_user_, request));
   EXPECT_EQ(wire::DafsFromStatus(second.status()), DafsStatus::kExist);
-  absl::Status closed = Await(files_->opens().Close(root_user_, first->handle, first->state_id));
+  absl::Status closed = Await(files_->opens().Close(first->state_id));
   EXPECT_STATUS_OK(closed);
 
   for (bool create : {false, true}) {
@@ -423,7 +422,7 @@ TEST_P(FilesServerTest, OpenCreatesTruncatesAndExcludes) {
     EXPECT_TRUE(create || !file->created);
     EXPECT_EQ(file->attributes.object_size, 0u);
     EXPECT_EQ(LocalContent("full"), "");
-    closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
+    closed = Await(files_->opens().Close(file->state_id));
     EXPECT_STATUS_OK(closed);
   }
   EXPECT_EQ(server_->open_count(), 0u);
@@ -440,7 +439,7 @@ TEST_P(FilesServerTest, FilesAreOpenedByHandle) {
   absl::StatusOr<std::string> read = Read(*file, 0, 100);
   ASSERT_STATUS_OK(read);
   EXPECT_EQ(*read, "once");
-  absl::Status closed = Await(files_->opens().Close(root_user_, file->handle, file->state_id));
+  absl::Status closed = Await(files_->opens().Close(file->state_id));
   EXPECT_STATUS_OK(closed);
 }
 

@@ -93,7 +93,7 @@ TEST_F(FilesLocksTest, LocksAreGrantedReportedAndReleased) {
   EXPECT_FALSE(found->has_value());
   EXPECT_EQ(Lock(a, wire::FlockRange(true)), LockOutcome::kGranted);
   EXPECT_EQ(client_->locks().count(), 2u);
-  EXPECT_STATUS_OK(Await(files_->opens().Close(root_user_, a.file, a.state_id)));
+  EXPECT_STATUS_OK(Await(files_->opens().Close(a.state_id)));
   EXPECT_EQ(client_->locks().count(), 0u);
   EXPECT_EQ(Lock(b, all_), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, wire::FlockRange(true)), LockOutcome::kGranted);

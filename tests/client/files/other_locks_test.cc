@@ -98,7 +98,7 @@ TEST_F(OtherLocksTest, LocksThatUnlockOnlyAsGrantedAreReleasedBeforeClose) {
   ASSERT_OK(Lock(owner, {0, 9, true}));
   ASSERT_OK(Lock(owner, {20, 29, false}));
   ASSERT_OK(Lock(owner, wire::FlockRange(true)));
-  ASSERT_OK(Await(files_->opens().Close(who_, owner.file, owner.state_id)));
+  ASSERT_OK(Await(files_->opens().Close(owner.state_id)));
   EXPECT_TRUE(locked_.empty());
   EXPECT_EQ(server_.Count(Proc::kClose), 1);
 }

@@ -40,7 +40,7 @@ TEST_F(ShortChainsTest, MembersRefusedForResourcesAreReissuedAsNewChain) {
     EXPECT_EQ(server_.executed[Proc::kOpen], 1);
     EXPECT_EQ(server_.executed[Proc::kSetattrInline], 1);
     EXPECT_EQ(server_.executed[Proc::kGetattrInline], 1);
-    ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
+    ASSERT_OK(Await(files_->opens().Close(file->state_id)));
     files_->Shutdown();
   }
 }

@@ -78,7 +78,7 @@ class AsyncTest : public ServerTest {
     return file;
   }
   void CloseIo(const IoFile& file) {
-    absl::Status closed = Await(files_->opens().Close(root_user_, file.handle, file.state_id));
+    absl::Status closed = Await(files_->opens().Close(file.state_id));
     EXPECT_STATUS_OK(closed);
   }
   MemoryHandle Register(Pages& pages, MemoryAccess access = MemoryAccess::kBoth) {

@@ -306,8 +306,8 @@ TEST_F(FilesRecoveryTest, OpensAreReclaimedBeforeAnyOtherRequestAfterRestart) {
   }
   EXPECT_THAT(seen, ::testing::ElementsAre(Proc::kClientConnectAuth, Proc::kExtensions, Proc::kOpen,
                                            Proc::kOpen, Proc::kReadInline, Proc::kWriteInline));
-  ASSERT_OK(Await(files_->opens().Close(who_, one->handle, one->state_id)));
-  ASSERT_OK(Await(files_->opens().Close(who_, two->handle, two->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(one->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(two->state_id)));
   EXPECT_EQ(server_.opens.size(), 0u);
   EXPECT_EQ(client_->opens().size(), 0u);
 }
@@ -451,7 +451,7 @@ TEST_F(FilesRecoveryTest, OpenForgottenByTheServerIsOpenedAgain) {
     EXPECT_EQ(server_.opens.size(), 1u);
   }
   server_.script = nullptr;
-  ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(file->state_id)));
   EXPECT_EQ(server_.opens.size(), 0u);
 }
 
@@ -477,7 +477,7 @@ TEST_F(FilesRecoveryTest, LossOfAnOpenThatIsBeingClosedIsNotReported) {
     return true;
   };
   ::testing::internal::CaptureStderr();
-  const absl::Status closed = Await(files_->opens().Close(who_, file->handle, file->state_id));
+  const absl::Status closed = Await(files_->opens().Close(file->state_id));
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_TRUE(closed.ok()) << closed;
   EXPECT_EQ(claims, 1);
@@ -515,7 +515,7 @@ TEST_F(FilesRecoveryTest, LostReservationIsReported) {
     EXPECT_TRUE(absl::IsUnknown(status)) << status;
   }
   EXPECT_EQ(server_.executed[Proc::kOpenHandle], 0);
-  ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(file->state_id)));
 }
 
 TEST_F(FilesRecoveryTest, StaleClientIdLeadsToANewSession) {
@@ -599,7 +599,7 @@ TEST_F(FilesRecoveryTest, DataIsRewrittenAfterARestartWithoutFsync) {
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
   ASSERT_OK(Write(*file, 0, "data"));
-  ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
+  ASSERT_OK(Await(files_->opens().Close(file->state_id)));
   server_.Restart();
   ASSERT_TRUE(Until([&] { return server_.written["file"].size() == 4; }));
 }
@@ -785,7 +785,7 @@ Task<void> ChangeThings(Files& files, const Identity& who, int number, Sweep* sw
         files.commits().Commit(who, file->handle, 0, 0);
     absl::StatusOr<wire::Verifier> committed = co_await committing;
     all.push_back(committed.status());
-    Task<absl::Status> closing = files.opens().Close(who, file->handle, file->state_id);
+    Task<absl::Status> closing = files.opens().Close(file->state_id);
     all.push_back(co_await closing);
   }
   Task<absl::StatusOr<Node>> linking = files.names().Link(who, dir, dir, "link");

@@ -104,7 +104,7 @@ TEST_F(FilesRestartTest, ClosedReadOnlyFileIsRewritten) {
   absl::StatusOr<OpenFile> file = Create("f", 0444);
   ASSERT_STATUS_OK(file);
   ASSERT_STATUS_OK(Write(*file, "data"));
-  ASSERT_STATUS_OK(Await(files_->opens().Close(user_, file->handle, file->state_id)));
+  ASSERT_STATUS_OK(Await(files_->opens().Close(file->state_id)));
   LoseMachine();
   ASSERT_EQ(truncate(Local("f").c_str(), 0), 0);
   StartServer();
@@ -222,12 +222,12 @@ TEST_F(FilesRestartTest, LockIsHeldOnCloseUntilItsDataIsStable) {
   std::filesystem::remove(base_ + "/state/write-verifier");  // the machine lost its page cache
   ASSERT_EQ(truncate(Local("f").c_str(), 0), 0);
   bool closed = false;
-  Start([](Files& files, const Identity& who, OpenFile opened, bool& done) -> Task<void> {
-    Task<absl::Status> closing = files.opens().Close(who, opened.handle, opened.state_id);
+  Start([](Files& files, OpenFile opened, bool& done) -> Task<void> {
+    Task<absl::Status> closing = files.opens().Close(opened.state_id);
     absl::Status status = co_await closing;
     EXPECT_STATUS_OK(status);
     done = true;
-  }(*files_, user_, *file, closed));
+  }(*files_, *file, closed));
   Await(loop_->Sleep(absl::Milliseconds(50)));
   EXPECT_FALSE(closed);
   EXPECT_FALSE(client_->locks().HeldBy(file->handle, file->state_id).empty());

@@ -190,7 +190,7 @@ TEST_F(FilesRetryTest, WithoutOpenHandleItIsTriedOnceAndNoStateIsReturned) {
         Await(files_->opens().OpenByHandle(who_, dir_, wire::kShareRead, "owner"));
     ASSERT_OK(file);
     EXPECT_TRUE(file->state_id.is_zero());
-    ASSERT_OK(Await(files_->opens().Close(who_, file->handle, file->state_id)));
+    ASSERT_OK(Await(files_->opens().Close(file->state_id)));
   }
   EXPECT_EQ(server_.Count(Proc::kOpenHandle), 1);
   EXPECT_EQ(server_.Count(Proc::kClose), 0);
