@@ -6,6 +6,7 @@
 #include "server/session/direct_transfer.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/direct.h"
+#include "wire/rules/argument_rules.h"
 
 namespace dafs::server {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "wire/codec/direct.h"
+#include "wire/rules/argument_rules.h"
 
 namespace dafs::wire {
 namespace {

@@ -14,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "wire/messages/readdir.h"
 #include "wire/protocol/attributes.h"
-#include "wire/protocol/status.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::wire {
@@ -42,10 +41,6 @@ absl::StatusOr<size_t> DecodeDirect(std::span<const std::byte> content, ByteOrde
 // size.
 absl::StatusOr<std::string_view> DecodeDirectString(std::span<const std::byte> content,
                                                     ByteOrder order);
-
-// Checks attributes to be set (SETATTR, CREATE, OPEN with create): only settable ones, and MODE
-// only in its 12 bits. Ignores attributes that are included but not valid.
-DafsStatus CheckSettable(const FileAttributes& attributes);
 
 // Builds the counted array of direntry in a READDIR response. Adds entry by entry, up to a bound,
 // directly in `out` (the bytes of an inline response from message offset 56, or a staging buffer).

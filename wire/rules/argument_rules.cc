@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "wire/codec/direct.h"
 #include "wire/protocol/name_check.h"
 
 namespace dafs::wire {

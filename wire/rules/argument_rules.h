@@ -9,6 +9,10 @@
 
 namespace dafs::wire {
 
+// Checks attributes to be set (SETATTR, CREATE, OPEN with create): only settable ones, and MODE
+// only in its 12 bits. Ignores attributes that are included but not valid.
+DafsStatus CheckSettable(const FileAttributes& attributes);
+
 // For procedures without such rules.
 template <class Args>
 DafsStatus CheckRules(const Args&) {

@@ -206,19 +206,5 @@ TEST(DirectTest, ContentMayBeFollowedByOtherBytes) {
   EXPECT_EQ(decoded, attributes);
 }
 
-TEST(DirectTest, OnlySettableAttributesMayBeSet) {
-  FileAttributes attributes;
-  attributes.set(kFattrMode);
-  attributes.mode = 07777;
-  EXPECT_EQ(CheckSettable(attributes), DafsStatus::kOk);
-  attributes.mode = 0100644;
-  EXPECT_EQ(CheckSettable(attributes), DafsStatus::kInval);
-  attributes.mode = 0;
-  attributes.included |= kFattrChange;  // not valid: ignored
-  EXPECT_EQ(CheckSettable(attributes), DafsStatus::kOk);
-  attributes.set(kFattrTimeModify);
-  EXPECT_EQ(CheckSettable(attributes), DafsStatus::kInval);
-}
-
 }  // namespace
 }  // namespace dafs::wire::testing

@@ -106,6 +106,20 @@ TEST(ArgumentRulesTest, OnlySettableAttributesAreAccepted) {
   }
 }
 
+TEST(ArgumentRulesTest, OnlySettableAttributesMayBeSet) {
+  FileAttributes attributes;
+  attributes.set(kFattrMode);
+  attributes.mode = 07777;
+  EXPECT_EQ(CheckSettable(attributes), kOk);
+  attributes.mode = 0100644;
+  EXPECT_EQ(CheckSettable(attributes), kInval);
+  attributes.mode = 0;
+  attributes.included |= kFattrChange;  // not valid: ignored
+  EXPECT_EQ(CheckSettable(attributes), kOk);
+  attributes.set(kFattrTimeModify);
+  EXPECT_EQ(CheckSettable(attributes), kInval);
+}
+
 TEST(ArgumentRulesTest, AllocationNeedsALength) {
   AllocateArgs args;
   EXPECT_EQ(CheckRules(args), kInval);
