@@ -1,9 +1,7 @@
 #include "client/state/uncommitted.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 namespace dafs::client {
@@ -60,55 +58,16 @@ void Uncommitted::EndWrite(const wire::FileHandle& file) {
   DropIfIdle(file);
 }
 
-// Reserves `bytes` bytes in blocks, all or nothing.
-bool Uncommitted::Reserve(size_t bytes, std::vector<Range>& parts) {
-  // Only blocks_ and filling_ refer to it: reuse it.
-  if (filling_ != nullptr && filling_.use_count() == 2) {
-    std::atomic_thread_fence(std::memory_order_acquire);
-    filling_->used = 0;
-    filling_->unused = false;
-  }
-  while (bytes > 0) {
-    if (filling_ == nullptr || filling_->used == kBlockBytes) {
-      filling_ = nullptr;
-      for (std::shared_ptr<Block>& block : blocks_) {
-        if (block.use_count() > 1) continue;
-        // Orders this after the last use of the bytes by a former owner.
-        std::atomic_thread_fence(std::memory_order_acquire);
-        block->used = 0;
-        block->unused = false;
-        filling_ = block;
-        break;
-      }
-      if (filling_ == nullptr) {
-        if ((blocks_.size() + 1) * kBlockBytes > most_bytes_) return false;
-        filling_ = std::make_shared<Block>();
-        filling_->room = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
-        filling_->bytes = filling_->room.get();
-        blocks_.push_back(filling_);
-      }
-    }
-    Range part;
-    part.size = static_cast<uint32_t>(std::min<size_t>(bytes, kBlockBytes - filling_->used));
-    part.block = filling_;
-    part.at = filling_->used;
-    filling_->used += part.size;
-    bytes -= part.size;
-    parts.push_back(std::move(part));
-  }
-  return true;
-}
-
 bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
                       uint64_t offset, std::span<const std::byte> data,
                       std::shared_ptr<const void> memory, const wire::Verifier& verifier) {
-  thread_local std::vector<Range> parts;
+  thread_local std::vector<KeptPart> parts;
   parts.clear();
   const bool copies = memory == nullptr;
   if (!copies) {
-    Range whole;
+    KeptPart whole;
     whole.size = static_cast<uint32_t>(data.size());
-    whole.block = std::make_shared<Block>();
+    whole.block = std::make_shared<KeptBlock>();
     whole.block->bytes = data.data();
     whole.block->memory = std::move(memory);
     parts.push_back(std::move(whole));
@@ -117,13 +76,13 @@ bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const w
     absl::MutexLock lock(&mutex_);
     File* one = FindFile(file);
     const bool fits = one != nullptr && one->ranges.size() < kMostRanges;
-    if (!fits || (copies && !Reserve(data.size(), parts))) {
+    if (!fits || (copies && !blocks_.Reserve(data.size(), parts))) {
       parts.clear();
       return false;
     }
   }
   if (copies) {
-    for (const Range& part : parts) {  // no other thread uses this memory
+    for (const KeptPart& part : parts) {  // no other thread uses this memory
       std::memcpy(part.block->room.get() + part.at, data.data(), part.size);
       data = data.subspan(part.size);
     }
@@ -132,80 +91,20 @@ bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const w
   File& one = *FindFile(file);  // the bracket keeps the entry alive
   one.writer.open = open;
   if (!(one.writer.who == who)) one.writer.who = who;
-  for (Range& part : parts) {
-    part.offset = offset;
-    part.verifier = verifier;
-    part.number = one.number;
-    offset += part.size;
-    Cut(one, part.offset, part.end());
-    Insert(one, std::move(part));
+  for (KeptPart& part : parts) {
+    const uint32_t size = part.size;
+    one.ranges.Put({offset, std::move(part), verifier, one.number});
+    offset += size;
   }
   parts.clear();
   return true;
-}
-
-// Removes [offset, end) from the ranges of a file.
-void Uncommitted::Cut(File& file, uint64_t offset, uint64_t end) {
-  auto& ranges = file.ranges;
-  auto it = ranges.lower_bound(offset);
-  if (it != ranges.begin()) {
-    Range& before = std::prev(it)->second;
-    if (before.end() > end) {  // its middle is removed
-      Range tail = before;
-      TakeFront(tail, end);
-      file.bytes -= before.end() - offset - tail.size;
-      before.size = static_cast<uint32_t>(offset - before.offset);
-      ranges.emplace_hint(it, tail.offset, std::move(tail));
-      return;
-    }
-    if (before.end() > offset) {
-      file.bytes -= before.end() - offset;
-      before.size = static_cast<uint32_t>(offset - before.offset);
-    }
-  }
-  while (it != ranges.end() && it->second.end() <= end) {
-    file.bytes -= it->second.size;
-    it = ranges.erase(it);
-  }
-  if (it != ranges.end() && it->second.offset < end) {
-    auto node = ranges.extract(it);
-    file.bytes -= end - node.mapped().offset;
-    TakeFront(node.mapped(), end);
-    node.key() = end;
-    ranges.insert(std::move(node));
-  }
-}
-
-// Removes the part before `offset`.
-void Uncommitted::TakeFront(Range& range, uint64_t offset) {
-  const auto gone = static_cast<uint32_t>(offset - range.offset);
-  range.offset = offset;
-  range.at += gone;
-  range.size -= gone;
-}
-
-void Uncommitted::Insert(File& file, Range range) {
-  auto& ranges = file.ranges;
-  file.bytes += range.size;
-  auto behind = ranges.lower_bound(range.offset);
-  if (behind != ranges.begin()) {
-    Range& before = std::prev(behind)->second;
-    if (before.end() == range.offset && before.block == range.block &&
-        before.at + before.size == range.at && before.verifier == range.verifier &&
-        before.number == range.number) {
-      before.size += range.size;
-      return;
-    }
-  }
-  const uint64_t offset = range.offset;
-  ranges.emplace_hint(behind, offset, std::move(range));
 }
 
 void Uncommitted::Forget(const wire::FileHandle& file, uint64_t offset, uint64_t end) {
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return;
-  Cut(*one, offset, end);
+  one->ranges.Cut(offset, end);
   DropIfIdle(file);
 }
 
@@ -220,8 +119,7 @@ void Uncommitted::Drop(const wire::FileHandle& file) {
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return;
-  one->ranges.clear();
-  one->bytes = 0;
+  one->ranges.Clear();
   one->synced = 0;
   DropIfIdle(file);
 }
@@ -239,19 +137,10 @@ bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return true;
-  // Data written again meanwhile may have arrived too late for this COMMIT.
-  bool safe = one->rewritten <= covered;
   if (one->synced <= covered) one->synced = 0;
-  std::erase_if(one->ranges, [&](const auto& entry) {
-    const Range& range = entry.second;
-    if (range.number > covered) return false;
-    if (range.verifier == verifier) {
-      one->bytes -= range.size;
-      return true;
-    }
-    safe = false;
-    return false;
-  });
+  bool safe = one->ranges.RemoveSafe(covered, verifier);
+  // Data written again meanwhile may have arrived too late for this COMMIT.
+  if (one->rewritten > covered) safe = false;
   DropIfIdle(file);
   return safe;
 }
@@ -278,16 +167,11 @@ std::optional<Uncommitted::Piece> Uncommitted::NextStale(const wire::FileHandle&
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return std::nullopt;
-  for (const auto& [offset, range] : one->ranges) {
-    if (range.verifier == verifier) continue;
-    Piece piece;
-    piece.offset = range.offset;
-    piece.data = {range.block->bytes + range.at, std::min(range.size, most)};
-    piece.writer = one->writer;
-    piece.keeps = range.block;
-    return piece;
-  }
-  return std::nullopt;
+  const KeptRange* range = one->ranges.FirstStale(verifier);
+  if (range == nullptr) return std::nullopt;
+  const KeptPart& part = range->part;
+  return Piece{range->offset, part.bytes().first(std::min(part.size, most)), one->writer,
+               part.block};
 }
 
 void Uncommitted::Rewritten(const wire::FileHandle& file, uint64_t offset, uint64_t bytes,
@@ -295,17 +179,7 @@ void Uncommitted::Rewritten(const wire::FileHandle& file, uint64_t offset, uint6
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return;
-  auto it = one->ranges.find(offset);
-  if (it == one->ranges.end()) return;
-  Range& range = it->second;
-  if (bytes < range.size) {
-    Range rest = range;
-    TakeFront(rest, offset + bytes);
-    range.size = static_cast<uint32_t>(bytes);
-    one->ranges.emplace_hint(std::next(it), rest.offset, std::move(rest));
-  }
-  range.verifier = verifier;
-  range.number = one->rewritten = one->number;
+  if (one->ranges.Rewrite(offset, bytes, verifier, one->number)) one->rewritten = one->number;
 }
 
 void Uncommitted::EndRewrite(const wire::FileHandle& file) {
@@ -331,9 +205,7 @@ bool Uncommitted::Holds(const wire::FileHandle& file) const {
 bool Uncommitted::HoldsAnyOf(const wire::FileHandle& file, uint64_t offset, uint64_t end) const {
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
-  if (one == nullptr) return false;
-  auto behind = one->ranges.lower_bound(end);  // the first that begins at `end` or later
-  return behind != one->ranges.begin() && std::prev(behind)->second.end() > offset;
+  return one != nullptr && one->ranges.HasAnyOf(offset, end);
 }
 
 std::optional<Uncommitted::Writer> Uncommitted::WriterOf(const wire::FileHandle& file) const {
@@ -348,7 +220,7 @@ std::vector<wire::FileHandle> Uncommitted::Files() const {
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [file, one] : files_) {
-      if (!one->ranges.empty()) found.emplace_back(one->bytes, file);
+      if (!one->ranges.empty()) found.emplace_back(one->ranges.bytes(), file);
     }
   }
   std::sort(found.begin(), found.end(),
@@ -360,28 +232,18 @@ std::vector<wire::FileHandle> Uncommitted::Files() const {
 
 size_t Uncommitted::bytes() const {
   absl::MutexLock lock(&mutex_);
-  size_t used = 0;
-  for (const std::shared_ptr<Block>& block : blocks_) {
-    used += block.use_count() > (block == filling_ ? 2 : 1) ? 1 : 0;
-  }
-  return used * kBlockBytes;
+  return blocks_.bytes();
 }
 
 size_t Uncommitted::memory_bytes() const {
   absl::MutexLock lock(&mutex_);
-  return blocks_.size() * kBlockBytes;
+  return blocks_.memory_bytes();
 }
 
 void Uncommitted::ReleaseUnused() {
-  std::vector<std::shared_ptr<Block>> released;  // destroyed after the mutex is unlocked
+  std::vector<std::shared_ptr<KeptBlock>> released;  // destroyed after the mutex is unlocked
   absl::MutexLock lock(&mutex_);
-  if (filling_ != nullptr && filling_.use_count() == 2) filling_ = nullptr;
-  std::erase_if(blocks_, [&](std::shared_ptr<Block>& block) {
-    if (block.use_count() > 1) return false;
-    if (!std::exchange(block->unused, true)) return false;
-    released.push_back(std::move(block));
-    return true;
-  });
+  released = blocks_.TakeUnused();
 }
 
 }  // namespace dafs::client

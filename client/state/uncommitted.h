@@ -9,12 +9,11 @@
 // all of it has reached the disk under one verifier. If a caller closes a file without COMMIT,
 // CommitSchedule commits the file later.
 // Thread-safe: shared by the workers of a client. Nothing blocks; copies are made without the
-// mutex. Memory for copies is allocated in blocks, which are reused; it is at most `most_bytes`.
+// mutex. Memory for copies is at most `most_bytes` (client/state/kept_blocks.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <memory_resource>
 #include <optional>
@@ -25,13 +24,15 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "client/state/identity.h"
+#include "client/state/kept_blocks.h"
+#include "client/state/kept_ranges.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
 
 class Uncommitted {
  public:
-  explicit Uncommitted(size_t most_bytes) : most_bytes_(most_bytes) {}
+  explicit Uncommitted(size_t most_bytes) : most_bytes_(most_bytes), blocks_(most_bytes) {}
 
   // The user and the open (client/state/opens.h) with which a file's data is written again.
   struct Writer {
@@ -116,32 +117,13 @@ class Uncommitted {
   void ReleaseUnused() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  static constexpr uint32_t kBlockBytes = 256 << 10;
-  struct Block {
-    const std::byte* bytes = nullptr;
-    std::unique_ptr<std::byte[]> room;   // owned memory for copies, or null
-    std::shared_ptr<const void> memory;  // keeps the caller's buffer alive
-    uint32_t used = 0;                   // bytes used of `room`
-    bool unused = false;                 // since the last ReleaseUnused
-  };
-  // A part of a file. Ranges do not overlap.
-  struct Range {
-    uint64_t offset = 0;
-    uint32_t size = 0;
-    std::shared_ptr<Block> block;  // shared by its ranges and by Piece
-    uint32_t at = 0;               // offset in the block
-    wire::Verifier verifier;
-    uint64_t number = 0;  // the COMMIT that covers it
-    uint64_t end() const { return offset + size; }
-  };
   struct File {
     explicit File(std::pmr::memory_resource* memory) : ranges(memory) {}
-    std::pmr::map<uint64_t, Range> ranges;  // by offset
+    KeptRanges ranges;
     Writer writer;
     uint64_t number = 1;
     uint64_t synced = 0;     // the COMMIT that covers the last DATA_SYNC write; 0: none is needed
     uint64_t rewritten = 0;  // the number of the last rewrite
-    size_t bytes = 0;
     int writing = 0;
     bool rewriting = false;
     bool needs_commit() const { return !ranges.empty() || synced != 0; }
@@ -149,20 +131,15 @@ class Uncommitted {
 
   File& FileOf(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   File* FindFile(const wire::FileHandle& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  bool Reserve(size_t bytes, std::vector<Range>& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Cut(File& file, uint64_t offset, uint64_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static void TakeFront(Range& range, uint64_t offset);
-  void Insert(File& file, Range range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropIfIdle(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t most_bytes_;
   mutable absl::Mutex mutex_;
+  KeptBlocks blocks_ ABSL_GUARDED_BY(mutex_);
   // For the ranges of all files: memory that one file frees serves the others.
   std::pmr::unsynchronized_pool_resource range_memory_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::FileHandle, std::unique_ptr<File>> files_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<File>> spare_files_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Block> filling_ ABSL_GUARDED_BY(mutex_);  // the block that is being filled
-  std::vector<std::shared_ptr<Block>> blocks_ ABSL_GUARDED_BY(mutex_);  // all blocks for copies
 };
 
 }  // namespace dafs::client
