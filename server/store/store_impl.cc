@@ -299,16 +299,17 @@ DafsStatus StoreImpl::Identify(const FileSystem& near, const UniqueFd& path, con
 }
 
 DafsStatus StoreImpl::Adopt(const FileSystem& near, UniqueFd path, ObjectRef* object,
-                            RecentStats* recent) {
+                            const Caller* keeper) {
   const FileSystem* fs = nullptr;
   ObjectKey key;
   STORE_RETURN_IF_NOT_OK(Identify(near, path, &fs, &key, object));
   if (*object != nullptr) return DafsStatus::kOk;
+  const bool promised = KeepsStats(keeper) && GivePromise(*keeper, *fs, key, kPromisedAttributes);
   struct statx stx;
   if (int error = Statx(path.get(), &stx); error != 0) return StatusFromErrno(error);
   *object = KeepObject(*fs, mac.Seal(key), std::move(path), stx.stx_mode & S_IFMT);
   // Sample 0: it was taken before the object was known, so no modification precedes it.
-  if (recent != nullptr) recent->Keep(**object, 0, stx);
+  if (KeepsStats(keeper)) keeper->recent->Keep(**object, 0, stx, promised);
   return DafsStatus::kOk;
 }
 
@@ -354,6 +355,15 @@ DafsStatus StoreImpl::CheckAlive(Object& object, uint32_t nlink) {
   if (nlink != 0 || opens.FindObject(object.key()) != nullptr) return DafsStatus::kOk;
   cache.Erase(object.key());
   return DafsStatus::kStale;
+}
+
+bool StoreImpl::GivePromise(const Caller& caller, const FileSystem& fs, const ObjectKey& key,
+                            uint8_t what) {
+  if (caller.promisee == 0) return false;
+  // Other machines change the files of a network file system, and the server does not see when.
+  const bool is_local = !fs.may_hang || fs.exported->only_clients_change;
+  if (what == kPromisedAttributes && !is_local) return false;
+  return promises.Give(key, caller.promisee, what) == what;
 }
 
 DafsStatus StoreImpl::GetAttributes(Object& object, uint64_t bitmap,

@@ -41,6 +41,13 @@ namespace dafs::server {
       return store_status_;                                     \
   } while (false)
 
+class AnswerPromises;
+
+// Whether a GETATTR that follows in the chain can use what this caller's request finds.
+inline bool KeepsStats(const Caller* caller) {
+  return caller != nullptr && caller->recent != nullptr;
+}
+
 // The object that a filehandle names: a directory of the pseudo file system, or an object of an
 // export.
 struct Place {
@@ -154,18 +161,18 @@ class StoreImpl {
   wire::DafsStatus Enter(const Caller& caller, const Export& exported);
 
   // Looks up `name` in `directory`, as the identity entered. Crosses into mounted file systems. If
-  // it calls statx, it stores the result in `recent`.
+  // it calls statx, it keeps the result for `keeper` (KeepsStats), and promises the attributes.
   wire::DafsStatus LookupName(Object& directory, const std::string& name, ObjectRef* child,
-                              RecentStats* recent = nullptr);
+                              const Caller* keeper = nullptr);
 
-  // The same while no NameGuard is held: never finds an object that is being removed. If it calls
-  // statx, it stores the result in `recent`.
+  // The same while no NameGuard is held: never finds an object that is being removed.
   wire::DafsStatus LookupLiving(Object& directory, const std::string& name, ObjectRef* child,
-                                RecentStats* recent = nullptr);
+                                const Caller* keeper = nullptr);
 
-  // One step of a path. Enters the identity of `caller` itself.
+  // One step of a path. Enters the identity of `caller` itself. `promises`, if not null, gets those
+  // of the names that the step depends on.
   wire::DafsStatus LookupStep(const Caller& caller, const Place& directory, const std::string& name,
-                              Place* child);
+                              Place* child, AnswerPromises* promises = nullptr);
 
   // Makes an export lead to the directory that its path leads to now. Logs a change, and why the
   // new directory cannot be served. OK: the export has a directory. DELAY: try again. NOENT, ACCES:
@@ -178,13 +185,13 @@ class StoreImpl {
 
   // Follows `path` from *place. *place becomes the last object reached, *count the number of steps.
   wire::DafsStatus Walk(const Caller& caller, std::span<const std::string> path, Place* place,
-                        uint32_t* count);
+                        uint32_t* count, AnswerPromises* promises = nullptr);
 
   // The object of a descriptor that was just opened with O_PATH. If the object was not cached, it
   // keeps the descriptor. `near`: the file system of the directory in which it was opened.
   // AdoptNewFile is for a regular file that was just created: it calls no statx.
   wire::DafsStatus Adopt(const FileSystem& near, UniqueFd path, ObjectRef* object,
-                         RecentStats* recent = nullptr);
+                         const Caller* keeper = nullptr);
   wire::DafsStatus AdoptNewFile(const FileSystem& near, UniqueFd path, ObjectRef* object);
   // Adds a new object to the cache, with its descriptor `path`. If another thread was faster,
   // returns the object of that thread.
@@ -208,6 +215,9 @@ class StoreImpl {
                                   uint64_t bitmap, wire::FileAttributes* attributes);
   void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
                            wire::FileAttributes* attributes);
+
+  // Promises `what` of an object to `caller` before it is read. Returns whether that is promised.
+  bool GivePromise(const Caller& caller, const FileSystem& fs, const ObjectKey& key, uint8_t what);
 
   // Closes an open and releases its locks. The last close also removes the file's orphan link,
   // unless another open of the file may still be reclaimed.

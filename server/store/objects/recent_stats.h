@@ -23,13 +23,15 @@ class RecentStats {
     ObjectRef object;     // null: unused entry
     uint64_t sample = 0;  // of its ChangeCounter, taken before `stx` was read
     struct statx stx;
+    bool is_promised = false;  // the caller was promised the attributes before `stx` was read
   };
 
-  void Keep(Object& object, uint64_t sample, const struct statx& stx) {
+  void Keep(Object& object, uint64_t sample, const struct statx& stx, bool is_promised = false) {
     Entry& entry = entries_[next_++ % entries_.size()];
     entry.object = object.shared_from_this();
     entry.sample = sample;
     entry.stx = stx;
+    entry.is_promised = is_promised;
   }
   // The later of two entries for the same object; null if there is none.
   const Entry* Find(const wire::FileHandle& filehandle) const {

@@ -10,10 +10,12 @@
 #include <optional>
 
 #include "runtime/unique_fd.h"
+#include "server/store/answer_promises.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/attributes.h"
+#include "wire/protocol/header.h"
 
 namespace dafs::server {
 
@@ -62,6 +64,26 @@ DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wir
   return DafsStatus::kOk;
 }
 
+namespace {
+
+// What the previous request in the chain found; null if the attributes must be read. An object that
+// was removed since still existed then.
+const RecentStats::Entry* FindRecent(const Caller& caller, const wire::FileHandle& filehandle,
+                                     AnswerPromises& promises) {
+  if (caller.recent == nullptr) return nullptr;
+  const RecentStats::Entry* known = caller.recent->Find(filehandle);
+  if (known == nullptr) return nullptr;
+  const Object& object = *known->object;
+  if (known->is_promised) {
+    promises.DependsOn(*object.fs().exported);
+  } else if (promises.Attributes(object.fs(), object.key())) {
+    return nullptr;  // they may have changed before they were promised
+  }
+  return known;
+}
+
+}  // namespace
+
 DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehandle, uint64_t bitmap,
                           wire::FileAttributes* attributes) {
   if (impl_->grace.active()) impl_->grace.Asks(caller);
@@ -69,19 +91,22 @@ DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehand
     return impl_->attributes.Getattr(caller, filehandle, bitmap, attributes);
   }
   *attributes = {};
-  // Uses what the previous request in the chain found. An object that was removed since still
-  // existed then.
-  if (const auto* known = caller.recent != nullptr ? caller.recent->Find(filehandle) : nullptr;
-      known != nullptr) {
-    return impl_->TellAttributes(*known->object, known->sample, known->stx, bitmap, attributes);
-  }
+  AnswerPromises promises(*impl_, caller);
   Place place;
-  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
-  if (place.pseudo != nullptr) {
-    impl_->GetPseudoAttributes(*place.pseudo, bitmap, attributes);
-    return DafsStatus::kOk;
+  if (const auto* known = FindRecent(caller, filehandle, promises); known != nullptr) {
+    STORE_RETURN_IF_NOT_OK(
+        impl_->TellAttributes(*known->object, known->sample, known->stx, bitmap, attributes));
+  } else {
+    STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
+    if (place.pseudo != nullptr) {
+      impl_->GetPseudoAttributes(*place.pseudo, bitmap, attributes);  // they never change
+    } else {
+      promises.Attributes(place.object->fs(), place.object->key());
+      STORE_RETURN_IF_NOT_OK(impl_->GetAttributes(*place.object, bitmap, attributes));
+    }
   }
-  return impl_->GetAttributes(*place.object, bitmap, attributes);
+  promises.Report(wire::kSpcondAttributes);
+  return DafsStatus::kOk;
 }
 
 namespace {
@@ -261,7 +286,9 @@ DafsStatus Store::Verify(const Caller& caller, const wire::FileHandle& filehandl
                          const wire::FileAttributes& attributes) {
   if ((attributes.valid & ~kFattrReadable) != 0) return DafsStatus::kNotSupp;
   wire::FileAttributes actual;
-  STORE_RETURN_IF_NOT_OK(Getattr(caller, filehandle, attributes.valid, &actual));
+  Caller unpromised = caller;  // the answer contains no attributes
+  unpromised.promises = nullptr;
+  STORE_RETURN_IF_NOT_OK(Getattr(unpromised, filehandle, attributes.valid, &actual));
   return SameValues(attributes, actual) ? DafsStatus::kOk : DafsStatus::kNotSame;
 }
 

@@ -26,8 +26,9 @@ int StatOfName(int directory, const char* name, unsigned extra, struct statx* st
 
 }  // namespace
 
-EntryAttributes::EntryAttributes(StoreImpl& store, Object& directory, uint64_t bitmap)
-    : store_(store), directory_(directory), bitmap_(bitmap) {
+EntryAttributes::EntryAttributes(StoreImpl& store, Object& directory, uint64_t bitmap,
+                                 AnswerPromises& promises)
+    : store_(store), directory_(directory), bitmap_(bitmap), promises_(promises) {
   if ((bitmap & wire::kFattrAcl) != 0) here_.emplace(directory.path_fd());
 }
 
@@ -43,6 +44,7 @@ void EntryAttributes::Read(const dirent64& entry, wire::FileAttributes* attribut
   } else if (by_handle) {
     FromHandle(entry.d_name, attributes);
   } else {
+    promises_.NoAttributes();  // only a handle tells the object
     FromStat(entry.d_name, attributes);
   }
 }
@@ -56,6 +58,7 @@ bool EntryAttributes::FromEntryAlone(const dirent64& entry,
       entry.d_type == DT_UNKNOWN || entry.d_type == DT_DIR) {
     return false;
   }
+  promises_.NoAttributes();
   attributes->included = bitmap_ & wire::kFattrAll;
   attributes->valid = bitmap_ & kThere;
   attributes->object_type = ObjectTypeOf(static_cast<mode_t>(DTTOIF(entry.d_type)));
@@ -80,6 +83,7 @@ void EntryAttributes::FromHandle(const char* name, wire::FileAttributes* attribu
   if (fs == nullptr) return;
   const ObjectKey key =
       MakeKey(fs->fshandle, HandleKind::kFile, before.type, {before.bytes, before.length});
+  promises_.Attributes(*fs, key);
   ObjectRef object = store_.cache.Find(key);
   if (object == nullptr) object = store_.opens.FindObject(key);
   const uint64_t sample = object != nullptr ? object->change().Sample() : 0;
@@ -110,8 +114,12 @@ void EntryAttributes::FromHandle(const char* name, wire::FileAttributes* attribu
 
 void EntryAttributes::FromObject(const char* name, wire::FileAttributes* attributes) {
   ObjectRef object;
-  if (store_.LookupName(directory_, name, &object) != DafsStatus::kOk ||
-      store_.GetAttributes(*object, bitmap_, attributes) != DafsStatus::kOk) {
+  DafsStatus status = store_.LookupName(directory_, name, &object);
+  if (status == DafsStatus::kOk) {
+    promises_.Attributes(object->fs(), object->key());
+    status = store_.GetAttributes(*object, bitmap_, attributes);
+  }
+  if (status != DafsStatus::kOk) {
     *attributes = {};
     attributes->included = bitmap_ & wire::kFattrAll;
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "server/store/answer_promises.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/working_directory.h"
 
@@ -16,8 +17,8 @@ namespace dafs::server {
 
 class EntryAttributes {
  public:
-  // For the attributes in `bitmap`. Both are borrowed and outlive this.
-  EntryAttributes(StoreImpl& store, Object& directory, uint64_t bitmap);
+  // For the attributes in `bitmap`, which are promised too. All are borrowed and outlive this.
+  EntryAttributes(StoreImpl& store, Object& directory, uint64_t bitmap, AnswerPromises& promises);
 
   // Sets the attributes of `entry`. If they cannot be read, `valid` stays 0.
   void Read(const dirent64& entry, wire::FileAttributes* attributes);
@@ -33,6 +34,7 @@ class EntryAttributes {
   StoreImpl& store_;
   Object& directory_;
   const uint64_t bitmap_;
+  AnswerPromises& promises_;
   std::optional<ScopedWorkingDirectory> here_;  // set if ACLs are read
 };
 

@@ -52,7 +52,9 @@ DafsStatus Store::CacheHint(const Caller& caller, const wire::CacheHintArgs& arg
                             absl::AnyInvocable<void()>* later) {
   const bool prefetch = (args.cache_hint & wire::kCacheHintPrefetch) != 0;
   wire::FileAttributes none;
-  STORE_RETURN_IF_NOT_OK(Getattr(caller, args.filehandle, 0, &none));
+  Caller unpromised = caller;  // the answer contains no attributes
+  unpromised.promises = nullptr;
+  STORE_RETURN_IF_NOT_OK(Getattr(unpromised, args.filehandle, 0, &none));
   OpenData data;
   DafsStatus status = DafsStatus::kInval;
   if (!IsOfAttributes(args.filehandle)) {

@@ -10,10 +10,12 @@
 #include <thread>
 
 #include "runtime/unique_fd.h"
+#include "server/store/answer_promises.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/namespace.h"
+#include "wire/protocol/header.h"
 
 namespace dafs::server {
 
@@ -22,7 +24,7 @@ using wire::DafsStatus;
 // Finding a cached object costs one system call, name_to_handle_at. With it the kernel checks that
 // the caller may search the directory.
 DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, ObjectRef* child,
-                                 RecentStats* recent) {
+                                 const Caller* keeper) {
   if (name == "." || name == "..") return DafsStatus::kNoEnt;  // R63
   if (IsReserved(directory, name)) return DafsStatus::kNoEnt;
   KernelHandle handle;
@@ -36,29 +38,32 @@ DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, Obj
   if (*child != nullptr) return DafsStatus::kOk;
   UniqueFd path(openat(directory.path_fd(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!path.valid()) return StatusFromErrno();
-  return Adopt(*fs, std::move(path), child, recent);
+  return Adopt(*fs, std::move(path), child, keeper);
 }
 
 // The kernel finds a name until its removal has returned, but no longer counts it as a link. A
 // removal by a client holds the NameGuard, so this waits for the guard. A removal by a local
 // program ends within moments, so this retries.
 DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, ObjectRef* child,
-                                   RecentStats* recent) {
+                                   const Caller* keeper) {
   constexpr int kTries = 8;
   constexpr auto kFirstWait = std::chrono::microseconds(10);  // doubled each time: 0.6 ms in total
+  const bool keeps = KeepsStats(keeper);
   for (int tries = 1;; ++tries) {
-    STORE_RETURN_IF_NOT_OK(LookupName(directory, name, child, recent));
+    STORE_RETURN_IF_NOT_OK(LookupName(directory, name, child, keeper));
     Object& found = **child;
-    if (tries == 1 && recent != nullptr) {
-      const auto* known = recent->Find(found.handle());
+    if (tries == 1 && keeps) {
+      const auto* known = keeper->recent->Find(found.handle());
       if (known != nullptr && known->stx.stx_nlink != 0) return DafsStatus::kOk;
     }
+    const bool promised =
+        keeps && GivePromise(*keeper, found.fs(), found.key(), kPromisedAttributes);
     const uint64_t sample = found.change().Sample();
     struct statx stx;
     if (int error = Statx(found.path_fd(), &stx); error != 0) return StatusFromErrno(error);
     const bool alive = stx.stx_nlink != 0 || opens.FindObject(found.key()) != nullptr;
     if (alive || tries == kTries) {  // some file systems count no links
-      if (recent != nullptr) recent->Keep(found, sample, stx);
+      if (keeps) keeper->recent->Keep(found, sample, stx, promised);
       return DafsStatus::kOk;
     }
     // At each try: the name may lead to another object now, whose removal has begun since.
@@ -68,7 +73,7 @@ DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, O
 }
 
 DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
-                                 const std::string& name, Place* child) {
+                                 const std::string& name, Place* child, AnswerPromises* promises) {
   if (directory.pseudo != nullptr) {
     auto it = directory.pseudo->children.find(name);
     if (it == directory.pseudo->children.end()) return DafsStatus::kNoEnt;
@@ -76,7 +81,11 @@ DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
     if (node.export_index >= 0) {
       const auto index = static_cast<size_t>(node.export_index);
       STORE_RETURN_IF_NOT_OK(options.exports[index].Admission(caller.peer));
-      STORE_RETURN_IF_NOT_OK(FollowPath(index));
+      if (promises != nullptr) promises->DependsOn(options.exports[index]);
+      if (const DafsStatus status = FollowPath(index); status != DafsStatus::kOk) {
+        if (promises != nullptr) promises->NoNames();  // its path may lead to a directory later
+        return status;
+      }
       return Resolve(caller, mounts->Root(index)->handle, child);
     }
     STORE_RETURN_IF_NOT_OK(AdmissionBelow(caller, node));
@@ -88,15 +97,16 @@ DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
   if (!object.is_dir()) return DafsStatus::kNotDir;
   STORE_RETURN_IF_NOT_OK(Enter(caller, *object.fs().exported));
   child->pseudo = nullptr;
-  return LookupLiving(object, name, &child->object, caller.recent);
+  if (promises != nullptr) promises->Names(object);
+  return LookupLiving(object, name, &child->object, &caller);
 }
 
 DafsStatus StoreImpl::Walk(const Caller& caller, std::span<const std::string> path, Place* place,
-                           uint32_t* count) {
+                           uint32_t* count, AnswerPromises* promises) {
   *count = 0;
   for (const std::string& name : path) {
     Place child;
-    STORE_RETURN_IF_NOT_OK(LookupStep(caller, *place, name, &child));
+    STORE_RETURN_IF_NOT_OK(LookupStep(caller, *place, name, &child, promises));
     *place = std::move(child);
     ++*count;
   }
@@ -168,8 +178,12 @@ DafsStatus Store::Lookup(const Caller& caller, const wire::LookupArgs& args, wir
   if (args.path.empty()) return DafsStatus::kInval;
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.directory, &place));
-  const DafsStatus status = impl_->Walk(caller, args.path, &place, &res->component_count);
+  AnswerPromises promises(*impl_, caller);
+  const DafsStatus status =
+      impl_->Walk(caller, args.path, &place, &res->component_count, &promises);
   if (res->component_count > 0) res->filehandle = place.handle();
+  const bool is_told = status == DafsStatus::kOk || status == DafsStatus::kNoEnt;
+  if (is_told) promises.Report(wire::kSpcondNames);
   return status;
 }
 

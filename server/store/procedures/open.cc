@@ -138,11 +138,14 @@ namespace {
 DafsStatus ResolveToOpen(StoreImpl& store, const Caller& caller, const wire::FileHandle& handle,
                          ObjectRef* file) {
   STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, handle, DafsStatus::kIsDir, file));
+  const bool promised =
+      KeepsStats(&caller) &&
+      store.GivePromise(caller, (*file)->fs(), (*file)->key(), kPromisedAttributes);
   const uint64_t sample = (*file)->change().Sample();
   struct statx stx;
   if (int error = Statx((*file)->path_fd(), &stx); error != 0) return StatusFromErrno(error);
   STORE_RETURN_IF_NOT_OK(store.CheckAlive(**file, stx.stx_nlink));
-  if (caller.recent != nullptr) caller.recent->Keep(**file, sample, stx);
+  if (KeepsStats(&caller)) caller.recent->Keep(**file, sample, stx, promised);
   return store.Enter(caller, *(*file)->fs().exported);
 }
 

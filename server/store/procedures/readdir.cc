@@ -12,11 +12,14 @@
 #include <string_view>
 
 #include "runtime/unique_fd.h"
+#include "server/store/answer_promises.h"
+#include "server/store/attributes/attributes.h"
 #include "server/store/procedures/entry_attributes.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/directory_reader.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
+#include "wire/protocol/header.h"
 
 namespace dafs::server {
 
@@ -72,7 +75,9 @@ bool IsHidden(StoreImpl& store, Object& directory, const char* name) {
 }
 
 DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directory,
-                         const ReaddirRequest& request, ReaddirSink sink, ReaddirResult* res) {
+                         const ReaddirRequest& request, AnswerPromises& promises, ReaddirSink sink,
+                         ReaddirResult* res) {
+  promises.Names(directory);
   UniqueFd fd(open(FdPath(directory.path_fd()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return StatusFromErrno();
   if (caller.keeps_atime) KeepAtime(fd);
@@ -80,7 +85,7 @@ DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directo
   if (request.cookie != 0 && !reader.Seek(PositionOf(request.cookie))) {
     return DafsStatus::kBadCookie;
   }
-  EntryAttributes reading(store, directory, request.attr_request_bitmap);
+  EntryAttributes reading(store, directory, request.attr_request_bitmap, promises);
   Listing listing(sink, request.dircount);
   int error = 0;
   while (const dirent64* entry = reader.Next(&error)) {
@@ -99,7 +104,7 @@ DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directo
 // Sets the attributes of `child`, an export or a directory above some. Returns false if it is to be
 // left out: its export cannot be reached.
 bool PseudoAttributes(StoreImpl& store, const Caller& caller, const PseudoNode& child,
-                      uint64_t bitmap, wire::FileAttributes* attributes) {
+                      uint64_t bitmap, AnswerPromises& promises, wire::FileAttributes* attributes) {
   if (child.export_index < 0) {
     store.GetPseudoAttributes(child, bitmap, attributes);
     return true;
@@ -112,13 +117,19 @@ bool PseudoAttributes(StoreImpl& store, const Caller& caller, const PseudoNode& 
   }
   const ExportRoot* root = store.mounts->Root(index);
   Place place;
-  return root != nullptr && store.Resolve(caller, root->handle, &place) == DafsStatus::kOk &&
-         store.GetAttributes(*place.object, bitmap, attributes) == DafsStatus::kOk;
+  if (root == nullptr || store.Resolve(caller, root->handle, &place) != DafsStatus::kOk) {
+    return false;
+  }
+  if ((bitmap & kFattrReadable) != 0) {
+    promises.Attributes(place.object->fs(), place.object->key());
+  }
+  return store.GetAttributes(*place.object, bitmap, attributes) == DafsStatus::kOk;
 }
 
 // The pseudo file system: children in the order of their names, with consecutive cookies.
 DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& node,
-                      const ReaddirRequest& request, ReaddirSink sink, ReaddirResult* res) {
+                      const ReaddirRequest& request, AnswerPromises& promises, ReaddirSink sink,
+                      ReaddirResult* res) {
   uint64_t cookie = kLowPositions - 1;
   Listing listing(sink, request.dircount);
   for (const auto& [name, child] : node.children) {
@@ -128,7 +139,9 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
     res->hides_for_port = res->hides_for_port || admission == DafsStatus::kWrongSec;
     if (admission != DafsStatus::kOk) continue;
     wire::FileAttributes attributes;
-    if (!PseudoAttributes(store, caller, *child, request.attr_request_bitmap, &attributes)) {
+    if (!PseudoAttributes(store, caller, *child, request.attr_request_bitmap, promises,
+                          &attributes)) {
+      promises.NoNames();  // it may be reached later
       continue;
     }
     if (!listing.Add(cookie, name, attributes)) return listing.status();
@@ -154,12 +167,19 @@ DafsStatus Store::Readdir(const Caller& caller, const ReaddirRequest& request, R
   res->cookieverf = CookieVerifier(place.handle());
   const bool known = request.cookie == 0 || request.cookieverf == res->cookieverf;
   if (!known || request.cookie == 1 || request.cookie == 2) return DafsStatus::kBadCookie;
+  AnswerPromises promises(*impl_, caller);
   if (place.pseudo != nullptr) {
-    return ListPseudo(*impl_, caller, *place.pseudo, request, sink, res);
+    STORE_RETURN_IF_NOT_OK(ListPseudo(*impl_, caller, *place.pseudo, request, promises, sink, res));
+  } else {
+    if (!place.object->is_dir()) return DafsStatus::kNotDir;
+    STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
+    STORE_RETURN_IF_NOT_OK(
+        ListDirectory(*impl_, caller, *place.object, request, promises, sink, res));
   }
-  if (!place.object->is_dir()) return DafsStatus::kNotDir;
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
-  return ListDirectory(*impl_, caller, *place.object, request, sink, res);
+  const bool has_attributes = (request.attr_request_bitmap & kFattrReadable) != 0;
+  promises.Report(has_attributes ? wire::kSpcondNames | wire::kSpcondAttributes
+                                 : wire::kSpcondNames);
+  return DafsStatus::kOk;
 }
 
 }  // namespace dafs::server
