@@ -34,6 +34,7 @@ absl::Status StoreImpl::OpenExport(size_t export_index) {
   if (remounted) cache.EraseOf(*before->top);
   if (before != nullptr && !(before->handle == handle)) cache.Erase(KeyOf(before->handle));
   mounts->FindWith(export_index, kOrphanDirectory);
+  if (before != nullptr && end_promises != nullptr) end_promises(promises.CallAll());
   return absl::OkStatus();
 }
 

@@ -136,8 +136,22 @@ DafsStatus NamedAttributes::Open(const Caller& caller, const wire::OpenArgs& arg
   return DafsStatus::kOk;
 }
 
+// Announces the change that CLOSE is about to make. The open is kept: CLOSE may be called again.
+DafsStatus NamedAttributes::AnnounceClose(const Caller& caller, const wire::CloseArgs& args) {
+  const ObjectKey key = KeyOf(args.filehandle);
+  bool sets = false;
+  STORE_RETURN_IF_NOT_OK(
+      opens_.With(caller.client_id, args.state_id, key, [&](AttributeOpen& open) {
+        sets = open.changed && !open.spoilt;
+        return DafsStatus::kOk;
+      }));
+  if (!sets) return DafsStatus::kOk;
+  return store_.Announce(caller, {AnnouncedChange::OfAttributes(ObjectKeyOf(key))});
+}
+
 DafsStatus NamedAttributes::Close(const Caller& caller, const wire::CloseArgs& args) {
   if (!store_.mac.Verify(args.filehandle)) return DafsStatus::kBadHandle;
+  STORE_RETURN_IF_NOT_OK(AnnounceClose(caller, args));
   AttributeOpen open;
   STORE_RETURN_IF_NOT_OK(
       opens_.Take(caller.client_id, args.state_id, KeyOf(args.filehandle), &open));
@@ -165,7 +179,7 @@ DafsStatus NamedAttributes::SetClosed(const Caller& caller, Object& object,
   return status;
 }
 
-DafsStatus NamedAttributes::Modify(const Target& target,
+DafsStatus NamedAttributes::Modify(const Caller& caller, const Target& target,
                                    absl::FunctionRef<DafsStatus(std::string&)> change) {
   if (target.object->fs().exported->read_only) return DafsStatus::kRofs;
   // Serialises these changes: each reads the value and sets it.
@@ -173,6 +187,9 @@ DafsStatus NamedAttributes::Modify(const Target& target,
   std::string value;
   DafsStatus status = GetXattr(*target.object, target.name, &value);
   if (status == DafsStatus::kOk) status = change(value);
+  if (status == DafsStatus::kOk) {
+    status = store_.Announce(caller, {AnnouncedChange::OfAttributes(target.object->key())});
+  }
   if (status == DafsStatus::kOk) {
     status = SetXattr(*target.object, target.name, value, XattrMode::kReplace);
   }
@@ -241,7 +258,7 @@ DafsStatus NamedAttributes::Write(const Caller& caller, const wire::FileHandle& 
     Target target;
     STORE_RETURN_IF_NOT_OK(ResolveAttribute(caller, filehandle, &target));
     STORE_RETURN_IF_NOT_OK(
-        Modify(target, [&](std::string& value) { return Overwrite(from, offset, value); }));
+        Modify(caller, target, [&](std::string& value) { return Overwrite(from, offset, value); }));
     if (stable_how != wire::StableHow::kUnstable && CanBeSynced(*target.object)) {
       STORE_RETURN_IF_NOT_OK(Sync(*target.object));
       res->committed = stable_how;

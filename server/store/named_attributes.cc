@@ -126,6 +126,7 @@ DafsStatus NamedAttributes::Remove(const Caller& caller, const wire::RemoveArgs&
   // A restarted server must not mistake an absent attribute for one that this request removed.
   const DafsStatus there = GetXattrSize(*object, args.target, &size);
   if (there != DafsStatus::kOk && there != DafsStatus::kAcces) return there;
+  STORE_RETURN_IF_NOT_OK(store_.Announce(caller, {AnnouncedChange::OfAttributes(object->key())}));
   ChangeProbe probe(*object);
   Announce(caller, *object, args.target, 0, probe.before());
   const DafsStatus status = RemoveXattr(*object, args.target);
@@ -286,7 +287,7 @@ DafsStatus NamedAttributes::Setattr(const Caller& caller, const wire::FileHandle
   } else {
     Target target;
     STORE_RETURN_IF_NOT_OK(ResolveAttribute(caller, filehandle, &target));
-    STORE_RETURN_IF_NOT_OK(Modify(target, resize));
+    STORE_RETURN_IF_NOT_OK(Modify(caller, target, resize));
   }
   *bitmap = wire::kFattrObjectSize;
   return DafsStatus::kOk;

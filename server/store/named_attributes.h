@@ -86,10 +86,11 @@ class NamedAttributes {
   // of its name. `before`: CHANGE of the object, if the reply contains it.
   static void Announce(const Caller& caller, const Object& object, const std::string& name,
                        uint64_t value, uint64_t before);
+  wire::DafsStatus AnnounceClose(const Caller& caller, const wire::CloseArgs& args);
   // Sets the value of an open that is being closed.
   wire::DafsStatus SetClosed(const Caller& caller, Object& object, const AttributeOpen& open);
   // Changes a value without an open: reads it, calls `change`, sets it.
-  wire::DafsStatus Modify(const Target& target,
+  wire::DafsStatus Modify(const Caller& caller, const Target& target,
                           absl::FunctionRef<wire::DafsStatus(std::string&)> change);
   // Makes the value stable, together with everything else of the object.
   wire::DafsStatus Sync(const Object& object);

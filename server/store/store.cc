@@ -92,6 +92,8 @@ void Store::RestoreServerIdentity() { RestoreOwnIdentity(); }
 
 Grace& Store::grace() { return impl_->grace; }
 
+void Store::SetEndPromises(EndPromises end) { impl_->end_promises = std::move(end); }
+
 Promises& Store::promises() { return impl_->promises; }
 
 wire::FileHandle Store::HandleOf(const ObjectKey& key) const { return impl_->mac.Seal(key); }

@@ -361,6 +361,11 @@ class Store {
   std::optional<size_t> ExportThatMayHang(const wire::FileHandle& directory,
                                           std::span<const std::string> path) const;
 
+  // Sets what makes the calls by which all promises end, because the path of an export leads to
+  // another directory. `end` must not block. Call before the first request.
+  using EndPromises = std::function<void(std::vector<Promises::Call> calls)>;
+  void SetEndPromises(EndPromises end);
+
   // The promises to clients. Valid as long as the store.
   Promises& promises();
   // The filehandle of the object with this key.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <ctime>
@@ -12,6 +13,7 @@
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
 #include "server/store/system/errno_status.h"
+#include "wire/protocol/header.h"
 
 namespace dafs::server {
 
@@ -102,7 +104,7 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       start_seconds(time(nullptr)),
       cache(max_descriptors, lock_descriptors),
       promises(options.promises),
-      opens(instance_number, options.max_opens),
+      opens(instance_number, options.max_opens, promises),
       attributes(*this, instance_number),
       mounts(std::make_unique<Mounts>(options.exports, mac)),
       write_verifier(std::move(verifier)),
@@ -364,6 +366,33 @@ bool StoreImpl::GivePromise(const Caller& caller, const FileSystem& fs, const Ob
   const bool is_local = !fs.may_hang || fs.exported->only_clients_change;
   if (what == kPromisedAttributes && !is_local) return false;
   return promises.Give(key, caller.promisee, what) == what;
+}
+
+DafsStatus StoreImpl::Announce(const Caller& caller, std::initializer_list<AnnouncedChange> changes,
+                               absl::FunctionRef<DafsStatus()> refusal) {
+  if (caller.changing == nullptr) return DafsStatus::kOk;
+  bool may_change = true;
+  for (const AnnouncedChange& change : changes) {
+    may_change = caller.changing->Begin(change.key, change.what, change.name);
+    const Object* directory = change.directory;
+    if (directory != nullptr && directory->fs().exported->only_clients_change &&
+        caller.promises != nullptr) {
+      *caller.promises |= wire::kSpcondOnlyClients;  // together with kSpcondNames
+    }
+  }
+  if (may_change) return DafsStatus::kOk;
+  for (const AnnouncedChange& change : changes) {
+    if (change.directory != nullptr &&
+        faccessat(change.directory->path_fd(), "", W_OK | X_OK, AT_EMPTY_PATH | AT_EACCESS) != 0) {
+      return StatusFromErrno();
+    }
+  }
+  STORE_RETURN_IF_NOT_OK(refusal());
+  return DafsStatus::kDelay;
+}
+
+void StoreImpl::AnnounceNew(const Caller& caller, const ObjectKey& key) {
+  if (caller.changing != nullptr) caller.changing->Begin(key, kPromisedAttributes);
 }
 
 DafsStatus StoreImpl::GetAttributes(Object& object, uint64_t bitmap,

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/unique_fd.h"
+#include "server/store/announced_change.h"
 #include "server/store/durable/journal.h"
 #include "server/store/durable/write_verifier.h"
 #include "server/store/holdings/grace.h"
@@ -219,6 +222,20 @@ class StoreImpl {
   // Promises `what` of an object to `caller` before it is read. Returns whether that is promised.
   bool GivePromise(const Caller& caller, const FileSystem& fs, const ObjectKey& key, uint8_t what);
 
+  // Announces changes to the clients that were promised to be told. DELAY if there are some: the
+  // procedure returns it, with nothing changed or journalled, and the session calls these clients
+  // and then the procedure again. Call with the identity entered and the names guarded.
+  // The kernel would refuse some changes. `refusal` finds out which at some cost, and is called
+  // only if clients would be called in vain otherwise: any status but OK is returned.
+  wire::DafsStatus Announce(const Caller& caller, std::initializer_list<AnnouncedChange> changes,
+                            absl::FunctionRef<wire::DafsStatus()> refusal);
+  wire::DafsStatus Announce(const Caller& caller, std::initializer_list<AnnouncedChange> changes) {
+    return Announce(caller, changes, [] { return wire::DafsStatus::kOk; });
+  }
+  // The request has made an object, and changed its attributes after others could see it. A client
+  // that has read them is called before the response is sent.
+  void AnnounceNew(const Caller& caller, const ObjectKey& key);
+
   // Closes an open and releases its locks. The last close also removes the file's orphan link,
   // unless another open of the file may still be reclaimed.
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
@@ -296,6 +313,7 @@ class StoreImpl {
   // For reclaims, one open at a time. Lock order: before the file's lock.
   absl::Mutex& ReclaimLock(const ObjectKey& key) { return LocksOf(key).reclaiming; }
   Store::RunForExport run_for_export;  // null: runs the work at once
+  Store::EndPromises end_promises;     // null: no client takes part
   NamedAttributes attributes;
   const std::unique_ptr<Mounts> mounts;
   const std::unique_ptr<WriteVerifier> write_verifier;

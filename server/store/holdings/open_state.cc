@@ -115,6 +115,9 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
   if (!denied_before && merged.deny != 0) ++deniers_;
   Account(merged, +1);
   Account(before, -1);
+  if ((merged.access & ~before.access & wire::kShareWrite) != 0) {
+    promises_.OpenedToWrite(key, request.client_id);
+  }
   records_[serial] = std::move(merged);
   *state_id = StateIdOf(serial);
   return DafsStatus::kOk;
@@ -214,8 +217,8 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   closed->holdings = record->second.holdings;
   Account(record->second, -1);
   if (record->second.deny != 0) --deniers_;
-  closed->last_write =
-      (record->second.access & wire::kShareWrite) != 0 && file->second.holders.writers == 0;
+  closed->wrote = (record->second.access & wire::kShareWrite) != 0;
+  closed->last_write = closed->wrote && file->second.holders.writers == 0;
   ClosedOpen& remembered = closed_[next_closed_++ % kClosedMax];
   remembered = {serial, Owner{client_id, record->second.owner, key}};
   by_owner_.erase(remembered.owner);
@@ -257,6 +260,9 @@ void OpenTable::Reduce(Record& record, File& file, const Shares& shares, ObjectR
   Count(file.holders, record, +1);
   Account(record, +1);
   Account(before, -1);
+  if ((before.access & ~record.access & wire::kShareWrite) != 0) {
+    promises_.ClosedToWrite(record.key, record.client_id);
+  }
   if (file.holders.writers == 0) *drop_write = file.object;
 }
 

@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/holdings/holdings.h"
+#include "server/store/holdings/promises.h"
 #include "server/store/objects/object.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/status.h"
@@ -62,14 +63,16 @@ struct Closed {
   std::string owner;             // of the open
   bool last_open = false;        // this was the last open of the file
   bool last_write = false;       // this was the last open for writing
+  bool wrote = false;            // it was open for writing: ClosedToWrite is still to be called
   Holdings* holdings = nullptr;  // of the client
 };
 
 class OpenTable {
  public:
   // A client holds at most `most_of_client` opens, which bounds the memory of the table.
-  OpenTable(uint32_t instance, size_t most_of_client)
-      : instance_(instance & kInstanceMask), most_of_client_(most_of_client) {}
+  // `promises` learns which files are open for writing; borrowed.
+  OpenTable(uint32_t instance, size_t most_of_client, Promises& promises)
+      : instance_(instance & kInstanceMask), most_of_client_(most_of_client), promises_(promises) {}
 
   // Returns whether the client may hold one more open. A hint: another request of the client may
   // reach the limit first.
@@ -189,6 +192,7 @@ class OpenTable {
 
   const uint32_t instance_;
   const size_t most_of_client_;
+  Promises& promises_;
   mutable absl::Mutex mutex_;
   uint64_t last_serial_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t deniers_ ABSL_GUARDED_BY(mutex_) = 0;  // opens that deny anything

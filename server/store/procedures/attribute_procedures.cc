@@ -174,6 +174,7 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
   }
   if (file->fs().exported->read_only) return DafsStatus::kRofs;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(impl_->Announce(caller, {AnnouncedChange::OfAttributes(file->key())}));
   // Other changes of the size wait until the journal has recorded this one.
   std::optional<absl::MutexLock> lock;
   if (resizes) lock.emplace(&impl_->AppendLock(file->key()));

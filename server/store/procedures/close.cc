@@ -14,11 +14,29 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
+namespace {
+
+// Tells Promises at the end of a close. The removal of the orphan's link changes the ctime, so it
+// comes before others may be promised the attributes.
+struct WriteEnd {
+  Promises& promises;
+  const wire::ClientId& client_id;
+  const ObjectKey& key;
+  const Closed& closed;
+
+  ~WriteEnd() {
+    if (closed.wrote) promises.ClosedToWrite(key, client_id);
+  }
+};
+
+}  // namespace
+
 DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                                 const ObjectKey& key) {
   absl::MutexLock lock(&FileLock(key));
   Closed closed;
   STORE_RETURN_IF_NOT_OK(opens.Close(client_id, state_id, key, &closed));
+  const WriteEnd write_end{promises, client_id, key, closed};
   const LockOwner lock_owner{client_id, closed.owner};
   const LockCount count(locks, key, lock_owner, closed.holdings);
   locks.Release(key, lock_owner);

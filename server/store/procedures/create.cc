@@ -104,13 +104,14 @@ wire::FileAttributes LeftToSet(const wire::FileAttributes& attr) {
 
 // Completes a new object that has its name: sets its attributes, and returns its handle and the
 // CHANGE of its directory. If the attributes cannot be set, removes the object.
-DafsStatus FinishNode(StoreImpl& store, Object& directory, const wire::CreateArgs& args,
-                      ChangeProbe* probe, wire::CreateRes* res) {
+DafsStatus FinishNode(StoreImpl& store, const Caller& caller, Object& directory,
+                      const wire::CreateArgs& args, ChangeProbe* probe, wire::CreateRes* res) {
   ObjectRef object;
   DafsStatus status = store.LookupName(directory, args.component, &object);
   if (status == DafsStatus::kOk && args.obj_type == wire::ObjectType::kDir) {
     uint64_t set = 0;
     status = ApplyAttributes(*object, LeftToSet(args.attr), -1, &set);
+    store.AnnounceNew(caller, object->key());
     if (status != DafsStatus::kOk) {
       unlinkat(directory.path_fd(), args.component.c_str(), AT_REMOVEDIR);
       store.cache.Erase(object->key());
@@ -151,6 +152,8 @@ DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wir
   STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.component));
   const NameGuard guard = impl_->GuardName(*directory, args.component);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
+  STORE_RETURN_IF_NOT_OK(
+      impl_->Announce(caller, {AnnouncedChange::OfName(*directory, args.component)}));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     const bool unfinished =
@@ -160,7 +163,7 @@ DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wir
   }
   DafsStatus status =
       MakeObject(directory->path_fd(), args) == 0 ? DafsStatus::kOk : StatusFromErrno();
-  if (status == DafsStatus::kOk) status = FinishNode(*impl_, *directory, args, &probe, res);
+  if (status == DafsStatus::kOk) status = FinishNode(*impl_, caller, *directory, args, &probe, res);
   if (Operation* operation = caller.operation) {
     operation->result().object = res->filehandle;
     operation->result().after = res->change_info.after;
@@ -179,6 +182,8 @@ DafsStatus Store::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
   STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.component));
   const NameGuard guard = impl_->GuardName(*directory, args.component);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
+  STORE_RETURN_IF_NOT_OK(
+      impl_->Announce(caller, {AnnouncedChange::OfName(*directory, args.component)}));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     operation->Begin(directory->handle(), args.component, probe.before());
@@ -213,6 +218,8 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
   const NameGuard guard = impl_->GuardName(*directory, args.newname);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.newname));
   if (HasLostItsNames(*source)) return DafsStatus::kStale;
+  STORE_RETURN_IF_NOT_OK(impl_->Announce(caller, {AnnouncedChange::OfName(*directory, args.newname),
+                                                  AnnouncedChange::OfAttributes(source->key())}));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     operation->Begin(directory->handle(), args.newname, probe.before(), source->handle());

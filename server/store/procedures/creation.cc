@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -45,6 +46,11 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId
     if (status == DafsStatus::kOk) return OpenExisting(name, *file, state_id);
     if (status != DafsStatus::kNoEnt) return status;
     if (read_only) return DafsStatus::kRofs;
+    STORE_RETURN_IF_NOT_OK(
+        store_.Announce(caller_, {AnnouncedChange::OfName(directory_, name)}, [&] {
+          return store_.LookupName(directory_, name, file) == DafsStatus::kOk ? DafsStatus::kExist
+                                                                              : DafsStatus::kOk;
+        }));
     status = args_.createmode == wire::CreateMode::kExclusive ? MakeExclusive(name, file)
                                                               : Make(name, file);
     if (status == DafsStatus::kOk) {
@@ -216,12 +222,21 @@ DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file
     return OpenObject(store_, caller_, file, request, Made::kFound, state_id);
   }
   Shares before;
+  // For an existing file only a size of zero takes effect (6.5.24-05).
+  const bool truncates =
+      args_.createattrs.has(wire::kFattrObjectSize) && args_.createattrs.object_size == 0;
+  // An open for writing announces this itself.
+  if (truncates && (request.access & wire::kShareWrite) == 0) {
+    STORE_RETURN_IF_NOT_OK(
+        store_.Announce(caller_, {AnnouncedChange::OfAttributes(file->key())}, [&] {
+          return faccessat(file->path_fd(), "", W_OK, AT_EMPTY_PATH | AT_EACCESS) == 0
+                     ? DafsStatus::kOk
+                     : StatusFromErrno();
+        }));
+  }
   STORE_RETURN_IF_NOT_OK(
       OpenObject(store_, caller_, file, request, Made::kFound, state_id, &before));
-  // For an existing file only a size of zero takes effect (6.5.24-05).
-  if (!args_.createattrs.has(wire::kFattrObjectSize) || args_.createattrs.object_size != 0) {
-    return DafsStatus::kOk;
-  }
+  if (!truncates) return DafsStatus::kOk;
   DafsStatus status = file->fs().exported->read_only ? DafsStatus::kRofs : Truncate(name, file);
   if (status != DafsStatus::kOk) Unopen(file, request, before, *state_id);
   return status;

@@ -97,7 +97,9 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
   if (has_state && write) return DafsStatus::kAcces;
   const uint32_t needed = write ? wire::kShareWrite : wire::kShareRead;
   STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), needed, state_id));
-  return OpenAsCaller(store, caller, needed, use, data);
+  STORE_RETURN_IF_NOT_OK(OpenAsCaller(store, caller, needed, use, data));
+  if (!write) return DafsStatus::kOk;
+  return store.Announce(caller, {AnnouncedChange::OfAttributes(data->file->key())});
 }
 
 }  // namespace dafs::server

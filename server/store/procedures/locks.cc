@@ -246,6 +246,10 @@ DafsStatus Store::OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& arg
   absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(
       FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
+  if ((rights.access & wire::kShareWrite) != 0) {
+    STORE_RETURN_IF_NOT_OK(
+        impl_->Announce(caller, {AnnouncedChange::OfAttributes(KeyOf(args.filehandle))}));
+  }
   return impl_->opens.Open(RequestOf(caller, args.owner, rights.access), rights.object,
                            impl_->MayPin(), &res->state_id);
 }

@@ -113,6 +113,10 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
   } else if (made == Made::kReclaimed) {
     STORE_RETURN_IF_NOT_OK(CheckReclaim(caller, *file, request.access));
   }
+  const bool writes = (request.access & wire::kShareWrite) != 0;
+  if (writes && made != Made::kCreated) {
+    STORE_RETURN_IF_NOT_OK(store.Announce(caller, {AnnouncedChange::OfAttributes(file->key())}));
+  }
   DafsStatus status = DafsStatus::kOk;
   do {
     absl::MutexLock lock(&store.FileLock(file->key()));
@@ -126,6 +130,7 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
     }
   } while ((status == DafsStatus::kDenied || status == DafsStatus::kKeyMismatch) &&
            store.RevokeExpired(file->key()));
+  if (made == Made::kCreated) store.AnnounceNew(caller, file->key());
   return status;
 }
 

@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <string_view>
 
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
+#include "server/store/system/directory_reader.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/namespace.h"
 
@@ -71,6 +74,20 @@ wire::FileHandle HandleOf(StoreImpl& store, const ObjectKey& key) {
   return object != nullptr ? object->handle() : store.mac.Seal(key);
 }
 
+bool IsFilledDirectory(const Object& directory, const std::string& name) {
+  ScopedPrivilege privilege(Privilege::kOverFiles);  // rmdir(2) does not need to read either
+  const UniqueFd fd(
+      openat(directory.path_fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid()) return false;
+  DirectoryReader reader(fd.get());
+  int error = 0;
+  while (const dirent64* entry = reader.Next(&error)) {
+    const std::string_view found = entry->d_name;
+    if (found != "." && found != "..") return true;
+  }
+  return false;
+}
+
 DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name, ObjectKey* key) {
   KernelHandle handle;
   if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
@@ -96,6 +113,13 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wir
   const bool check_open = args.remove_mode == wire::RemoveMode::kCheckOpen;
   RevokeForRemoval(*impl_, key, check_open);
   absl::MutexLock lock(&impl_->FileLock(key));
+  STORE_RETURN_IF_NOT_OK(impl_->Announce(
+      caller,
+      {AnnouncedChange::OfName(*directory, args.target), AnnouncedChange::OfAttributes(key)}, [&] {
+        STORE_RETURN_IF_NOT_OK(impl_->opens.CheckRemoval(key, check_open));
+        return IsFilledDirectory(*directory, args.target) ? StatusFromErrno(ENOTEMPTY)
+                                                          : DafsStatus::kOk;
+      }));
   Removal removal(*impl_, caller, key);
   STORE_RETURN_IF_NOT_OK(removal.Prepare(check_open));
   ChangeProbe probe(*directory, caller.recent);

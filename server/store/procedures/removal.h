@@ -42,6 +42,10 @@ void RevokeForRemoval(StoreImpl& store, const ObjectKey& key, bool check_open);
 // The handle for `key`. Computing a new MAC costs as much as a system call.
 wire::FileHandle HandleOf(StoreImpl& store, const ObjectKey& key);
 
+// Whether `name` in `directory` is itself a directory that contains something. False if that cannot
+// be found out.
+bool IsFilledDirectory(const Object& directory, const std::string& name);
+
 // Looks up the key of `name` in `directory`, as the identity entered.
 wire::DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name,
                            ObjectKey* key);

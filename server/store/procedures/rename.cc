@@ -37,6 +37,39 @@ DafsStatus ResolveDirectories(StoreImpl& store, const Caller& caller, const wire
   return store.CheckNotReserved(**target, args.newname);
 }
 
+// What a rename finds at its names.
+struct Found {
+  ObjectKey moved;
+  DafsStatus existing = DafsStatus::kOk;  // of the new name
+  ObjectKey other;                        // its object, if there is one
+
+  // Two names of one object: the kernel does nothing (6.5.34-04), so nothing is replaced.
+  bool is_same() const { return existing == DafsStatus::kOk && other == moved; }
+  bool replaces(const wire::Rename2Args& args) const {
+    return args.flags == 0 && existing == DafsStatus::kOk && other != moved;
+  }
+};
+
+// Announces all that a rename changes.
+DafsStatus Announce(StoreImpl& store, const Caller& caller, const wire::Rename2Args& args,
+                    const Object& source, const Object& target, const Found& found) {
+  if (found.is_same()) return DafsStatus::kOk;
+  const auto refusal = [&] {
+    const bool exists = found.existing == DafsStatus::kOk;
+    if (args.flags == wire::kRenameNoReplace && exists) return DafsStatus::kExist;
+    if (args.flags == wire::kRenameExchange && !exists) return found.existing;
+    if (!found.replaces(args)) return DafsStatus::kOk;
+    if (store.opens.CheckRemoval(found.other, false) != DafsStatus::kOk) return DafsStatus::kAcces;
+    return IsFilledDirectory(target, args.newname) ? DafsStatus::kExist : DafsStatus::kOk;
+  };
+  const auto from = AnnouncedChange::OfName(source, args.oldname);
+  const auto to = AnnouncedChange::OfName(target, args.newname);
+  const auto moved = AnnouncedChange::OfAttributes(found.moved);
+  if (found.existing != DafsStatus::kOk) return store.Announce(caller, {from, to, moved}, refusal);
+  return store.Announce(caller, {from, to, moved, AnnouncedChange::OfAttributes(found.other)},
+                        refusal);
+}
+
 // The object of the new name is about to lose that name.
 DafsStatus PrepareReplaced(Removal& removal) {
   const DafsStatus status = removal.Prepare(/*check_open=*/false);
@@ -104,14 +137,16 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
   ObjectRef source, target;
   STORE_RETURN_IF_NOT_OK(ResolveDirectories(store, caller, args, &source, &target));
   const NameGuard guard = store.GuardNames(*source, args.oldname, *target, args.newname);
-  ObjectKey moved, other;
-  STORE_RETURN_IF_NOT_OK(KeyOfName(store, *source, args.oldname, &moved));
-  const DafsStatus existing = KeyOfName(store, *target, args.newname, &other);
-  // Two names of one object: the kernel does nothing (6.5.34-04), so nothing is replaced.
-  const bool replaces = args.flags == 0 && existing == DafsStatus::kOk && other != moved;
+  Found found;
+  const ObjectKey& moved = found.moved;
+  const ObjectKey& other = found.other;
+  STORE_RETURN_IF_NOT_OK(KeyOfName(store, *source, args.oldname, &found.moved));
+  found.existing = KeyOfName(store, *target, args.newname, &found.other);
+  const bool replaces = found.replaces(args);
   if (replaces) RevokeForRemoval(store, other, /*check_open=*/false);
 
   absl::MutexLock lock(&store.FileLock(replaces ? other : moved));
+  STORE_RETURN_IF_NOT_OK(Announce(store, caller, args, *source, *target, found));
   Removal removal(store, caller, other);
   if (replaces) STORE_RETURN_IF_NOT_OK(PrepareReplaced(removal));
   ChangedDirectories directories(*source, *target, caller.recent);
