@@ -5,6 +5,11 @@
 
 namespace dafs::server {
 
+bool MayPromise(const FileSystem& fs, uint8_t what) {
+  const bool is_shared = fs.may_hang && !fs.exported->only_clients_change;
+  return !is_shared || (what & kPromisedAttributes) == 0;
+}
+
 void AnswerPromises::Names(const Object& directory) {
   if (!wanted()) return;
   has_names_ = Give(directory.fs(), directory.key(), kPromisedNames) && has_names_;

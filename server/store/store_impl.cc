@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/unique_fd.h"
+#include "server/store/answer_promises.h"
 #include "server/store/attributes/acl.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
@@ -361,11 +362,8 @@ DafsStatus StoreImpl::CheckAlive(Object& object, uint32_t nlink) {
 
 bool StoreImpl::GivePromise(const Caller& caller, const FileSystem& fs, const ObjectKey& key,
                             uint8_t what) {
-  if (caller.promisee == 0) return false;
-  // Other machines change the files of a network file system, and the server does not see when.
-  const bool is_local = !fs.may_hang || fs.exported->only_clients_change;
-  if (what == kPromisedAttributes && !is_local) return false;
-  return promises.Give(key, caller.promisee, what) == what;
+  return caller.promisee != 0 && MayPromise(fs, what) &&
+         promises.Give(key, caller.promisee, what) == what;
 }
 
 DafsStatus StoreImpl::Announce(const Caller& caller, std::initializer_list<AnnouncedChange> changes,
