@@ -11,6 +11,7 @@ constexpr ProcedureTable kProcedureTable = {
 // Not implemented by this server: delegations, promises and fencing.
 constexpr Procedure kDelegpurgeHandler;
 constexpr Procedure kDelegreturnHandler;
+constexpr Procedure kOpenDelegatedHandler;
 constexpr Procedure kPromisesHandler;
 constexpr Procedure kGetFencingListHandler;
 constexpr Procedure kSetFencingListHandler;

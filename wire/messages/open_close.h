@@ -97,16 +97,10 @@ struct OpenArgs {
   friend bool operator==(const OpenArgs&, const OpenArgs&) = default;
 };
 
-struct OpenRes {
-  static constexpr Proc kProc = Proc::kOpen;
-
-  FileHandle filehandle;
-  StateId state_id;
-  ChangeInfo change_info;
-  uint32_t component_count = 0;
-  uint32_t result_flags = 0;  // kOpenResultMlock
+// The delegation in the result of OPEN and OPEN_DELEGATED; the fields after the type are unused
+// with kNone. DelegationFields lists delegation_type and the union `opendelegation`.
+struct OpenDelegation {
   OpenDelegationType delegation_type = OpenDelegationType::kNone;
-  // The fields of the delegation; unused with kNone.
   StateId delegation_state_id;
   bool recall = false;
   LimitBy limitby = LimitBy::kSize;  // kWrite
@@ -118,6 +112,48 @@ struct OpenRes {
   uint32_t permissions_acemask = 0;
   std::string delegation_who;  // readdel_who, writedel_who
 
+  static void DelegationFields(auto& m, auto& c) {
+    c.Field("delegation_type", m.delegation_type);
+    c.Union("opendelegation", 40, 8, [&] {
+      if (m.delegation_type == OpenDelegationType::kRead) {
+        c.Field("state_id", m.delegation_state_id);
+        c.Bool32("recall", m.recall);
+        Permissions(m, c);
+        c.String("readdel_who", m.delegation_who, kWhoBound);
+      } else if (m.delegation_type == OpenDelegationType::kWrite) {
+        c.Field("state_id", m.delegation_state_id);
+        c.Bool32("recall", m.recall);
+        c.Field("limitby", m.limitby);
+        c.Union("space_limit", 8, 8, [&] {
+          if (m.limitby == LimitBy::kSize) {
+            c.Field("filesize", m.filesize);
+          } else {
+            c.Field("num_blocks", m.num_blocks);
+            c.Field("bytes_per_block", m.bytes_per_block);
+          }
+        });
+        Permissions(m, c);
+        c.String("writedel_who", m.delegation_who, kWhoBound);
+      }
+    });
+  }
+  static void Permissions(auto& m, auto& c) {
+    c.Field("permissions_acetype", m.permissions_acetype);
+    c.Field("permissions_aceflag", m.permissions_aceflag);
+    c.Field("permissions_acemask", m.permissions_acemask);
+  }
+  friend bool operator==(const OpenDelegation&, const OpenDelegation&) = default;
+};
+
+struct OpenRes : OpenDelegation {
+  static constexpr Proc kProc = Proc::kOpen;
+
+  FileHandle filehandle;
+  StateId state_id;
+  ChangeInfo change_info;
+  uint32_t component_count = 0;
+  uint32_t result_flags = 0;  // kOpenResultMlock
+
   static void Fields(auto& m, auto& c) {
     c.Field("filehandle", m.filehandle);
     c.WhenOk(32, 8, [&] {
@@ -127,35 +163,8 @@ struct OpenRes {
     c.Field("component_count", m.component_count);
     c.WhenOk(52, 4, [&] {
       c.Field("result_flags", m.result_flags);
-      c.Field("delegation_type", m.delegation_type);
-      c.Union("opendelegation", 40, 8, [&] {
-        if (m.delegation_type == OpenDelegationType::kRead) {
-          c.Field("state_id", m.delegation_state_id);
-          c.Bool32("recall", m.recall);
-          Permissions(m, c);
-          c.String("readdel_who", m.delegation_who, kWhoBound);
-        } else if (m.delegation_type == OpenDelegationType::kWrite) {
-          c.Field("state_id", m.delegation_state_id);
-          c.Bool32("recall", m.recall);
-          c.Field("limitby", m.limitby);
-          c.Union("space_limit", 8, 8, [&] {
-            if (m.limitby == LimitBy::kSize) {
-              c.Field("filesize", m.filesize);
-            } else {
-              c.Field("num_blocks", m.num_blocks);
-              c.Field("bytes_per_block", m.bytes_per_block);
-            }
-          });
-          Permissions(m, c);
-          c.String("writedel_who", m.delegation_who, kWhoBound);
-        }
-      });
+      DelegationFields(m, c);
     });
-  }
-  static void Permissions(auto& m, auto& c) {
-    c.Field("permissions_acetype", m.permissions_acetype);
-    c.Field("permissions_aceflag", m.permissions_aceflag);
-    c.Field("permissions_acemask", m.permissions_acemask);
   }
   friend bool operator==(const OpenRes&, const OpenRes&) = default;
 };
@@ -273,6 +282,39 @@ struct OpenHandleRes {
     c.Field("state_id", m.state_id);
   }
   friend bool operator==(const OpenHandleRes&, const OpenHandleRes&) = default;
+};
+
+// DAFS_PROC_OPEN_DELEGATED (1011), a private procedure (R15): OPEN_HANDLE whose result may have a
+// delegation, as that of OPEN. The server decides; `want` is the most that it may grant.
+//
+//   req  0 filehandle 64, 64 u32 share_access, 68 u32 share_deny, 72 off -> opaque<> owner,
+//        76 u32 want; 80 bytes
+//   res  0 filehandle 64, 64 opaque64 state_id, 72 u32 delegation_type, 80 opendelegation 40, as
+//        in OPEN; 120 bytes
+struct OpenDelegatedArgs : OpenHandleArgs {
+  static constexpr Proc kProc = Proc::kOpenDelegated;
+
+  OpenDelegationType want = OpenDelegationType::kNone;
+
+  static void Fields(auto& m, auto& c) {
+    OpenHandleArgs::Fields(m, c);
+    c.Field("want", m.want);
+  }
+  friend bool operator==(const OpenDelegatedArgs&, const OpenDelegatedArgs&) = default;
+};
+
+struct OpenDelegatedRes : OpenDelegation {
+  static constexpr Proc kProc = Proc::kOpenDelegated;
+
+  FileHandle filehandle;
+  StateId state_id;
+
+  static void Fields(auto& m, auto& c) {
+    c.Field("filehandle", m.filehandle);
+    c.Field("state_id", m.state_id);
+    DelegationFields(m, c);
+  }
+  friend bool operator==(const OpenDelegatedRes&, const OpenDelegatedRes&) = default;
 };
 
 }  // namespace dafs::wire

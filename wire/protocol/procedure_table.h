@@ -85,6 +85,7 @@
   X(Seek,              1006, "SEEK",                "private", Simple,              88,   8, One,     TheOneUsed, true,  TheOneUsed, true)  \
   X(CopyRange,         1007, "COPY_RANGE",          "private", FsStateModifying,   168,  16, Two,     TheOneUsed, true,  TheOneUsed, true)  \
   X(OpenOwner,         1010, "OPEN_OWNER",          "private", LockStateModifying,  80,   8, One,     TheOneUsed, true,  FromResult, true)  \
+  X(OpenDelegated,     1011, "OPEN_DELEGATED",      "private", FsStateModifying,    80, 120, One,     FromResult, false, FromResult, true)  \
   X(Promises,          1020, "PROMISES",            "private", Special,              8,   8, None,    Unchanged,  false, Unchanged,  true)  \
   X(Extensions,        1030, "EXTENSIONS",          "private", Simple,              72,   8, One,     TheOneUsed, false, Unchanged,  true)  \
   X(BcChanged,         1100, "BC_CHANGED",          "private", BackControl,          8,   0, None,    Unchanged,  false, Unchanged,  true)  \

@@ -151,6 +151,10 @@ DafsStatus CheckRules(const OpenArgs& args) {
   return share != DafsStatus::kOk ? share : CheckSettable(args.createattrs);
 }
 
+DafsStatus CheckRules(const OpenDelegatedArgs& args) {
+  return CheckShare(args.share_access, args.share_deny);
+}
+
 DafsStatus CheckRules(const OpenDowngradeArgs& args) {
   return CheckShare(args.share_access, args.share_deny);
 }

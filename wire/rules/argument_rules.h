@@ -31,6 +31,7 @@ DafsStatus CheckRules(const LocktArgs& args);
 DafsStatus CheckRules(const LockuArgs& args);
 DafsStatus CheckRules(const MakeNodeArgs& args);
 DafsStatus CheckRules(const OpenArgs& args);
+DafsStatus CheckRules(const OpenDelegatedArgs& args);
 DafsStatus CheckRules(const OpenDowngradeArgs& args);
 DafsStatus CheckRules(const OpenHandleArgs& args);
 DafsStatus CheckRules(const ReadDirectArgs& args);

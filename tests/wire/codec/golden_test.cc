@@ -187,6 +187,40 @@ TEST(GoldenTest, OpenHandleLittleEndian) {
   EXPECT_EQ(Hex(out).substr(80 + 128), "0908070605040302");
 }
 
+// The layout in wire/messages/open_close.h: `opendelegation` is at 80, as in OPEN at 112.
+TEST(GoldenTest, OpenDelegatedLittleEndian) {
+  RequestHeader h;
+  OpenDelegatedArgs args;
+  args.filehandle = CountingHandle();
+  args.share_access = kShareBoth;
+  args.owner = "o1";
+  args.want = OpenDelegationType::kWrite;
+  const std::string hex = Encoded(h, args, ByteOrder::kLittle);
+  EXPECT_EQ(hex.substr(64, 16), "f303000080000000");  // 1011, 128 bytes
+  EXPECT_EQ(hex.substr(80 + 128), "03000000000000005000000002000000020000006f310000");
+  OpenDelegatedArgs decoded;
+  EXPECT_EQ(DecodeArgs(BytesFromHex(hex), ByteOrder::kLittle, decoded), DafsStatus::kOk);
+  EXPECT_EQ(decoded, args);
+
+  OpenDelegatedRes res;
+  res.filehandle = CountingHandle();
+  res.state_id = {{9, 8, 7, 6, 5, 4, 3, 2}};
+  res.delegation_type = OpenDelegationType::kWrite;
+  res.delegation_state_id = {{1, 1, 1, 1, 1, 1, 1, 2}};
+  res.recall = true;
+  res.filesize = 4096;
+  res.permissions_acemask = 7;
+  res.delegation_who = "100";
+  std::vector<std::byte> out(40 + 120 + 8);
+  EXPECT_EQ(EncodeResponse(ResponseHeader(), res, ByteOrder::kLittle, out).value_or(0), 168u);
+  EXPECT_EQ(Hex(out).substr(80 + 128),
+            "09080706050403020200000000000000"
+            "01010101010101020100000001000000"
+            "00100000000000000000000000000000"
+            "0700000078000000"
+            "0300000031303000");
+}
+
 // The layouts in wire/messages/posix.h.
 TEST(GoldenTest, PosixProceduresLittleEndian) {
   RequestHeader h;

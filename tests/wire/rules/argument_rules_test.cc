@@ -87,6 +87,10 @@ TEST(ArgumentRulesTest, ShareValuesAreChecked) {
   args.share_access = 4;
   args.share_deny = 0;
   EXPECT_EQ(CheckRules(args), kInval);
+  OpenDelegatedArgs delegated;
+  EXPECT_EQ(CheckRules(delegated), kInval);
+  delegated.share_access = kShareWrite;
+  EXPECT_EQ(CheckRules(delegated), kOk);
 }
 
 // WIRE 5.2, column "Set". Shows DAFS-6.1.5-08, DAFS-6.1.5-15, DAFS-6.1.5-21
