@@ -6,8 +6,8 @@ namespace {
 
 using wire::DafsStatus;
 
-constexpr uint64_t kOfSession =
-    wire::kExtensionByteNames | wire::kExtensionKeepAtime | wire::kExtensionReadKeepsAtime;
+constexpr uint64_t kOfSession = wire::kExtensionByteNames | wire::kExtensionKeepAtime |
+                                wire::kExtensionReadKeepsAtime | wire::kExtensionLockWaits;
 constexpr uint64_t kOfExport = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
 
 // Adds to `granted` what the export of args.filehandle does with the client's users.

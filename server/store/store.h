@@ -263,9 +263,10 @@ class Store {
   // --- Locks -----------------------------------------------------------------------------------
 
   // 6.5.18, 6.5.19, 6.5.20. Nothing waits: a blocking LOCK is denied like any other, and keeps its
-  // place in the queue while the client retries. On DENIED `res` is the conflicting lock. Its
-  // client id is zero and its owner empty if a local program holds it, or if the range is reserved
-  // for a waiting owner.
+  // place in the queue while the client retries. On DENIED `res` is the conflicting lock, or the
+  // range that is reserved for an owner that waits. Its client id is zero and its owner empty if a
+  // local program holds it. DEADLOCK, only with kLockOfProcess: the owner has no place in the
+  // queue.
   wire::DafsStatus Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res);
   wire::DafsStatus Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res);
   wire::DafsStatus Locku(const Caller& caller, const wire::LockuArgs& args);
@@ -282,6 +283,13 @@ class Store {
   // work where only that export waits. Call before the first request. `run` outlives all requests.
   using RunForExport = std::function<void(size_t export_index, absl::AnyInvocable<void()> work)>;
   void SetRunForExport(RunForExport run);
+  // Sets how clients that wait are told that a lock can be granted. `send` returns at once: false
+  // if it cannot reach the client. Call before the first request. `send` outlives all requests.
+  using SendLockFree =
+      std::function<bool(const wire::ClientId& client_id, const wire::BcLockFreeArgs& args)>;
+  void SetSendLockFree(SendLockFree send);
+  // The client can no longer be told, until it asks for its locks again.
+  void CannotBeTold(const wire::ClientId& client_id);
   // As ReleaseClient, for a client that may return: its state ids then fail with EXPIRED.
   void ExpireClient(const wire::ClientId& client_id);
 

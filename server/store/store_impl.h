@@ -123,6 +123,21 @@ class NameGuard {
   absl::Mutex* second_ = nullptr;  // of two names; null if both share one mutex
 };
 
+class StoreImpl;
+
+// Calls TellWaiters at the end of a scope. Declared before the file's lock is taken, so that
+// nothing is sent while it is held.
+class WaitersTold {
+ public:
+  explicit WaitersTold(StoreImpl& store) : store_(store) {}
+  ~WaitersTold();
+  WaitersTold(const WaitersTold&) = delete;
+  WaitersTold& operator=(const WaitersTold&) = delete;
+
+ private:
+  StoreImpl& store_;
+};
+
 class StoreImpl {
  public:
   StoreImpl(StoreOptions options, const HandleKey& key, uint32_t instance,
@@ -253,6 +268,10 @@ class StoreImpl {
   void ReleaseClient(const wire::ClientId& client_id, std::optional<size_t> here = std::nullopt);
   void ReleaseInExport(const wire::ClientId& client_id, size_t export_index);
 
+  // Sends BC_LOCK_FREE for locks that can be granted now. Call after changes of `locks`, without
+  // a lock of a file. Cheap if no such change concerned a waiter.
+  void TellWaiters();
+
   // Whether `handle` was made by this server. Cheap for handles in use.
   bool IsGenuine(const wire::FileHandle& handle);
 
@@ -314,6 +333,7 @@ class StoreImpl {
   absl::Mutex& ReclaimLock(const ObjectKey& key) { return LocksOf(key).reclaiming; }
   Store::RunForExport run_for_export;  // null: runs the work at once
   Store::EndPromises end_promises;     // null: no client takes part
+  Store::SendLockFree send_lock_free;  // null: no client can be told
   NamedAttributes attributes;
   const std::unique_ptr<Mounts> mounts;
   const std::unique_ptr<WriteVerifier> write_verifier;
@@ -380,6 +400,10 @@ class StoreImpl {
  public:
   Openings openings;  // its threads use all of the above
 };
+
+inline WaitersTold::~WaitersTold() {
+  if (store_.locks.has_turns()) store_.TellWaiters();
+}
 
 // The CHANGE attribute of an object now; 0 if it cannot be read.
 uint64_t ChangeOf(Object& object);

@@ -30,7 +30,7 @@ STATUS = {
     15015: "DENYDISP_CONFLICT", 15016: "DENYDISP_NOTSUPP", 15017: "KEY_MISMATCH", 15018: "WRITE_TOOBIG",
     15019: "BACK_CHANNEL_UNUSABLE", 15020: "CHKSUM", 15021: "NO_PARTIAL_INFO", 15022: "LOCK_BROKEN",
     15023: "BATCH_REQUEST_NOT_FOUND", 15024: "WHOA_COWBOY", 15025: "PREFETCH_NOT_SUPPORTED",
-    15026: "NOT_AUTHENTICATED"}
+    15026: "NOT_AUTHENTICATED", 16000: "DEADLOCK"}
 
 # WIRE 5.2 and 5.3: {number: (name, kind, size, alignment)}. Kinds: u (integer), t (time), s (settime), d (device),
 # h (filehandle), S (string), A (ACL), L (locations), x (opaque).

@@ -137,6 +137,9 @@ inline constexpr uint64_t kExtensionSquashed = 8;
 // The same for a directory above the exports. If all exports below it that admit the client map
 // their users, the server grants kExtensionSquashed; if only some do, this bit.
 inline constexpr uint64_t kExtensionSquashedInPart = 16;
+// The server knows kLockAwaits and kLockOfProcess, and reports the waiter for which it reserves a
+// range.
+inline constexpr uint64_t kExtensionLockWaits = 32;
 
 // DAFS_PROC_EXTENSIONS (1030): returns which of the `wanted` extensions the server grants, or which
 // facts are true of the export. A server does not grant bits that it does not know. The category is

@@ -126,6 +126,13 @@ inline constexpr uint32_t kLockPersist = 2;
 inline constexpr uint32_t kLockAutorecovery = 4;
 inline constexpr uint32_t kLockRepair = 8;
 inline constexpr uint32_t kLockOptionsAll = 0xf;
+// Private, in a blocking LOCK to a server that grants kExtensionLockWaits. The client waits for
+// BC_LOCK_FREE and repeats the LOCK only every few seconds.
+inline constexpr uint32_t kLockAwaits = 0x10000;
+// A process waits, and can release its locks only after the wait: DEADLOCK if it would wait for
+// itself.
+inline constexpr uint32_t kLockOfProcess = 0x20000;
+inline constexpr uint32_t kLockOptionsPrivate = kLockAwaits | kLockOfProcess;
 // A lock length of all ones extends to the end of the file.
 inline constexpr uint64_t kLockToEnd = ~uint64_t{0};
 

@@ -101,6 +101,7 @@ constexpr Row kRows[] = {
     {DafsStatus::kWhoaCowboy, absl::StatusCode::kUnavailable, "DAFSERR_WHOA_COWBOY", "too many batch requests; wait for completions"},
     {DafsStatus::kPrefetchNotSupported, absl::StatusCode::kFailedPrecondition, "DAFSERR_PREFETCH_NOT_SUPPORTED", "prefetch not supported"},
     {DafsStatus::kNotAuthenticated, absl::StatusCode::kAborted, "DAFSERR_NOT_AUTHENTICATED", "session not authenticated"},
+    {DafsStatus::kDeadlock, absl::StatusCode::kFailedPrecondition, "DAFSERR_DEADLOCK", "the process would wait for itself (private)"},
 };
 // clang-format on
 

@@ -91,6 +91,8 @@ enum class DafsStatus : uint32_t {
   kWhoaCowboy = 15024,
   kPrefetchNotSupported = 15025,
   kNotAuthenticated = 15026,
+  // Private (WIRE 9.4 LOCK).
+  kDeadlock = 16000,
 };
 
 // The specification's name, "DAFSERR_NOENT"; "DAFSERR_?" for a number it does not define.

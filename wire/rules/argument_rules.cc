@@ -103,7 +103,7 @@ DafsStatus CheckRules(const CreateArgs& args) {
 DafsStatus CheckRules(const LinkArgs& args) { return InvalIf(IsDotName(args.newname)); }
 
 DafsStatus CheckRules(const LockArgs& args) {
-  if ((args.options & ~kLockOptionsAll) != 0) return DafsStatus::kInval;
+  if ((args.options & ~(kLockOptionsAll | kLockOptionsPrivate)) != 0) return DafsStatus::kInval;
   return CheckLockRange(args.offset, args.length);
 }
 

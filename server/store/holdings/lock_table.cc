@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "wire/protocol/process_owner.h"
+
 namespace dafs::server {
 
 using wire::LockRange;
@@ -49,10 +51,10 @@ std::optional<LockTable::Conflict> LockTable::Check(const ObjectKey& key, const 
   for (const Ticket& ticket : file.tickets) {
     // The owner has a ticket for this range: later tickets wait for it.
     if (ticket.owner == owner && ticket.range.Overlaps(range)) break;
-    if (ticket.owner == owner || ticket.by_kernel || ticket.asked + kTicketLife < now) continue;
+    if (ticket.owner == owner || ticket.mode.by_kernel || ticket.expires < now) continue;
     if (!ticket.range.ConflictsWith(range)) continue;
     if (HeldAgainst(file, ticket.owner, ticket.range)) continue;
-    return Conflict{LockOwner(), ticket.range};
+    return Conflict{ticket.owner, ticket.range};
   }
   return std::nullopt;
 }
@@ -71,16 +73,40 @@ void LockTable::Tidy(const ObjectKey& key) {
   }
 }
 
+LockOwner LockTable::ProcessOf(const LockOwner& owner) {
+  return {owner.client_id, std::string(wire::ProcessOf(owner.owner))};
+}
+
 template <class Match>
-void LockTable::DropTickets(File& file, Match match) {
+void LockTable::DropTickets(const ObjectKey& key, File& file, Match match) {
   for (auto it = file.tickets.begin(); it != file.tickets.end();) {
-    if (match(*it)) {
-      Count(it->owner.client_id, &Counts::tickets, -1);
-      it = file.tickets.erase(it);
-    } else {
+    if (!match(*it)) {
       ++it;
+      continue;
     }
+    Count(it->owner.client_id, &Counts::tickets, -1);
+    if (it->mode.of_process) SetProcess(key, *it, false);
+    it = file.tickets.erase(it);
+    Changed(key, file);
   }
+}
+
+void LockTable::SetProcess(const ObjectKey& key, Ticket& ticket, bool of_process) {
+  if (ticket.mode.of_process == of_process) return;
+  ticket.mode.of_process = of_process;
+  auto files = waiting_.try_emplace(ProcessOf(ticket.owner)).first;
+  if (of_process) {
+    files->second.push_back(key);
+    return;
+  }
+  files->second.erase(std::find(files->second.begin(), files->second.end(), key));
+  if (files->second.empty()) waiting_.erase(files);
+}
+
+void LockTable::Changed(const ObjectKey& key, const File& file) {
+  if (file.tickets.empty()) return;
+  changed_.insert(key);
+  has_turns_.store(true, std::memory_order_release);
 }
 
 bool LockTable::MayGrant(const LockOwner& owner) const {
@@ -92,12 +118,13 @@ bool LockTable::MayGrant(const LockOwner& owner) const {
 void LockTable::Grant(const ObjectKey& key, const LockOwner& owner, const LockRange& range) {
   absl::MutexLock lock(&mutex_);
   File& file = files_[key];
-  DropTickets(file, [&](const Ticket& ticket) {
+  DropTickets(key, file, [&](const Ticket& ticket) {
     return ticket.owner == owner && ticket.range.Overlaps(range);
   });
   Holder& holder = FindOrAdd(file, owner);
   const size_t before = holder.ranges.size();
   holder.ranges.Set(range);
+  Changed(key, file);  // it may have replaced a lock for writing by one for reading
   Count(owner.client_id, &Counts::locks,
         static_cast<int64_t>(holder.ranges.size()) - static_cast<int64_t>(before));
 }
@@ -110,6 +137,7 @@ bool LockTable::Clear(const ObjectKey& key, const LockOwner& owner, uint64_t fir
   Holder& holder = FindOrAdd(it->second, owner);
   const size_t before = holder.ranges.size();
   holder.ranges.Clear(first, last);
+  Changed(key, it->second);
   Count(owner.client_id, &Counts::locks,
         static_cast<int64_t>(holder.ranges.size()) - static_cast<int64_t>(before));
   if (!holder.ranges.empty()) return true;
@@ -131,40 +159,133 @@ std::unique_ptr<KernelLock> LockTable::Release(const ObjectKey& key, const LockO
   absl::MutexLock lock(&mutex_);
   auto it = files_.find(key);
   if (it == files_.end()) return kernel;
-  DropTickets(it->second, [&](const Ticket& ticket) { return ticket.owner == owner; });
+  DropTickets(key, it->second, [&](const Ticket& ticket) { return ticket.owner == owner; });
   Tidy(key);
   return kernel;
 }
 
-void LockTable::Wait(const ObjectKey& key, const LockOwner& owner, const LockRange& range,
-                     absl::Time now, bool by_kernel) {
+bool LockTable::Wait(const ObjectKey& key, const LockOwner& owner, const LockRange& range,
+                     absl::Time now, const WaitMode& mode) {
   absl::MutexLock lock(&mutex_);
   File& file = files_[key];
-  DropTickets(file, [&](const Ticket& ticket) { return ticket.asked + kTicketLife < now; });
-  auto same = std::find_if(file.tickets.begin(), file.tickets.end(), [&](const Ticket& ticket) {
+  const auto is_same = [&](const Ticket& ticket) {
     return ticket.owner == owner && ticket.range == range;
-  });
-  if (same != file.tickets.end()) {
-    same->asked = now;
-    same->by_kernel = by_kernel;
-    return;
+  };
+  DropTickets(key, file, [&](const Ticket& ticket) { return ticket.expires < now; });
+  if (mode.of_process && IsDeadlock(key, owner, range, now)) {
+    DropTickets(key, file, is_same);
+    Tidy(key);
+    return false;
   }
-  auto counts = counts_.find(owner.client_id);
-  if (counts == counts_.end() || counts->second.tickets < kTicketsPerClient) {
-    file.tickets.push_back({owner, range, now, by_kernel});
+  auto ticket = std::find_if(file.tickets.begin(), file.tickets.end(), is_same);
+  if (ticket == file.tickets.end()) {
+    auto counts = counts_.find(owner.client_id);
+    if (counts != counts_.end() && counts->second.tickets >= kTicketsPerClient) {
+      Tidy(key);
+      return true;
+    }
+    ticket = file.tickets.insert(file.tickets.end(), {owner, range, {}, now, false});
     Count(owner.client_id, &Counts::tickets, +1);
   }
-  Tidy(key);
+  if (mode.by_kernel && !ticket->mode.by_kernel) Changed(key, file);  // it reserves nothing now
+  SetProcess(key, *ticket, mode.of_process);
+  ticket->mode = mode;
+  ticket->expires = now + (mode.awaits ? kAwaitingTicketLife : kTicketLife);
+  ticket->told = false;
+  return true;
+}
+
+bool LockTable::IsDeadlock(const ObjectKey& key, const LockOwner& owner, const LockRange& range,
+                           absl::Time now) const {
+  struct Step {
+    ObjectKey file;
+    LockOwner process;
+    LockRange range;
+  };
+  const LockOwner first = ProcessOf(owner);
+  std::vector<Step> steps = {{key, first, range}};
+  absl::flat_hash_set<LockOwner> seen;
+  while (!steps.empty()) {
+    const Step wait = std::move(steps.back());
+    steps.pop_back();
+    for (const Holder& holder : files_.find(wait.file)->second.holders) {
+      if (holder.ranges.FindConflict(wait.range) == nullptr) continue;
+      LockOwner process = ProcessOf(holder.owner);
+      // Not a wait for itself: an earlier open of the process for the file, which is being closed.
+      if (process == wait.process) continue;
+      if (process == first) return true;
+      auto waits = waiting_.find(process);
+      if (waits == waiting_.end() || !seen.insert(process).second) continue;
+      for (const ObjectKey& file : waits->second) {
+        for (const Ticket& ticket : files_.find(file)->second.tickets) {
+          if (!ticket.mode.of_process || ticket.expires < now) continue;
+          if (ProcessOf(ticket.owner) == process) steps.push_back({file, process, ticket.range});
+        }
+      }
+    }
+  }
+  return false;
 }
 
 void LockTable::StopWaiting(const ObjectKey& key, const LockOwner& owner, const LockRange& range) {
   absl::MutexLock lock(&mutex_);
   auto it = files_.find(key);
   if (it == files_.end()) return;
-  DropTickets(it->second, [&](const Ticket& ticket) {
+  DropTickets(key, it->second, [&](const Ticket& ticket) {
     return ticket.owner == owner && ticket.range.Overlaps(range);
   });
   Tidy(key);
+}
+
+std::vector<LockTable::Turn> LockTable::TakeTurns(absl::Time now) {
+  std::vector<Turn> turns;
+  absl::MutexLock lock(&mutex_);
+  has_turns_.store(false, std::memory_order_release);
+  for (const ObjectKey& key : std::exchange(changed_, {})) {
+    auto file = files_.find(key);
+    if (file != files_.end()) FindTurns(key, file->second, now, &turns);
+  }
+  return turns;
+}
+
+void LockTable::FindTurns(const ObjectKey& key, File& file, absl::Time now,
+                          std::vector<Turn>* turns) {
+  std::vector<const Ticket*> reserving;
+  for (Ticket& ticket : file.tickets) {
+    if (ticket.mode.by_kernel || ticket.expires < now) continue;
+    const bool is_behind = std::any_of(reserving.begin(), reserving.end(), [&](const Ticket* t) {
+      return t->owner != ticket.owner && t->range.ConflictsWith(ticket.range);
+    });
+    if (is_behind || HeldAgainst(file, ticket.owner, ticket.range)) continue;
+    reserving.push_back(&ticket);
+    if (!ticket.mode.awaits || std::exchange(ticket.told, true)) continue;
+    ticket.expires = now + kTicketLife;
+    turns->push_back({key, ticket.owner, ticket.range});
+  }
+}
+
+void LockTable::Untold(const Turn& turn) {
+  absl::MutexLock lock(&mutex_);
+  auto it = files_.find(turn.file);
+  if (it == files_.end()) return;
+  DropTickets(turn.file, it->second, [&](const Ticket& ticket) {
+    return ticket.told && ticket.owner == turn.owner && ticket.range == turn.range;
+  });
+  Tidy(turn.file);
+}
+
+void LockTable::DropAwaiting(const wire::ClientId& client_id) {
+  absl::MutexLock lock(&mutex_);
+  auto counts = counts_.find(client_id);
+  if (counts == counts_.end() || counts->second.tickets == 0) return;
+  std::vector<ObjectKey> keys;
+  for (auto& [key, file] : files_) {
+    DropTickets(key, file, [&](const Ticket& ticket) {
+      return ticket.mode.awaits && ticket.owner.client_id == client_id;
+    });
+    if (file.tickets.empty()) keys.push_back(key);
+  }
+  for (const ObjectKey& key : keys) Tidy(key);
 }
 
 KernelLock* LockTable::FindKernel(const ObjectKey& key, const LockOwner& owner) const {

@@ -8,11 +8,20 @@
 // blocks a ticket, the ticket reserves nothing: otherwise a request queued after it could wait for
 // locks of its own owner.
 //
+// A client that waits to be told (private, WIRE 9.6) retries rarely. Once its ticket reserves the
+// range, TakeTurns returns the ticket, and the caller sends BC_LOCK_FREE. From then on the
+// reservation lasts for kTicketLife.
+//
+// Deadlocks. The table has all locks and all waits of all clients, so it can see a process that
+// would wait, in any number of steps, for a lock of its own. Only tickets of processes count
+// (kLockOfProcess) that have not expired, and only locks that are held now.
+//
 // The table does not call the kernel. It stores a KernelLock for each owner; the caller uses it,
 // and serialises changes to one file (StoreImpl::FileLock). Thread-safe. Nothing here blocks or
 // calls the file system.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -22,6 +31,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/store/holdings/kernel_lock.h"
@@ -46,12 +56,14 @@ class LockTable {
  public:
   // Clients retry ten times a second. A waiter that has not retried for this long has gone away.
   static constexpr absl::Duration kTicketLife = absl::Seconds(2);
+  // The same for a client that waits to be told. It retries every five seconds.
+  static constexpr absl::Duration kAwaitingTicketLife = absl::Seconds(15);
   // Limits for each client, which bound the memory of the table.
   static constexpr size_t kLocksPerClient = 1 << 16;
   static constexpr size_t kTicketsPerClient = 1 << 12;
 
   struct Conflict {
-    LockOwner owner;  // zero and empty: the range is reserved for an earlier waiter
+    LockOwner owner;  // holds the lock, or waits for it and comes first
     wire::LockRange range;
   };
 
@@ -75,12 +87,35 @@ class LockTable {
   // any.
   std::unique_ptr<KernelLock> Release(const ObjectKey& file, const LockOwner& owner);
 
-  // Adds or renews the ticket of `owner` for `range`, which was denied. `by_kernel`: a program on
-  // the server holds the conflicting lock, so the ticket reserves nothing.
-  void Wait(const ObjectKey& file, const LockOwner& owner, const wire::LockRange& range,
-            absl::Time now, bool by_kernel);
+  struct WaitMode {
+    // A program on the server holds the conflicting lock. The table cannot see when it ends, so the
+    // ticket reserves nothing, and TakeTurns does not return it.
+    bool by_kernel = false;
+    bool awaits = false;      // the client waits to be told
+    bool of_process = false;  // may be part of a deadlock
+  };
+  // Adds or renews the ticket of `owner` for `range`, which was denied. Returns false if that would
+  // be a deadlock: then the owner has no ticket for the range.
+  [[nodiscard]] bool Wait(const ObjectKey& file, const LockOwner& owner,
+                          const wire::LockRange& range, absl::Time now, const WaitMode& mode);
   // Removes the owner's tickets that overlap `range`.
   void StopWaiting(const ObjectKey& file, const LockOwner& owner, const wire::LockRange& range);
+
+  // A ticket whose client must be told that the range is reserved for it.
+  struct Turn {
+    ObjectKey file;
+    LockOwner owner;
+    wire::LockRange range;
+  };
+  // Whether TakeTurns may return something: cheap, for after each change.
+  bool has_turns() const { return has_turns_.load(std::memory_order_acquire); }
+  // Returns each such ticket once, in the order in which they wait. Examines only files with
+  // tickets that have changed since the last call.
+  std::vector<Turn> TakeTurns(absl::Time now);
+  // The client cannot be told: removes the ticket, so that the next one gets its turn.
+  void Untold(const Turn& turn);
+  // The client can no longer be told: removes its tickets that wait for that.
+  void DropAwaiting(const wire::ClientId& client_id);
 
   // The KernelLock of an owner for a file; null if there is none. The pointer is valid while the
   // caller serialises changes to the file's locks. SetKernel also accepts an owner without locks.
@@ -112,8 +147,9 @@ class LockTable {
   struct Ticket {
     LockOwner owner;
     wire::LockRange range;
-    absl::Time asked;  // time of the last retry
-    bool by_kernel = false;
+    WaitMode mode;
+    absl::Time expires;  // unless the client retries before
+    bool told = false;   // TakeTurns has returned it since the last retry
   };
   struct File {
     std::vector<Holder> holders;  // searched linearly: few owners lock one file at a time
@@ -131,7 +167,19 @@ class LockTable {
   std::unique_ptr<KernelLock> EraseHolder(const ObjectKey& key, File& file, const LockOwner& owner)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <class Match>
-  void DropTickets(File& file, Match match) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropTickets(const ObjectKey& key, File& file, Match match)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetProcess(const ObjectKey& key, Ticket& ticket, bool of_process)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Records that tickets of the file may have their turn.
+  void Changed(const ObjectKey& key, const File& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FindTurns(const ObjectKey& key, File& file, absl::Time now, std::vector<Turn>* turns)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the process of `owner` would wait for itself if it waited for `range`.
+  bool IsDeadlock(const ObjectKey& key, const LockOwner& owner, const wire::LockRange& range,
+                  absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All owners of one process. Not an owner: its name is the common part of theirs.
+  static LockOwner ProcessOf(const LockOwner& owner);
   void Count(const wire::ClientId& client_id, size_t Counts::*what, int64_t change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tidy(const ObjectKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -139,6 +187,10 @@ class LockTable {
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<ObjectKey, File> files_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::ClientId, Counts> counts_ ABSL_GUARDED_BY(mutex_);
+  // By process: the files of its tickets that may be part of a deadlock; a file twice for two.
+  absl::flat_hash_map<LockOwner, std::vector<ObjectKey>> waiting_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<ObjectKey> changed_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> has_turns_{false};  // changed_ is not empty
 };
 
 }  // namespace dafs::server

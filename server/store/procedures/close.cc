@@ -33,6 +33,7 @@ struct WriteEnd {
 
 DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                                 const ObjectKey& key) {
+  const WaitersTold telling(*this);
   absl::MutexLock lock(&FileLock(key));
   Closed closed;
   STORE_RETURN_IF_NOT_OK(opens.Close(client_id, state_id, key, &closed));

@@ -7,14 +7,17 @@
 //
 // A blocking request (READW, WRITEW) gets its reply at once like any other: nothing waits here, and
 // no slot is held. If it is denied, a ticket in the table keeps its place in the queue while the
-// client retries. ABORT withdraws the ticket.
+// client retries, or waits for BC_LOCK_FREE. ABORT withdraws the ticket.
 #include "wire/messages/locks.h"
+
+#include <utility>
 
 #include "runtime/loop.h"
 #include "runtime/unique_fd.h"
 #include "server/store/procedures/open_object.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
+#include "wire/messages/promises.h"
 
 namespace dafs::server {
 
@@ -43,19 +46,22 @@ DafsStatus Denied(const LockTable::Conflict& conflict, Res* res) {
 class Locking {
  public:
   Locking(StoreImpl& store, Object& file, const LockOwner& owner, const LockRange& range,
-          bool writable)
+          bool writable, const LockTable::WaitMode& mode)
       : store_(store),
         table_(store.locks),
         file_(file),
         owner_(owner),
         range_(range),
-        writable_(writable) {}
+        writable_(writable),
+        mode_(mode) {}
 
   DafsStatus Run(bool blocks, wire::LockRes* res) {
     const absl::Time now = Loop::Now();
     if (range_.is_flock()) GiveUpOther();
     if (auto conflict = table_.Check(file_.key(), owner_, range_, now)) {
-      if (blocks) table_.Wait(file_.key(), owner_, range_, now, false);
+      if (blocks && !table_.Wait(file_.key(), owner_, range_, now, mode_)) {
+        return DafsStatus::kDeadlock;
+      }
       return Denied(*conflict, res);
     }
     if (!table_.MayGrant(owner_)) return DafsStatus::kResource;
@@ -75,7 +81,10 @@ class Locking {
       // 6.5.18: reports the requested range if the conflicting one is not known.
       const auto local = TestKernelLock(kernel->ranges_fd(), range_);
       Denied({LockOwner(), local.value_or(range_)}, res);
-      if (blocks) table_.Wait(file_.key(), owner_, range_, now, true);
+      mode_.by_kernel = true;
+      if (blocks && !table_.Wait(file_.key(), owner_, range_, now, mode_)) {
+        return DafsStatus::kDeadlock;
+      }
     }
     table_.DropUnused(file_.key(), owner_);
     return status;
@@ -100,6 +109,7 @@ class Locking {
   const LockOwner& owner_;
   const LockRange range_;
   const bool writable_;
+  LockTable::WaitMode mode_;
 };
 
 // A lock for reading needs an open for reading, a lock for writing an open for writing (fcntl(2)).
@@ -130,7 +140,10 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   *res = {};
   OpenRights rights;
   LockOwner owner;
-  const bool reclaim = args.options == wire::kLockReclaim;
+  const bool reclaim = (args.options & wire::kLockReclaim) != 0;
+  const LockTable::WaitMode mode{.awaits = (args.options & wire::kLockAwaits) != 0,
+                                 .of_process = (args.options & wire::kLockOfProcess) != 0};
+  const WaitersTold telling(store);
   absl::MutexLock lock(&store.FileLock(KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(FindOwner(store, caller, args.filehandle, args.state_id, &rights, &owner));
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
@@ -150,7 +163,7 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   const bool writable = (rights.access & wire::kShareWrite) != 0;
   const ObjectKey key = rights.object->key();
   const LockCount count(store.locks, key, owner, caller.holdings);
-  Locking locking(store, *rights.object, owner, range, writable);
+  Locking locking(store, *rights.object, owner, range, writable, mode);
   const DafsStatus status = locking.Run(Blocks(args.lock_type), res);
   if (status != DafsStatus::kOk) return status;
   if (reclaim) {
@@ -190,9 +203,10 @@ DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArg
 }  // namespace
 
 DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
-  const bool reclaim = args.options == wire::kLockReclaim;
+  const uint32_t options = args.options & wire::kLockOptionsAll;
+  const bool reclaim = options == wire::kLockReclaim;
   // 6.5.18: an unsupported option.
-  if (args.options != 0 && !reclaim) return DafsStatus::kNotSupp;
+  if (options != 0 && !reclaim) return DafsStatus::kNotSupp;
   if (!reclaim && impl_->grace.active()) {
     // CheckLock counts this as a new request, after which the client has nothing to reclaim. A
     // client with a state id from before the restart has yet to reclaim, so the state id is checked
@@ -206,7 +220,8 @@ DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::L
   DafsStatus status = DafsStatus::kOk;
   do {
     status = LockFile(*impl_, caller, args, res);
-  } while (status == DafsStatus::kDenied && impl_->RevokeExpired(KeyOf(args.filehandle)));
+  } while ((status == DafsStatus::kDenied || status == DafsStatus::kDeadlock) &&
+           impl_->RevokeExpired(KeyOf(args.filehandle)));
   return status;
 }
 
@@ -226,6 +241,7 @@ DafsStatus Store::Locku(const Caller& caller, const wire::LockuArgs& args) {
   OpenRights rights;
   LockOwner owner;
   std::unique_ptr<KernelLock> unused;
+  const WaitersTold telling(*impl_);
   absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(
       FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
@@ -237,6 +253,27 @@ DafsStatus Store::Locku(const Caller& caller, const wire::LockuArgs& args) {
   }
   impl_->locks.Clear(key, owner, range.first, range.last, &unused);
   return DafsStatus::kOk;
+}
+
+void StoreImpl::TellWaiters() {
+  while (locks.has_turns()) {
+    for (const LockTable::Turn& turn : locks.TakeTurns(Loop::Now())) {
+      wire::BcLockFreeArgs args;
+      args.filehandle = mac.Seal(turn.file);
+      args.offset = turn.range.first;
+      args.length = wire::LengthOf(turn.range);
+      if (send_lock_free == nullptr || !send_lock_free(turn.owner.client_id, args)) {
+        locks.Untold(turn);
+      }
+    }
+  }
+}
+
+void Store::SetSendLockFree(SendLockFree send) { impl_->send_lock_free = std::move(send); }
+
+void Store::CannotBeTold(const wire::ClientId& client_id) {
+  impl_->locks.DropAwaiting(client_id);
+  impl_->TellWaiters();
 }
 
 DafsStatus Store::OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& args,

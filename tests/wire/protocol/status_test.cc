@@ -24,6 +24,7 @@ TEST(StatusTest, EveryCodeRoundTripsThroughAStatus) {
     EXPECT_EQ(HasDafsStatus(status), number != 0);
   }
   EXPECT_EQ(known, 75);
+  EXPECT_EQ(Name(DafsStatus::kDeadlock), "DAFSERR_DEADLOCK");  // private, above those of the draft
 }
 
 // Shows DAFS-7-20

@@ -38,6 +38,8 @@ TEST(ArgumentRulesTest, LockOptionsAndTypesAreChecked) {
   lock.length = 1;
   lock.options = kLockOptionsAll;
   EXPECT_EQ(CheckRules(lock), kOk);
+  lock.options = kLockAwaits | kLockOfProcess;
+  EXPECT_EQ(CheckRules(lock), kOk);
   lock.options = 0x10;
   EXPECT_EQ(CheckRules(lock), kInval);
   LockuArgs locku;

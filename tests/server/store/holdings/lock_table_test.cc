@@ -8,6 +8,8 @@
 #include <random>
 #include <string>
 
+#include "wire/protocol/process_owner.h"
+
 namespace dafs::server {
 namespace {
 
@@ -31,8 +33,28 @@ class LockTableTest : public testing::Test {
   // As a blocking LOCK: grants the lock, or leaves a ticket.
   bool Ask(const LockOwner& owner, const LockRange& range) {
     if (Try(owner, range)) return true;
-    table_.Wait(file_, owner, range, now_, false);
+    EXPECT_TRUE(table_.Wait(file_, owner, range, now_, {}));
     return false;
+  }
+  // As a blocking LOCK of a client that waits to be told, and is denied.
+  void Await(const LockOwner& owner, const LockRange& range) {
+    EXPECT_TRUE(table_.Check(file_, owner, range, now_).has_value());
+    EXPECT_TRUE(table_.Wait(file_, owner, range, now_, {.awaits = true}));
+  }
+  // As a LOCK of a process that waits. Returns false if it is granted or refused as a deadlock.
+  bool WaitAsProcess(uint64_t file, const LockOwner& owner, const LockRange& range) {
+    if (!table_.Check(File(file), owner, range, now_).has_value()) return false;
+    return table_.Wait(File(file), owner, range, now_, {.awaits = true, .of_process = true});
+  }
+  // The owner of a process of a client, for one file.
+  static LockOwner Process(uint64_t client, uint64_t process, uint64_t file) {
+    return Owner(client, wire::ProcessOwner(process, file));
+  }
+  // The owners whose turn it is, in order.
+  std::string Turns() {
+    std::string names;
+    for (const LockTable::Turn& turn : table_.TakeTurns(now_)) names += turn.owner.owner;
+    return names;
   }
   void Unlock(const LockOwner& owner, const LockRange& range) {
     std::unique_ptr<KernelLock> none;
@@ -40,6 +62,7 @@ class LockTableTest : public testing::Test {
   }
 
   LockTable table_;
+  std::unique_ptr<KernelLock> none_;
   const ObjectKey file_ = File(1);
   const LockOwner a_ = Owner(1, "a"), b_ = Owner(1, "b"), c_ = Owner(2, "a");
   const LockRange all_{0, 99, true};
@@ -77,7 +100,7 @@ TEST_F(LockTableTest, OldestWaiterIsServedFirst) {
   EXPECT_FALSE(Ask(a_, all_));
   auto kept = table_.Check(file_, a_, {5, 5, false}, now_);
   ASSERT_TRUE(kept.has_value());
-  EXPECT_EQ(kept->owner, LockOwner());
+  EXPECT_EQ(kept->owner, b_);
   EXPECT_TRUE(Ask(b_, all_));
   Unlock(b_, all_);
   EXPECT_FALSE(Ask(a_, all_));
@@ -112,7 +135,7 @@ TEST_F(LockTableTest, BlockedTicketReservesNothing) {
   // The same if the kernel denies the lock.
   table_.Release(file_, a_);
   table_.Release(file_, c_);
-  table_.Wait(file_, b_, all_, now_, true);
+  EXPECT_TRUE(table_.Wait(file_, b_, all_, now_, {.by_kernel = true}));
   EXPECT_TRUE(Ask(c_, {0, 9, false}));
 }
 
@@ -125,9 +148,162 @@ TEST_F(LockTableTest, LocksAndTicketsOfClientAreBounded) {
   EXPECT_FALSE(table_.MayGrant(b_));  // of the same client
   EXPECT_TRUE(table_.MayGrant(c_));
   for (uint64_t i = 0; i < LockTable::kTicketsPerClient + 10; ++i) {
-    table_.Wait(file_, Owner(2, std::to_string(i)), all_, now_, false);
+    EXPECT_TRUE(table_.Wait(file_, Owner(2, std::to_string(i)), all_, now_, {}));
   }
   EXPECT_EQ(table_.waiting(), LockTable::kTicketsPerClient);
+}
+
+TEST_F(LockTableTest, FirstWaiterHasItsTurnOnce) {
+  EXPECT_TRUE(Ask(a_, all_));
+  Await(b_, all_);
+  Await(c_, all_);
+  EXPECT_EQ(Turns(), "");
+  Unlock(a_, {50, 59, true});  // b needs the rest too
+  EXPECT_EQ(Turns(), "");
+  Unlock(a_, all_);
+  EXPECT_TRUE(table_.has_turns());
+  EXPECT_EQ(Turns(), "b");
+  EXPECT_FALSE(table_.has_turns());
+  EXPECT_FALSE(Try(c_, all_));  // reserved
+  EXPECT_TRUE(Try(b_, all_));
+  EXPECT_EQ(Turns(), "");
+  Unlock(b_, all_);
+  EXPECT_EQ(Turns(), "a");  // that is c
+}
+
+TEST_F(LockTableTest, WaitersOfOtherRangesAndReadersHaveTheirTurnTogether) {
+  EXPECT_TRUE(Ask(a_, all_));
+  Await(b_, {0, 9, false});
+  Await(c_, {0, 9, false});
+  Await(Owner(3, "w"), {5, 5, true});  // after the readers
+  Await(Owner(3, "x"), {20, 29, true});
+  Unlock(a_, {0, 29, true});
+  EXPECT_EQ(Turns(), "bax");
+}
+
+// A lock that becomes one for reading, and the end of an open.
+TEST_F(LockTableTest, DowngradeAndReleaseGiveTurns) {
+  EXPECT_TRUE(Ask(a_, all_));
+  Await(b_, {0, 9, false});
+  Await(c_, {0, 9, true});
+  EXPECT_TRUE(Ask(a_, {0, 9, false}));
+  EXPECT_EQ(Turns(), "b");
+  EXPECT_TRUE(Ask(b_, {0, 9, false}));
+  table_.Release(file_, a_);
+  EXPECT_EQ(Turns(), "");
+  table_.Release(file_, b_);
+  EXPECT_EQ(Turns(), "a");
+}
+
+// The next waiter gets the turn of one that withdraws, cannot be told, or does not come.
+TEST_F(LockTableTest, TurnPassesToTheNextWaiter) {
+  const LockOwner d = Owner(4, "d"), e = Owner(5, "e"), f = Owner(6, "f");
+  EXPECT_TRUE(Ask(a_, all_));
+  for (const LockOwner& owner : {b_, c_, d, e, f}) Await(owner, all_);
+  Unlock(a_, all_);
+  EXPECT_EQ(Turns(), "b");
+  table_.StopWaiting(file_, b_, all_);
+  std::vector<LockTable::Turn> turns = table_.TakeTurns(now_);
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_EQ(turns[0].owner, c_);
+  table_.Untold(turns[0]);
+  EXPECT_EQ(Turns(), "d");
+  table_.DropAwaiting(d.client_id);
+  EXPECT_EQ(Turns(), "e");
+  now_ += LockTable::kTicketLife + absl::Milliseconds(1);
+  EXPECT_TRUE(Try(f, all_));  // e does not come
+}
+
+// Shows that retries every five seconds keep the place.
+TEST_F(LockTableTest, TicketOfAwaitingClientLivesLonger) {
+  EXPECT_TRUE(Ask(a_, all_));
+  Await(b_, all_);
+  Await(c_, all_);
+  now_ += LockTable::kAwaitingTicketLife;
+  Unlock(a_, all_);
+  EXPECT_EQ(Turns(), "b");
+  now_ += LockTable::kTicketLife;
+  EXPECT_FALSE(Try(c_, all_));
+}
+
+// Others retry by themselves: a waiter that does not wait to be told, and one that a program on the
+// server keeps waiting. The latter reserves nothing, so the next one has its turn.
+TEST_F(LockTableTest, RetryingWaiterHasNoTurn) {
+  EXPECT_TRUE(Ask(a_, all_));
+  EXPECT_FALSE(Ask(b_, all_));
+  Await(c_, all_);
+  Unlock(a_, all_);
+  EXPECT_EQ(Turns(), "");
+  EXPECT_TRUE(table_.Wait(file_, b_, all_, now_, {.by_kernel = true, .awaits = true}));
+  EXPECT_EQ(Turns(), "a");
+}
+
+TEST_F(LockTableTest, CircleOfTwoClientsIsADeadlock) {
+  const LockOwner p1 = Process(1, 7, 1), p2 = Process(1, 7, 2);
+  const LockOwner q1 = Process(2, 7, 1), q2 = Process(2, 7, 2);  // the same number, elsewhere
+  table_.Grant(File(1), p1, all_);
+  table_.Grant(File(2), q2, all_);
+  EXPECT_TRUE(WaitAsProcess(2, p2, all_));
+  EXPECT_FALSE(WaitAsProcess(1, q1, all_));
+  EXPECT_EQ(table_.waiting(), 1u);  // the refused one has no ticket
+  // Not with a part of the file that p does not hold, nor after p has released its lock.
+  table_.Release(File(1), p1);
+  table_.Grant(File(1), p1, {0, 9, true});
+  EXPECT_FALSE(table_.Check(File(1), q1, {10, 19, true}, now_).has_value());
+  table_.Grant(File(1), Owner(3, "x"), {10, 19, true});
+  EXPECT_TRUE(WaitAsProcess(1, q1, {10, 19, true}));
+}
+
+TEST_F(LockTableTest, CircleOfThreeClientsIsADeadlock) {
+  for (uint64_t i = 1; i <= 3; ++i) table_.Grant(File(i), Process(i, 9, i), all_);
+  EXPECT_TRUE(WaitAsProcess(2, Process(1, 9, 2), all_));
+  EXPECT_TRUE(WaitAsProcess(3, Process(2, 9, 3), {0, 0, false}));
+  EXPECT_FALSE(WaitAsProcess(1, Process(3, 9, 1), {99, 99, false}));
+}
+
+// An owner with a name of another kind is a process of its own.
+TEST_F(LockTableTest, OtherOwnersAreProcessesOfTheirOwn) {
+  table_.Grant(File(1), a_, all_);
+  table_.Grant(File(2), c_, all_);
+  EXPECT_TRUE(WaitAsProcess(2, a_, all_));
+  EXPECT_TRUE(WaitAsProcess(1, b_, all_));  // of the same client as a
+  EXPECT_FALSE(WaitAsProcess(1, c_, all_));
+}
+
+// Waits that have ended, and those that do not hold up a process, are part of no deadlock.
+TEST_F(LockTableTest, EndedWaitIsPartOfNoDeadlock) {
+  const LockOwner p1 = Process(1, 7, 1), p2 = Process(1, 7, 2);
+  const LockOwner q1 = Process(2, 8, 1), q2 = Process(2, 8, 2);
+  table_.Grant(File(1), p1, all_);
+  table_.Grant(File(2), q2, all_);
+  const auto q_may_wait = [&] {
+    const bool may = WaitAsProcess(1, q1, all_);
+    table_.StopWaiting(File(1), q1, all_);
+    return may;
+  };
+  EXPECT_TRUE(table_.Wait(File(2), p2, all_, now_, {.awaits = true}));  // of an OFD lock
+  EXPECT_TRUE(q_may_wait());
+  EXPECT_TRUE(WaitAsProcess(2, p2, all_));
+  EXPECT_FALSE(q_may_wait());
+  now_ += LockTable::kAwaitingTicketLife + absl::Milliseconds(1);
+  EXPECT_TRUE(q_may_wait());
+  EXPECT_TRUE(WaitAsProcess(2, p2, all_));
+  table_.DropAwaiting(p1.client_id);
+  EXPECT_TRUE(q_may_wait());
+  EXPECT_TRUE(WaitAsProcess(2, p2, all_));
+  table_.Release(File(2), p2);  // its open was closed
+  EXPECT_TRUE(q_may_wait());
+  EXPECT_TRUE(WaitAsProcess(2, p2, all_));
+  table_.Clear(File(2), q2, 0, 99, &none_);
+  table_.Grant(File(2), p2, all_);
+  table_.Grant(File(2), q2, {200, 200, true});
+  EXPECT_TRUE(q_may_wait());
+}
+
+// Two opens of one process for one file exist while the earlier one is closed.
+TEST_F(LockTableTest, ProcessDoesNotWaitForItself) {
+  table_.Grant(File(1), Process(1, 7, 1), all_);
+  EXPECT_TRUE(WaitAsProcess(1, Process(1, 7, 2), all_));
 }
 
 // Random owners, ranges and operations against an array of bytes. No held locks ever conflict.

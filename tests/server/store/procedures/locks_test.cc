@@ -5,6 +5,8 @@
 #include "server/store/holdings/lock_table.h"
 #include "server/store/system/identity.h"
 #include "tests/server/store/store_fixture.h"
+#include "wire/messages/promises.h"
+#include "wire/protocol/process_owner.h"
 
 namespace dafs::server {
 namespace {
@@ -266,6 +268,60 @@ TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInOrder) {
   EXPECT_OK(Lock(user_, second, LockType::kAbort, 0, 1));
   EXPECT_OK(Lock(other_, third, LockType::kWriteBlocking, 0, 1));
   EXPECT_OK(Close(user_, second));
+}
+
+// Every end of a lock tells the waiter: LOCKU, a lock for reading in its place, CLOSE, and the end
+// of a client. Local programs cannot be watched.
+TEST_F(StoreLocksTest, WaiterIsToldThatItsLockIsFree) {
+  std::vector<wire::BcLockFreeArgs> told;
+  bool reachable = true;
+  store_->SetSendLockFree([&](const wire::ClientId& client, const wire::BcLockFreeArgs& args) {
+    EXPECT_EQ(client, other_.client_id);
+    if (reachable) told.push_back(args);
+    return reachable;
+  });
+  const Opened yours = OpenAs(other_, "you");
+  const auto is_told = [&](auto&& release) {
+    const Opened mine = OpenAs(user_, "me");
+    EXPECT_OK(Lock(user_, mine, LockType::kWrite, 0, 10));
+    EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kReadBlocking, 5, wire::kLockToEnd, nullptr,
+                              wire::kLockAwaits));
+    EXPECT_TRUE(told.empty());
+    release(mine);
+    const bool is = told.size() == 1 && told[0].filehandle == yours.filehandle &&
+                    told[0].offset == 5 && told[0].length == wire::kLockToEnd;
+    told.clear();
+    EXPECT_OK(Lock(other_, yours, LockType::kReadBlocking, 5, wire::kLockToEnd));
+    EXPECT_OK(Unlock(other_, yours, 0, wire::kLockToEnd));
+    store_->ReleaseClient(user_.client_id);
+    return is;
+  };
+  EXPECT_TRUE(is_told([&](const Opened& mine) { EXPECT_OK(Unlock(user_, mine, 5, 5)); }));
+  EXPECT_TRUE(
+      is_told([&](const Opened& mine) { EXPECT_OK(Lock(user_, mine, LockType::kRead, 0, 10)); }));
+  EXPECT_TRUE(is_told([&](const Opened& mine) { EXPECT_OK(Close(user_, mine)); }));
+  EXPECT_TRUE(is_told([&](const Opened&) { store_->ExpireClient(user_.client_id); }));
+  EXPECT_FALSE(is_told([&](const Opened& mine) {
+    store_->CannotBeTold(other_.client_id);
+    EXPECT_OK(Unlock(user_, mine, 0, 10));
+  }));
+  reachable = false;
+  EXPECT_FALSE(is_told([&](const Opened& mine) { EXPECT_OK(Unlock(user_, mine, 0, 10)); }));
+}
+
+TEST_F(StoreLocksTest, ProcessThatWouldWaitForItselfIsRefused) {
+  const Opened f = OpenAs(user_, wire::ProcessOwner(1, 1));
+  const Opened other_f = OpenAs(other_, wire::ProcessOwner(1, 1));
+  const auto wait = [&](const Caller& caller, const Opened& opened, uint64_t offset) {
+    return Lock(caller, opened, LockType::kWriteBlocking, offset, 1, nullptr,
+                wire::kLockAwaits | wire::kLockOfProcess);
+  };
+  ASSERT_OK(wait(user_, f, 0));
+  ASSERT_OK(wait(other_, other_f, 1));
+  EXPECT_DAFS(kDenied, wait(user_, f, 1));
+  EXPECT_DAFS(kDeadlock, wait(other_, other_f, 0));
+  // Without the option the same request waits.
+  EXPECT_DAFS(kDenied, Lock(other_, other_f, LockType::kWriteBlocking, 0, 1));
 }
 
 // The second owner receives an open although the file's mode no longer permits it.
