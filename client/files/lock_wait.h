@@ -1,6 +1,8 @@
 // A wait for a lock that another owner holds. It retries the lock request after pauses, and at once
-// when this client releases a conflicting lock. It ends early when it is cancelled.
-// Spec: 4.4.1.2 (blocking locks: the client polls; nothing waits at the server).
+// when this client releases a conflicting lock. If the server announces when the lock is free, the
+// pauses are long. The wait ends early when it is cancelled.
+// Spec: 4.4.1.2 (blocking locks: the client polls; nothing waits at the server); WIRE 9.6
+// (BC_LOCK_FREE, private).
 // Belongs to the thread of its loop. Any thread may use the waker.
 #pragma once
 
@@ -22,6 +24,9 @@ class LockWait {
   // waiter's place for two seconds (server/store/holdings/lock_table.h).
   static constexpr absl::Duration kPauseLeast = absl::Milliseconds(1);
   static constexpr absl::Duration kPauseMost = absl::Milliseconds(100);
+  // The pause before the server has to be asked in case its announcement was lost. It keeps such a
+  // waiter's place three times as long.
+  static constexpr absl::Duration kAnnouncedPause = absl::Seconds(5);
 
   // Calls `process` once, when a lock request has to wait; it returns LockOwner::process for this
   // wait.
@@ -40,8 +45,8 @@ class LockWait {
 
   // For Files.
   uint64_t Process() { return process_ ? process_() : 0; }
-  // Waits until the next request is due.
-  Task<absl::Status> Pause();
+  // Waits until the next request is due. `announced`: the server will announce it.
+  Task<absl::Status> Pause(bool announced);
   // Ends everything: Pause returns `why`. The wait may be gone when this returns.
   void End(const absl::Status& why) { wait_.End(why); }
   LoopWait::Waker waker() const { return wait_.waker(); }

@@ -26,14 +26,17 @@ class KnownWait {
   KnownWait(const KnownWait&) = delete;
   KnownWait& operator=(const KnownWait&) = delete;
 
+  bool begun() const { return begun_; }
+  const LockOwner& owner() const { return wait_.owner; }
   void Begin(LockWait& wait, const LockOwner& owner, const LockRange& range) {
-    if (std::exchange(begun_, true)) return;
+    begun_ = true;
     wait_.owner = owner;
     wait_.owner.process = wait.Process();
     wait_.range = range;
     wait_.waker = wait.waker();
     locks_.BeginWait(&wait_);
   }
+  void Denied(bool awaits) { locks_.Denied(&wait_, awaits); }
   bool IsDeadlock() const { return locks_.IsDeadlock(wait_); }
 
  private:
@@ -48,11 +51,12 @@ class KnownWait {
 Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
                                                           const LockOwner& owner,
                                                           const LockRange& range,
-                                                          wire::LockType type) {
+                                                          wire::LockType type, uint32_t options) {
   Call<wire::LockArgs> lock;
   StatCall stat;
   lock.args.filehandle = owner.file;
   lock.args.lock_type = type;
+  lock.args.options = options;
   lock.args.state_id = owner.state_id;
   lock.args.offset = range.first;
   lock.args.length = wire::LengthOf(range);
@@ -64,6 +68,11 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
   LockAnswer answer;
   if (lock.status == DafsStatus::kDenied) {
     answer.outcome = LockOutcome::kDenied;
+    answer.by_client = !lock.res.owner_clientid.is_zero();
+    co_return answer;
+  }
+  if (lock.status == DafsStatus::kDeadlock) {
+    answer.outcome = LockOutcome::kDeadlock;
     co_return answer;
   }
   if (!lock.ok()) co_return StatusOf(lock, "lock");
@@ -72,14 +81,23 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
   co_return answer;
 }
 
+// What the server does for a known wait (private).
+uint32_t LockOperations::WaitOptions(const LockOwner& owner) const {
+  const uint64_t extensions = client_.limits().extensions.load(std::memory_order_relaxed);
+  if ((extensions & wire::kExtensionLockWaits) == 0) return 0;
+  return (client_.locks().announced() ? wire::kLockAwaits : 0) |
+         (owner.process != 0 ? wire::kLockOfProcess : 0);
+}
+
 Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const LockOwner& owner,
                                                       const LockRange& range, LockWait* wait) {
   KnownWait known(client_.locks());
   for (;;) {
+    const uint32_t options = known.begun() ? WaitOptions(known.owner()) : 0;
     Task<absl::StatusOr<LockAnswer>> task =
-        LockOnce(who, owner, range, wire::TypeOf(range, wait != nullptr));
+        LockOnce(who, owner, range, wire::TypeOf(range, wait != nullptr), options);
     absl::StatusOr<LockAnswer> answer = co_await task;
-    if (!answer.ok()) co_return answer;
+    if (!answer.ok() || answer->outcome == LockOutcome::kDeadlock) co_return answer;
     if (answer->outcome == LockOutcome::kGranted) {
       answer->before = client_.locks().Granted(owner, range);
       if (client_.opens().StateIdOf(owner.state_id, answer->client_id).has_value()) {
@@ -94,7 +112,10 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
     // flock(2) releases a lock of the other type before it requests this one.
     if (range.is_flock()) client_.locks().Released(owner, range.first, range.last);
     if (wait == nullptr) co_return answer;
-    known.Begin(*wait, owner, range);
+    const bool first = !known.begun();
+    if (first) known.Begin(*wait, owner, range);
+    const bool announced = (options & wire::kLockAwaits) != 0 && answer->by_client;
+    known.Denied(announced);
     if (wait->cancelled()) {
       answer->outcome = LockOutcome::kCancelled;
     } else if (known.IsDeadlock()) {
@@ -106,8 +127,10 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
       Start(Abandon(who, owner, range));
       co_return answer;
     }
+    // An announcement might have arrived before Begin, so the server is asked for one only now.
+    if (first && WaitOptions(known.owner()) != 0) continue;
     waits_.insert(wait);
-    Task<absl::Status> pause = wait->Pause();
+    Task<absl::Status> pause = wait->Pause(announced);
     absl::Status paused = co_await pause;
     waits_.erase(wait);
     if (!paused.ok()) co_return paused;

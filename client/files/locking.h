@@ -29,7 +29,8 @@ class LockOperations : public OperationGroup {
   // Locks `range` for `owner`. The owner's open must allow it: a read lock needs an open for
   // reading, a write lock an open for writing, flock neither. Replaces what the owner held in the
   // range. `wait` outlives the task. With it, the request is repeated until the lock is granted,
-  // the wait is cancelled, or a deadlock is found; no slot is held between two requests.
+  // the wait is cancelled, or a deadlock is found; no slot is held between two requests. If the
+  // server announces free locks, it is repeated only then.
   // kUnimplemented: the server has no locks. ACCES, BAD_STATEID, EXPIRED, RESOURCE (too many
   // locks).
   Task<absl::StatusOr<LockAnswer>> Lock(const Identity& who, const LockOwner& owner,
@@ -61,7 +62,9 @@ class LockOperations : public OperationGroup {
   Task<void> ValidateLock(LockOwner owner);
   Task<void> Abandon(Identity who, LockOwner owner, wire::LockRange range);
   Task<absl::StatusOr<LockAnswer>> LockOnce(const Identity& who, const LockOwner& owner,
-                                            const wire::LockRange& range, wire::LockType type);
+                                            const wire::LockRange& range, wire::LockType type,
+                                            uint32_t options = 0);
+  uint32_t WaitOptions(const LockOwner& owner) const;
   Task<void> CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file);
   Task<void> UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
                                const wire::StateId& state_id,

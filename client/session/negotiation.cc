@@ -164,7 +164,8 @@ Task<absl::Status> Negotiation::Authenticate(const wire::SecinfoRes& offered, ab
 // client follows the draft alone.
 Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
   Call<wire::ExtensionsArgs> ask;
-  ask.args.wanted = wire::kExtensionByteNames | wire::kExtensionReadKeepsAtime;
+  ask.args.wanted =
+      wire::kExtensionByteNames | wire::kExtensionReadKeepsAtime | wire::kExtensionLockWaits;
   if (context_.client.options().keep_atime) ask.args.wanted |= wire::kExtensionKeepAtime;
   Task<absl::Status> asking = Send(ask, deadline);
   CO_RETURN_IF_ERROR(co_await asking);

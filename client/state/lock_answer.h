@@ -16,7 +16,7 @@ enum class LockOutcome : uint8_t {
   kGranted,
   kDenied,     // another owner holds a conflicting lock
   kCancelled,  // cancelled by LockWait::Cancel before it was granted
-  kDeadlock,   // the holder of the conflicting lock waits for a lock of this process
+  kDeadlock,   // the process would wait for a lock of its own, perhaps through other waiters
 };
 
 struct LockAnswer {
@@ -25,6 +25,9 @@ struct LockAnswer {
   // The file's attributes, read under the lock. Nothing in them is valid if they could not be read.
   Attributes attributes;
   wire::ClientId client_id;  // the client_id under which the server granted it
+  // If denied: a client holds the conflicting lock, or waits for it. Otherwise a program on the
+  // server holds it.
+  bool by_client = false;
 };
 
 // The holder of a conflicting lock.

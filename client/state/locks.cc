@@ -127,10 +127,48 @@ void Locks::EndWait(Wait* wait) {
   Tidy(wait->owner.file);
 }
 
+void Locks::SetAnnounced(bool announced) {
+  absl::MutexLock lock(&mutex_);
+  announced_.store(announced, std::memory_order_release);
+  for (const auto& [handle, file] : files_) {
+    for (Wait* wait : file.waits) {
+      wait->awaits = wait->announced = false;
+      wait->waker.Wake();
+    }
+  }
+}
+
+void Locks::Announce(const wire::FileHandle& handle, uint64_t offset, uint64_t length) {
+  const LockRange range =
+      wire::LockRangeOf(offset, std::max<uint64_t>(length, 1), wire::LockType::kRead);
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  if (file != files_.end()) AnnounceAfter(file->second.waits, nullptr, range);
+}
+
+void Locks::Denied(Wait* wait, bool awaits) {
+  absl::MutexLock lock(&mutex_);
+  wait->awaits = awaits && announced();
+  if (!std::exchange(wait->announced, false)) return;
+  AnnounceAfter(files_[wait->owner.file].waits, wait, wait->range);
+}
+
+void Locks::AnnounceAfter(const std::vector<Wait*>& waits, const Wait* after,
+                          const LockRange& range) {
+  auto next = waits.begin();
+  if (after != nullptr) next = std::find(waits.begin(), waits.end(), after) + 1;
+  next = std::find_if(next, waits.end(), [&](const Wait* wait) {
+    return !wait->announced && wait->range.first == range.first && wait->range.last == range.last;
+  });
+  if (next == waits.end()) return;
+  (*next)->announced = true;
+  (*next)->waker.Wake();
+}
+
 void Locks::WakeSome(const File& file, uint64_t first, uint64_t last) {
   int woken = 0;
   for (const Wait* wait : file.waits) {
-    if (!wait->range.Overlaps({first, last, true})) continue;
+    if (wait->awaits || !wait->range.Overlaps({first, last, true})) continue;
     wait->waker.Wake();
     if (++woken == kMostWoken) return;
   }
@@ -152,7 +190,8 @@ bool Locks::IsDeadlock(const Wait& first) const {
     auto file = files_.find(wait.owner.file);
     if (file == files_.end()) continue;
     for (const auto& [state_id, owner] : file->second.owners) {
-      if (state_id == wait.owner.state_id || owner.process == 0) continue;
+      // A process does not wait for itself: another open of it is one that is being closed.
+      if (owner.process == 0 || owner.process == wait.owner.process) continue;
       if (owner.ranges.FindConflict(wait.range) == nullptr) continue;
       if (owner.process == first.owner.process) return true;
       if (!seen.insert(owner.process).second) continue;

@@ -3,12 +3,14 @@
 // client, and to find deadlocks.
 // Spec: 4.4.1.2 (blocking locks, recovery), 6.5.18 to 6.5.20.
 //
-// Finds only deadlocks among processes of this client; fcntl(2) promises that for one system. The
-// graph holds only the locks held here at present, not past answers of the server, so a lock that
-// was released cannot complete a cycle.
+// Finds only deadlocks among processes of this client; fcntl(2) promises that for one system. A
+// server with kExtensionLockWaits finds those of several clients. The graph holds only the locks
+// held here at present, not past answers of the server, so a lock that was released cannot complete
+// a cycle.
 // Thread-safe; nothing blocks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -63,15 +65,32 @@ class Locks {
   bool IsLocked(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A waiter for `range`. `waker` is used when a conflicting lock was released in this client.
+  // A waiter for `range`. `waker` is used when a conflicting lock was released in this client, or
+  // when the server announces that the range is free.
   struct Wait {
     LockOwner owner;  // process 0 if deadlocks cannot be detected
     wire::LockRange range;
     LoopWait::Waker waker;
+    // Guarded by the table's mutex, which an annotation cannot name here.
+    bool awaits = false;     // the server has been asked to announce it
+    bool announced = false;  // it has, since the last request
   };
   // The caller owns `wait`, which must live until EndWait.
   void BeginWait(Wait* wait) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndWait(Wait* wait) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether the server can announce free locks: the control session has a Back-control Channel.
+  bool announced() const { return announced_.load(std::memory_order_acquire); }
+  // Sets that, and wakes all waiters: the server may have dropped their places, or forgotten to
+  // whom it has announced what.
+  void SetAnnounced(bool announced) ABSL_LOCKS_EXCLUDED(mutex_);
+  // BC_LOCK_FREE: wakes the first waiter for exactly this range that was not woken yet.
+  void Announce(const wire::FileHandle& file, uint64_t offset, uint64_t length)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // A request of `wait` was denied. `awaits`: the request asked for an announcement, so a release
+  // in this client need not wake the waiter. If an announcement had woken it, another waiter was
+  // meant: wakes the next one for the range.
+  void Denied(Wait* wait, bool awaits) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the waits form a cycle: the holder of a lock that `wait` needs waits, in any number of
   // steps, for a lock of the waiting process.
   bool IsDeadlock(const Wait& wait) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -85,10 +104,13 @@ class Locks {
     absl::flat_hash_map<wire::StateId, Owner> owners;
     std::vector<Wait*> waits;  // in order of arrival
   };
+  static void AnnounceAfter(const std::vector<Wait*>& waits, const Wait* after,
+                            const wire::LockRange& range);
   void WakeSome(const File& file, uint64_t first, uint64_t last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tidy(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  std::atomic<bool> announced_{false};
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<wire::FileHandle, File> files_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,5 +1,7 @@
 #include "fuse/files/lock_owners.h"
 
+#include "wire/protocol/process_owner.h"
+
 namespace dafs::fuse {
 
 LockOwnerRef LockOwners::Enter(const LockOwner& fresh, uint64_t handle, uint32_t pid) {
@@ -8,6 +10,10 @@ LockOwnerRef LockOwners::Enter(const LockOwner& fresh, uint64_t handle, uint32_t
   LockOwnerRef& owner = owners_[key];
   if (owner == nullptr) {
     owner = std::make_shared<LockOwner>(fresh);
+    Process& process = processes_[fresh.kernel_owner];
+    if (process.owners++ == 0) process.number = ++last_process_;
+    owner->process = process.number;
+    owner->name = wire::ProcessOwner(owner->process, owner->number);
     by_name_[owner->name] = owner.get();
   }
   ++owner->users;
@@ -49,6 +55,8 @@ LockOwners::Ended LockOwners::Remove(const Key& key) {
   if (it == owners_.end()) return {};
   LockOwnerRef owner = std::move(it->second);
   owners_.erase(it);
+  auto process = processes_.find(key.second);
+  if (--process->second.owners == 0) processes_.erase(process);
   by_name_.erase(owner->name);
   for (uint64_t handle : owner->handles) {
     auto of_handle = by_handle_.find(handle);

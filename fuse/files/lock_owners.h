@@ -28,7 +28,9 @@ namespace dafs::fuse {
 struct LockOwner {
   uint64_t nodeid = 0;
   uint64_t kernel_owner = 0;
-  std::string name;  // as the server knows it
+  uint64_t number = 0;   // unique in the mount
+  uint64_t process = 0;  // the same for all owners of one kernel_owner; not 0
+  std::string name;      // as the server knows it (wire/protocol/process_owner.h)
 
   // Guarded by the table's mutex, which an annotation cannot name here.
   wire::StateId state_id;  // of its open among client::Opens; zero: not opened yet
@@ -44,7 +46,7 @@ using LockOwnerRef = std::shared_ptr<LockOwner>;
 class LockOwners {
  public:
   // The owner (nodeid, kernel_owner) of `fresh` locks through `handle` as process `pid`. Returns
-  // it; adds `fresh` if there was none. The caller uses it until Leave.
+  // it; if there was none, adds `fresh`, with its process and name. The caller uses it until Leave.
   LockOwnerRef Enter(const LockOwner& fresh, uint64_t handle, uint32_t pid);
   // Returns the owner, used by the caller until Leave; null if there is none.
   LockOwnerRef EnterExisting(uint64_t nodeid, uint64_t kernel_owner);
@@ -73,8 +75,17 @@ class LockOwners {
   using Key = std::pair<uint64_t, uint64_t>;  // nodeid, kernel owner
   Ended Remove(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // The kernel reuses a kernel_owner when its process has ended, maybe while the server still has
+  // its locks. So processes have numbers of their own.
+  struct Process {
+    uint64_t number = 0;
+    size_t owners = 0;
+  };
+
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<Key, LockOwnerRef> owners_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Process> processes_ ABSL_GUARDED_BY(mutex_);  // by kernel_owner
+  uint64_t last_process_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<std::string, LockOwner*> by_name_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, absl::flat_hash_set<Key>> by_handle_ ABSL_GUARDED_BY(mutex_);
 };

@@ -165,7 +165,7 @@ Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
   fresh.nodeid = call.nodeid();
   fresh.kernel_owner = request.kernel_owner;
   for (bool again = true; again;) {
-    fresh.name = state_.NewOwner();
+    fresh.number = state_.NewOwnerNumber();
     LockOwnerRef owner = state_.lock_owners.Enter(fresh, request.handle, request.pid);
     Task<absl::StatusOr<client::LockOwner>> opening =
         context_.lock_owners.OpenFor(*request.open, owner);

@@ -82,11 +82,12 @@ struct MountState {
   // Returns a new name for the owner of an OPEN. Each open of the kernel and each owner of record
   // locks has its own, because the owner of a lock is the owner of its OPEN.
   std::string NewOwner() {
-    const uint64_t number = next_owner.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t number = NewOwnerNumber();
     std::string owner(sizeof(number), '\0');
     std::memcpy(owner.data(), &number, sizeof(number));
     return owner;
   }
+  uint64_t NewOwnerNumber() { return next_owner.fetch_add(1, std::memory_order_relaxed); }
   std::atomic<uint64_t> next_owner{1};  // publishes no other data
   KnownLinks known_links;
   FoundGone found_gone;  // used by OPEN, OPENDIR and LINK

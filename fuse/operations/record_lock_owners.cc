@@ -9,7 +9,7 @@ namespace dafs::fuse {
 Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const OpenState& open,
                                                                   LockOwnerRef owner) {
   const uint32_t share = ShareOf(open.flags);
-  client::LockOwner known{open.handle, state_.lock_owners.OpenOf(*owner), owner->kernel_owner};
+  client::LockOwner known{open.handle, state_.lock_owners.OpenOf(*owner), owner->process};
   const std::shared_ptr<const client::OpenInfo> info = files_.opens().InfoOf(known.state_id);
   if (info != nullptr && (share & ~info->share_access) == 0) co_return known;
   if (!open.state_id.is_zero()) {

@@ -1,7 +1,9 @@
 // Locks at servers that differ from dafsd: they split no locks, or revoke some. Also when the
 // client assumes that its leases end. Spec: 4.4.1.2.
+#include <memory>
 #include <vector>
 
+#include "client/files/lock_wait.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {
@@ -169,6 +171,150 @@ TEST_F(OtherLocksTest, LeaseStartsWhenTheRenewingRequestIsSent) {
   EXPECT_LE(client_->last_activity(), answered);
   ask(DafsStatus::kExpired);
   EXPECT_LT(client_->last_activity(), asked);
+}
+
+// A server whose answers to LOCK are `status`, and which may know the private lock options.
+class LockWaitTest : public OtherLocksTest {
+ protected:
+  void StartWaiting(bool announced, uint64_t extensions = wire::kExtensionLockWaits) {
+    server_.script = [this, extensions](ScriptedConnection& c, const Request& request) {
+      if (request.header.procedure == Proc::kExtensions) {
+        wire::ExtensionsRes res;
+        res.granted = extensions;
+        c.Answer(request, res);
+        return true;
+      }
+      if (request.header.procedure != Proc::kLock) return false;
+      const auto args = request.Decode<wire::LockArgs>();
+      requests_.push_back(args.options);
+      if (args.lock_type == wire::LockType::kAbort || status_ == DafsStatus::kOk) return false;
+      c.Answer(request, holder_, status_);
+      return true;
+    };
+    MakeFiles();
+    holder_.owner_clientid = wire::OpaqueFromUint64<wire::ClientId>(99);
+    holder_.length = 1;
+    client_->locks().SetAnnounced(announced);
+    owner_ = Open("f", "a");
+    Start(Run());
+  }
+  Task<void> Run() {
+    wait_ = std::make_unique<LockWait>(*loop_, [this] { return process_; });
+    Task<absl::StatusOr<LockAnswer>> task = files_->locks().Lock(who_, owner_, range_, wait_.get());
+    answer_ = co_await task;
+    done_ = true;
+  }
+  // Whether the wait ends as expected once the server grants the lock.
+  bool IsGranted() {
+    return Until([this] { return done_; }) && answer_.ok() &&
+           answer_->outcome == LockOutcome::kGranted;
+  }
+  // Longer than the pauses of a waiter that polls.
+  void RunAWhile() { Await(loop_->Sleep(3 * LockWait::kPauseMost)); }
+  bool HasAsked(size_t times) {
+    return Until([&] { return requests_.size() >= times; });
+  }
+
+  static constexpr uint32_t kBoth = wire::kLockAwaits | wire::kLockOfProcess;
+  uint64_t process_ = 1;
+  DafsStatus status_ = DafsStatus::kDenied;
+  wire::LockRes holder_;
+  const LockRange range_{5, 9, true};
+  std::vector<uint32_t> requests_;  // the options of each LOCK
+  LockOwner owner_;
+  std::unique_ptr<LockWait> wait_;
+  absl::StatusOr<LockAnswer> answer_ = absl::UnknownError("waits");
+  bool done_ = false;
+};
+
+TEST_F(LockWaitTest, WaiterSendsNothingUntilTheLockIsAnnounced) {
+  StartWaiting(true);
+  ASSERT_TRUE(HasAsked(2));
+  RunAWhile();
+  EXPECT_EQ(requests_, (std::vector<uint32_t>{0, kBoth}));
+  client_->locks().Announce(owner_.file, 0, 5);  // another range
+  RunAWhile();
+  EXPECT_EQ(requests_.size(), 2u);
+  status_ = DafsStatus::kOk;
+  client_->locks().Announce(owner_.file, 5, 5);
+  EXPECT_TRUE(IsGranted());
+  EXPECT_EQ(requests_.size(), 3u);
+}
+
+// The announcement may arrive before the response to the request that asked for it.
+TEST_F(LockWaitTest, EarlyAnnouncementIsNotLost) {
+  StartWaiting(true);
+  server_.script = [this, next = server_.script](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kLock && requests_.size() == 1) {
+      client_->locks().Announce(owner_.file, 5, 5);
+      next(c, request);
+      status_ = DafsStatus::kOk;
+      return true;
+    }
+    return next(c, request);
+  };
+  EXPECT_TRUE(IsGranted());
+  EXPECT_EQ(requests_.size(), 3u);
+}
+
+TEST_F(LockWaitTest, WaiterAsksAtOnceWhenAnnouncementsBeginOrEnd) {
+  StartWaiting(true);
+  ASSERT_TRUE(HasAsked(2));
+  RunAWhile();
+  ASSERT_EQ(requests_.size(), 2u);
+  client_->locks().SetAnnounced(false);
+  ASSERT_TRUE(HasAsked(4));  // it polls
+  EXPECT_EQ(requests_.back(), wire::kLockOfProcess);
+  client_->locks().SetAnnounced(true);
+  ASSERT_TRUE(Until([this] { return requests_.back() == kBoth; }));
+  const size_t asked = requests_.size();
+  RunAWhile();
+  EXPECT_EQ(requests_.size(), asked);
+  status_ = DafsStatus::kOk;
+  client_->locks().SetAnnounced(true);  // after a reconnect
+  EXPECT_TRUE(IsGranted());
+}
+
+// The server cannot see when a program of its machine releases a lock.
+TEST_F(LockWaitTest, WaiterForALocalProgramPolls) {
+  StartWaiting(true);
+  ASSERT_TRUE(HasAsked(2));
+  holder_.owner_clientid = wire::ClientId();
+  client_->locks().SetAnnounced(true);  // to ask again
+  ASSERT_TRUE(HasAsked(8));
+  status_ = DafsStatus::kOk;
+  EXPECT_TRUE(IsGranted());
+}
+
+TEST_F(LockWaitTest, ServerReportsADeadlock) {
+  process_ = 7;
+  StartWaiting(false);
+  ASSERT_TRUE(HasAsked(2));
+  EXPECT_EQ(requests_[1], wire::kLockOfProcess);
+  status_ = DafsStatus::kDeadlock;
+  ASSERT_TRUE(Until([this] { return done_; }));
+  ASSERT_OK(answer_);
+  EXPECT_EQ(answer_->outcome, LockOutcome::kDeadlock);
+  EXPECT_TRUE(HeldBy(owner_).empty());
+}
+
+// A wait for flock(2) or for an OFD lock is not one of a process.
+TEST_F(LockWaitTest, WaitWithoutAProcessIsInNoDeadlock) {
+  process_ = 0;
+  StartWaiting(true);
+  ASSERT_TRUE(HasAsked(2));
+  EXPECT_EQ(requests_[1], wire::kLockAwaits);
+  status_ = DafsStatus::kOk;
+  client_->locks().Announce(owner_.file, 5, 5);
+  EXPECT_TRUE(IsGranted());
+}
+
+TEST_F(LockWaitTest, OtherServerGetsNoPrivateOption) {
+  StartWaiting(true, 0);
+  ASSERT_TRUE(HasAsked(4));
+  status_ = DafsStatus::kOk;
+  EXPECT_TRUE(IsGranted());
+  EXPECT_THAT(requests_, ::testing::Each(0u));
 }
 
 }  // namespace

@@ -25,14 +25,19 @@ class LocksTest : public testing::Test {
     owner.process = process;
     return owner;
   }
-  // Begins a wait; returns whether it is a deadlock.
-  bool Wait(const LockOwner& owner, const LockRange& range) {
+  Locks::Wait* Begin(const LockOwner& owner, const LockRange& range) {
     waits_.push_back(std::make_unique<Waiter>(*loop_));
     Waiter& waiter = *waits_.back();
-    waiter.known = {owner, range, waiter.wait.waker()};
+    waiter.known.owner = owner;
+    waiter.known.range = range;
+    waiter.known.waker = waiter.wait.waker();
     Start(CountWakes(waiter.wait));
     locks_.BeginWait(&waiter.known);
-    return locks_.IsDeadlock(waiter.known);
+    return &waiter.known;
+  }
+  // Begins a wait; returns whether it is a deadlock.
+  bool Wait(const LockOwner& owner, const LockRange& range) {
+    return locks_.IsDeadlock(*Begin(owner, range));
   }
   void TearDown() override {
     for (const auto& waiter : waits_) {
@@ -109,6 +114,12 @@ TEST_F(LocksTest, WaitsWithoutCycleAreNoDeadlock) {
   EXPECT_TRUE(Wait(Owner(1, 2, 8), all_));
 }
 
+// Two opens of one process for one file exist while the earlier one is closed.
+TEST_F(LocksTest, ProcessDoesNotWaitForItself) {
+  locks_.Granted(Owner(1, 1, 7), all_);
+  EXPECT_FALSE(Wait(Owner(1, 2, 7), all_));
+}
+
 TEST_F(LocksTest, OwnersWithoutProcessAreInNoCycle) {
   locks_.Granted(Owner(1, 1, 0), all_);
   locks_.Granted(Owner(2, 2, 8), all_);
@@ -141,6 +152,58 @@ TEST_F(LocksTest, ReleaseWakesOnlyAffectedWaiters) {
   EXPECT_EQ(Woken(), 4);  // not all of the waiters
   locks_.Wake(a.file, {{5, 5, true}});
   EXPECT_EQ(Woken(), 4);
+}
+
+TEST_F(LocksTest, AnnouncementWakesOneWaiterForTheRange) {
+  Locks::Wait* first = Begin(Owner(1, 2, 8), {0, 9, true});
+  Locks::Wait* second = Begin(Owner(1, 3, 9), {0, 9, false});
+  Begin(Owner(1, 4, 10), {0, 10, true});
+  Begin(Owner(2, 5, 11), {0, 9, true});
+  locks_.Announce(first->owner.file, 0, 9);
+  EXPECT_EQ(Woken(), 0);
+  locks_.Announce(first->owner.file, 0, 10);
+  EXPECT_EQ(Woken(), 1);
+  EXPECT_TRUE(first->announced);
+  locks_.Announce(first->owner.file, 0, 10);
+  EXPECT_EQ(Woken(), 1);
+  EXPECT_TRUE(second->announced);
+  locks_.Announce(first->owner.file, 0, 10);  // none is left
+  locks_.Announce(first->owner.file, 0, 0);   // of a server that breaks the protocol
+  EXPECT_EQ(Woken(), 0);
+}
+
+// The server serves waiters in the order of their requests, which may differ from the order here.
+TEST_F(LocksTest, WaiterThatIsDeniedPassesTheAnnouncementOn) {
+  Locks::Wait* first = Begin(Owner(1, 2, 8), {0, 9, true});
+  Locks::Wait* second = Begin(Owner(1, 3, 9), {0, 9, true});
+  locks_.Denied(first, false);
+  EXPECT_EQ(Woken(), 0);
+  locks_.Announce(first->owner.file, 0, 10);
+  EXPECT_EQ(Woken(), 1);
+  locks_.Denied(first, false);
+  EXPECT_EQ(Woken(), 1);
+  EXPECT_TRUE(second->announced);
+  locks_.Denied(second, false);
+  EXPECT_EQ(Woken(), 0);
+}
+
+// The server announces the release to the waiter that comes first, wherever it is.
+TEST_F(LocksTest, ReleaseDoesNotWakeAWaiterForAnAnnouncement) {
+  const LockOwner a = Owner(1, 1, 7);
+  locks_.Granted(a, all_);
+  Locks::Wait* wait = Begin(Owner(1, 2, 8), {0, 9, true});
+  locks_.Denied(wait, true);  // without a Back-control Channel there are no announcements
+  locks_.Released(a, 0, 9);
+  EXPECT_EQ(Woken(), 1);
+  locks_.SetAnnounced(true);
+  EXPECT_EQ(Woken(), 1);
+  locks_.Denied(wait, true);
+  locks_.Released(a, 0, 9);
+  EXPECT_EQ(Woken(), 0);
+  locks_.SetAnnounced(false);
+  EXPECT_EQ(Woken(), 1);
+  locks_.Released(a, 0, 9);
+  EXPECT_EQ(Woken(), 1);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "fuse/files/lock_owners.h"
 #include "fuse/request/caller_call.h"
 #include "tests/fuse/worker_fixture.h"
+#include "wire/protocol/process_owner.h"
 
 namespace dafs::fuse {
 namespace {
@@ -288,12 +289,12 @@ TEST(LockOwnersTest, AnOwnerEndsOnceAndIsNotReused) {
   LockOwner fresh;
   fresh.nodeid = 5;
   fresh.kernel_owner = 9;
-  fresh.name = "first";
+  fresh.number = 1;
   LockOwnerRef one = owners.Enter(fresh, 100, 4242);
-  fresh.name = "second";
+  fresh.number = 2;
   EXPECT_EQ(owners.Enter(fresh, 101, 4243), one);
-  EXPECT_EQ(one->name, "first");
-  EXPECT_EQ(owners.PidOf("first"), 4243u);
+  EXPECT_EQ(one->name, wire::ProcessOwner(1, 1));
+  EXPECT_EQ(owners.PidOf(wire::ProcessOwner(1, 1)), 4243u);
   EXPECT_FALSE(owners.Leave(*one));
   EXPECT_TRUE(owners.EndHandle(100).empty());  // the owner also has locks through handle 101
   std::vector<LockOwners::Ended> ended = owners.EndHandle(101);
@@ -308,7 +309,31 @@ TEST(LockOwnersTest, AnOwnerEndsOnceAndIsNotReused) {
   EXPECT_FALSE(owners.Leave(*two));
   EXPECT_TRUE(owners.End(5, 9).unused);
   EXPECT_EQ(owners.size(), 0u);
-  EXPECT_FALSE(owners.PidOf("second").has_value());
+  EXPECT_FALSE(owners.PidOf(wire::ProcessOwner(2, 2)).has_value());
+}
+
+// The owners of one process, of several files, have a common process. The kernel may give the
+// number of a process that has ended to another one.
+TEST(LockOwnersTest, OwnersOfOneProcessAreKnown) {
+  LockOwners owners;
+  const auto enter = [&](uint64_t nodeid, uint64_t kernel_owner) {
+    LockOwner fresh;
+    fresh.nodeid = nodeid;
+    fresh.kernel_owner = kernel_owner;
+    fresh.number = nodeid;
+    return owners.Enter(fresh, 100 + nodeid, 1)->process;
+  };
+  const uint64_t process = enter(5, 9);
+  EXPECT_NE(process, 0u);
+  EXPECT_EQ(enter(6, 9), process);
+  EXPECT_NE(enter(5, 10), process);
+  EXPECT_EQ(wire::ProcessOf(owners.EnterExisting(5, 9)->name),
+            wire::ProcessOf(owners.EnterExisting(6, 9)->name));
+  owners.End(5, 9);
+  EXPECT_EQ(enter(7, 9), process);
+  owners.EndHandle(106);
+  owners.EndHandle(107);
+  EXPECT_NE(enter(5, 9), process);
 }
 
 }  // namespace

@@ -294,24 +294,55 @@ def _threads_and_children(stage):
 
 @scenario(timeout=120, where="server", variants=True)
 def locks_deadlock(rig):
-    """Two processes of one mount wait for each other's record locks: EDEADLK, as on a local disk; otherwise none."""
+    """Processes of one mount or two wait for each other's record locks: EDEADLK, as on a local disk; otherwise none."""
     with Stage(rig) as stage:
-        a, b = stage.actor("one"), stage.actor("one")
-        for one in (a, b):
-            one.must("open", "g", str(stage.places["one"] / "g"))
-        for first, second in ((("f", 0, 1), ("f", 50, 1)), (("f", 0, 0), ("g", 0, 0))):
-            a.must("record", first[0], "W", *first[1:])
-            b.must("record", second[0], "W", *second[1:])
-            a.begin("record", second[0], "W", *second[1:], True)
-            check(a.waits(), "did not wait")
-            b.refused("record", first[0], "W", *first[1:], True, error=errno.EDEADLK)
-            b.must("record", second[0], "U")
-            equal(a.answer(5), 0, "the wait that was none")
-            a.must("record", first[0], "U")
-            a.must("record", second[0], "U")
-        _no_deadlock(a, b)
+        for place in ("one", "two"):
+            _deadlock(stage, "one", place)
+        _deadlock_of_three(stage)
         _endless_circle(stage, "ofd", "one", "one")  # another process may release an OFD lock
-        _endless_circle(stage, "record", "one", "two")  # neither mount nor server sees the whole circle
+        _endless_circle(stage, "ofd", "one", "two")
+        _endless_circle(stage, "flock", "one", "two")
+        _endless_circle(stage, "record", "one", "server")  # dafsd does not see that the program waits
+
+
+def _deadlock(stage, first_place, second_place):
+    a, b = stage.actor(first_place), stage.actor(second_place)
+    for one, place in ((a, first_place), (b, second_place)):
+        one.must("open", "g", str(stage.places[place] / "g"))
+    for first, second in ((("f", 0, 1), ("f", 50, 1)), (("f", 0, 0), ("g", 0, 0))):
+        a.must("record", first[0], "W", *first[1:])
+        b.must("record", second[0], "W", *second[1:])
+        a.begin("record", second[0], "W", *second[1:], True)
+        check(a.waits(), "did not wait")
+        b.refused("record", first[0], "W", *first[1:], True, error=errno.EDEADLK)
+        b.must("record", second[0], "U")
+        equal(a.answer(5), 0, "the wait that was none")
+        a.must("record", first[0], "U")
+        a.must("record", second[0], "U")
+    _no_deadlock(a, b)
+    for one in (a, b):
+        one.end()
+        stage.cast.remove(one)
+
+
+def _deadlock_of_three(stage):
+    places = ("one", "two", "one")
+    a, b, c = cast = [stage.actor(place) for place in places]
+    for number, one in enumerate(cast):
+        one.must("record", "f", "W", number, 1)
+    a.begin("record", "f", "R", 1, 1, True)
+    b.begin("record", "f", "W", 2, 1, True)
+    for one in (a, b):
+        check(one.waits(), "did not wait")
+    c.refused("record", "f", "W", 0, 1, True, error=errno.EDEADLK)
+    c.end()  # its locks are released
+    stage.cast.remove(c)
+    equal(b.answer(5), 0, "the wait of the second")
+    b.must("record", "f", "U")
+    equal(a.answer(5), 0, "the wait of the first")
+    for one in (a, b):
+        one.end()
+        stage.cast.remove(one)
 
 
 def _no_deadlock(a, b):
@@ -332,13 +363,17 @@ def _no_deadlock(a, b):
 def _endless_circle(stage, kind, first, second):
     """A circle that lasts until a signal ends one wait."""
     a, b = stage.actor(first), stage.actor(second)
-    a.must(kind, "f", "W", 0, 1)
-    b.must(kind, "f", "W", 50, 1)
-    a.begin(kind, "f", "W", 50, 1, True)
+    for one, place in ((a, first), (b, second)):
+        one.must("open", "g", str(stage.places[place] / "g"))
+    where = () if kind == "flock" else (0, 1)
+    a.must(kind, "f", "W", *where)
+    b.must(kind, "g", "W", *where)
+    a.begin(kind, "g", "W", *where, True)
+    check(a.waits(), f"{kind}: did not wait")
     b.must("alarm", 1)
-    b.begin(kind, "f", "W", 0, 1, True)
+    b.begin(kind, "f", "W", *where, True)
     equal(b.answer(5), errno.EINTR, f"{kind}: a circle of {first} and {second}")
-    b.must(kind, "f", "U")
+    b.must(kind, "g", "U")
     equal(a.answer(5), 0, f"{kind}: the other one")
     for one in (a, b):
         one.end()
