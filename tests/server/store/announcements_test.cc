@@ -450,7 +450,13 @@ TEST_F(AnnouncementsTest, AttributesArePromisedUnlessOthersHaveTheFileOpenForWri
   ASSERT_OK(Close(root_, opened));
   EXPECT_EQ(BitsOfGetattr(other_, opened.filehandle), kAttributes);
 
-  // The truncation fails, so the open is taken back.
+  // Opens that fail count for nothing.
+  wire::OpenArgs denying = OpenArgs(At("d"), "f", wire::kShareRead);
+  denying.share_deny = wire::kShareWrite;
+  opened = MustOpen(root_, denying);
+  EXPECT_DAFS(kDenied, Open(other_, OpenArgs(At("d"), "f")));
+  ASSERT_OK(Close(root_, opened));
+  EXPECT_EQ(BitsOfGetattr(root_, At("d/f")), kAttributes);
   Store::RestoreServerIdentity();
   chmod(Path("a/d/f").c_str(), 0444);
   wire::OpenRes res;
