@@ -205,6 +205,7 @@ uint8_t Promises::Give(const ObjectKey& key, Promisee to, uint8_t what) {
 }
 
 void Promises::OpenedToWrite(const ObjectKey& key, const wire::ClientId& client) {
+  if (limits_.of_client == 0) return;
   const uint64_t id = wire::OpaqueToUint64(client);
   const size_t hash = PromiseTable::Hash(key);
   Shard& shard = ShardOf(hash);
@@ -222,6 +223,7 @@ void Promises::OpenedToWrite(const ObjectKey& key, const wire::ClientId& client)
 }
 
 void Promises::ClosedToWrite(const ObjectKey& key, const wire::ClientId& client) {
+  if (limits_.of_client == 0) return;
   const uint64_t id = wire::OpaqueToUint64(client);
   const size_t hash = PromiseTable::Hash(key);
   Shard& shard = ShardOf(hash);
@@ -282,42 +284,45 @@ bool Promises::Changing::WasAnnounced(const ObjectKey& key, uint8_t what,
 }
 
 bool Promises::Changing::Begin(const ObjectKey& key, uint8_t what, std::string_view name) {
-  const size_t hash = PromiseTable::Hash(key);
-  Shard& shard = promises_.ShardOf(hash);
-  const bool was_announced = WasAnnounced(key, what, name);
-  {
-    absl::MutexLock lock(&shard.mutex);
-    PromiseTable& table = shard.table;
-    const uint32_t number = table.FindOrAdd(hash, key);
-    PromisedObject& object = table.object(number);
-    const auto mark = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& earlier) {
-      return earlier.shard == &shard && earlier.object == number;
-    });
-    if (mark == marks_.end()) {
-      if (object.marks++ > 0) object.is_contested = true;
-      marks_.push_back({&shard, number, what});
-    } else {
-      mark->what |= what;
-    }
-    const size_t calls = calls_.size();
-    for (uint32_t h = was_announced ? 0 : object.holders; h != 0; h = table.holder(h).next) {
-      PromiseHolder& holder = table.holder(h);
-      const Client& client = promises_.clients_[holder.client];
-      const Promisee promisee = client.promisee;
-      const uint32_t admission = client.admission;
-      const uint8_t changes = holder.what & what;
-      if (changes == 0 || promisee == 0 || promisee == by_ || admission == 0) continue;
-      const bool is_named =
-          (changes & kPromisedNames) != 0 && !name.empty() && holder.named_calls < kNamedCallsMax;
-      if (is_named) ++holder.named_calls;
-      ++holder.calls;
-      calls_.push_back({promisee, changes, key, std::string(is_named ? name : ""), admission});
-    }
-    if (calls_.size() > calls) announced_.push_back({key, what, std::string(name)});
-  }
+  if (promises_.limits_.of_client != 0) MarkAndCall(key, what, name);
   awaits_return_ =
       promises_.is_returning_.load(std::memory_order_acquire) && promises_.AwaitsOther(by_name_);
   return calls_.empty() && !awaits_return_;
+}
+
+void Promises::Changing::MarkAndCall(const ObjectKey& key, uint8_t what, std::string_view name) {
+  const size_t hash = PromiseTable::Hash(key);
+  Shard& shard = promises_.ShardOf(hash);
+  const bool was_announced = WasAnnounced(key, what, name);
+  absl::MutexLock lock(&shard.mutex);
+  PromiseTable& table = shard.table;
+  const uint32_t number = table.FindOrAdd(hash, key);
+  PromisedObject& object = table.object(number);
+  const auto mark = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& earlier) {
+    return earlier.shard == &shard && earlier.object == number;
+  });
+  if (mark == marks_.end()) {
+    if (object.marks++ > 0) object.is_contested = true;
+    marks_.push_back({&shard, number, what});
+  } else {
+    mark->what |= what;
+  }
+  if (was_announced) return;
+  const size_t calls = calls_.size();
+  for (uint32_t h = object.holders; h != 0; h = table.holder(h).next) {
+    PromiseHolder& holder = table.holder(h);
+    const Client& client = promises_.clients_[holder.client];
+    const Promisee promisee = client.promisee;
+    const uint32_t admission = client.admission;
+    const uint8_t changes = holder.what & what;
+    if (changes == 0 || promisee == 0 || promisee == by_ || admission == 0) continue;
+    const bool is_named =
+        (changes & kPromisedNames) != 0 && !name.empty() && holder.named_calls < kNamedCallsMax;
+    if (is_named) ++holder.named_calls;
+    ++holder.calls;
+    calls_.push_back({promisee, changes, key, std::string(is_named ? name : ""), admission});
+  }
+  if (calls_.size() > calls) announced_.push_back({key, what, std::string(name)});
 }
 
 std::vector<Promises::Call> Promises::Changing::TakeCalls() {

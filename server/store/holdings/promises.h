@@ -157,6 +157,7 @@ class Promises {
       std::string name;
     };
 
+    void MarkAndCall(const ObjectKey& key, uint8_t what, std::string_view name);
     // Ends the marks, as Keep if `keeps`.
     bool End(bool keeps);
     bool WasAnnounced(const ObjectKey& key, uint8_t what, std::string_view name) const;

@@ -304,6 +304,14 @@ TEST_F(PromisesTest, AServerWithoutPromisesAdmitsNoClient) {
   EXPECT_EQ(granted, 0);
   EXPECT_EQ(none.Give(file_, 0, kBoth), 0);
   EXPECT_FALSE(none.IsVoid(0));
+  // The instance before it may have given some.
+  none.SetReturning({"client1"});
+  Changing changing(none, 0, "client2");
+  EXPECT_FALSE(changing.Begin(file_, kBoth));
+  EXPECT_TRUE(changing.awaits_return());
+  none.EndReturning();
+  EXPECT_TRUE(changing.Begin(file_, kBoth));
+  EXPECT_FALSE(changing.Keep());
 }
 
 TEST(PromiseLimits, ACrowdedClientGetsRoomByItsOldestPromises) {
