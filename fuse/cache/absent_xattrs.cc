@@ -32,6 +32,14 @@ void AbsentXattrs::Note(uint64_t nodeid, Absent attribute, absl::Time asked) {
 bool AbsentXattrs::Known(uint64_t nodeid, Absent attribute, absl::Time now) const {
   return inodes_.With(nodeid, [&](const Inode* inode) {
     if (inode == nullptr) return false;
+    if (rules_.offered()) {
+      const absl::Time asked = inode->absences.asked(attribute);
+      if (asked == absl::InfinitePast() ||
+          !inode->promised.HeldSince(asked, rules_, inode->handle)) {
+        return false;
+      }
+      if (inode->promised.only_clients()) return true;
+    }
     const bool directory = inode->type == wire::ObjectType::kDir;
     return inode->absences.Known(attribute, now, directory ? times_.dir_min : times_.reg_min,
                                  {inode->kernel.sent(), inode->kernel.change()});

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "fuse/cache/promise_rules.h"
 #include "fuse/options/options.h"
 
 namespace dafs::fuse {
@@ -26,6 +27,11 @@ class NodeAbsences {
     bool sent = false;
     uint64_t change = 0;
   };
+  // When it was noted; InfinitePast if it was not, or no longer counts.
+  absl::Time asked(Absent attribute) const {
+    const absl::Time asked = asked_[static_cast<size_t>(attribute)];
+    return asked < from_ ? absl::InfinitePast() : asked;
+  }
   // The server said so in its reply to a request sent at `asked`. `before`: sent until then.
   void Note(Absent attribute, absl::Time asked, const Version& before);
   // Whether a reply counts at `now`: for `least`, and beyond that while `current` is the version
@@ -45,7 +51,9 @@ class NodeAbsences {
 
 class AbsentXattrs {
  public:
-  AbsentXattrs(InodeTable& inodes, const CacheTimes& times) : inodes_(inodes), times_(times) {}
+  // All must outlive it.
+  AbsentXattrs(InodeTable& inodes, const CacheTimes& times, const PromiseRules& rules)
+      : inodes_(inodes), times_(times), rules_(rules) {}
   AbsentXattrs(const AbsentXattrs&) = delete;
   AbsentXattrs& operator=(const AbsentXattrs&) = delete;
 
@@ -55,7 +63,9 @@ class AbsentXattrs {
   // Whether that is still valid at `now`. It is valid for the least cache time in any case, and
   // beyond that while no change is visible (CHANGE is the value sent to the kernel before the
   // request). Changes by this mount end it at once. Changes by other clients end it when the kernel
-  // receives the new attributes.
+  // receives the new attributes. With a server that gives promises, it is valid while the promise
+  // of the node's attributes holds; if programs of the server may change it unannounced, then only
+  // within these limits too.
   bool Known(uint64_t nodeid, Absent attribute, absl::Time now) const;
   // This mount has set extended attributes of the node. Replies to requests sent before `now` no
   // longer count.
@@ -64,6 +74,7 @@ class AbsentXattrs {
  private:
   InodeTable& inodes_;
   const CacheTimes times_;
+  const PromiseRules& rules_;
 };
 
 }  // namespace dafs::fuse

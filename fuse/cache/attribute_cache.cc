@@ -5,13 +5,21 @@
 
 namespace dafs::fuse {
 
-absl::Duration AttributeCache::Sent(uint64_t nodeid, const wire::FileAttributes& attributes,
-                                    absl::Time now, const KernelQuestion& question) {
+absl::Duration AttributeCache::Sent(uint64_t nodeid, const client::Attributes& attributes,
+                                    absl::Time now, const KernelQuestion& question,
+                                    bool* hides_change) {
   return inodes_.With(nodeid, [&](Inode* inode) {
     if (inode != nullptr) {
+      if (hides_change != nullptr && rules_.offered()) {
+        *hides_change = inode->kernel.HidesChange(attributes) &&
+                        !inode->promised.HeldSince(inode->kernel.sent_at(), rules_, inode->handle);
+      }
       inode->latest.Sent(attributes);
-      return inode->kernel.Send(attributes, now, question, now, times_);
+      inode->promised.Got(attributes.promise, now, rules_, inode->handle);
+      return inode->kernel.Send(attributes, now, question, now, times_,
+                                rules_.Of(attributes.promise, inode->handle));
     }
+    if (rules_.offered()) return absl::ZeroDuration();
     const bool directory = attributes.object_type == wire::ObjectType::kDir;
     return directory ? times_.dir_min : times_.reg_min;
   });
@@ -27,6 +35,21 @@ void AttributeCache::Invalidated(uint64_t nodeid) {
   inodes_.With(nodeid, [](Inode* inode) {
     if (inode != nullptr) inode->kernel.Invalidated();
   });
+}
+
+bool AttributeCache::IsPromised(uint64_t nodeid) const {
+  return inodes_.With(nodeid, [&](const Inode* inode) {
+    return inode != nullptr && inode->promised.only_clients() &&
+           inode->promised.HeldSince(absl::InfiniteFuture(), rules_, inode->handle);
+  });
+}
+
+std::vector<uint64_t> AttributeCache::KeptByKernel(uint64_t shard, absl::Time now) const {
+  std::vector<uint64_t> nodes;
+  inodes_.ForEachOf(shard, [&](uint64_t nodeid, const Inode& inode) {
+    if (inode.kernel.Keeps(now)) nodes.push_back(nodeid);
+  });
+  return nodes;
 }
 
 bool AttributeCache::KernelIsCurrent(uint64_t nodeid, uint64_t change) const {
@@ -50,14 +73,14 @@ std::optional<AttributeCache::Again> AttributeCache::LookUpAgain(uint64_t nodeid
   });
 }
 
-void AttributeCache::Learn(uint64_t nodeid, const wire::FileAttributes& attributes) {
+void AttributeCache::Learn(uint64_t nodeid, const client::Attributes& attributes) {
   inodes_.With(nodeid, [&](Inode* inode) {
     if (inode != nullptr) inode->latest.Learn(attributes);
   });
 }
 
-std::optional<wire::FileAttributes> AttributeCache::LastOfDirectory(uint64_t nodeid) const {
-  return inodes_.With(nodeid, [&](const Inode* inode) -> std::optional<wire::FileAttributes> {
+std::optional<client::Attributes> AttributeCache::LastOfDirectory(uint64_t nodeid) const {
+  return inodes_.With(nodeid, [&](const Inode* inode) -> std::optional<client::Attributes> {
     if (inode == nullptr || inode->latest.get() == nullptr) return std::nullopt;
     if (inode->latest.get()->object_type != wire::ObjectType::kDir) return std::nullopt;
     return *inode->latest.get();
@@ -89,7 +112,7 @@ OwnChanges::Change AttributeCache::BeginChange(uint64_t nodeid, absl::Time now) 
 }
 
 bool AttributeCache::EndChange(uint64_t nodeid, const OwnChanges::Change& change,
-                               wire::FileAttributes after, absl::Time now, uint64_t removals) {
+                               client::Attributes after, absl::Time now, uint64_t removals) {
   return inodes_.With(nodeid, [&](Inode* inode) {
     if (inode == nullptr) return false;
     const KernelView& kernel = inode->kernel;
@@ -105,6 +128,11 @@ bool AttributeCache::EndChange(uint64_t nodeid, const OwnChanges::Change& change
     }
     return inode->kernel.shows_set_id();
   });
+}
+
+bool AttributeCache::IsChanging(uint64_t nodeid) const {
+  return inodes_.With(
+      nodeid, [](const Inode* inode) { return inode != nullptr && inode->changes.in_progress(); });
 }
 
 bool AttributeCache::TouchedSince(uint64_t nodeid, absl::Time when) const {
@@ -133,7 +161,7 @@ OwnChanges::Moment AttributeCache::MomentOf(uint64_t nodeid) const {
 }
 
 void AttributeCache::KeepFresh(uint64_t nodeid, const OwnChanges::Moment& asked,
-                               const wire::FileAttributes& attributes, absl::Time now,
+                               const client::Attributes& attributes, absl::Time now,
                                uint32_t thread) {
   inodes_.With(nodeid, [&](Inode* inode) {
     if (inode == nullptr || inode->changes.touches() != asked.touches) return;
@@ -150,25 +178,41 @@ void AttributeCache::DropFresh(uint64_t nodeid) {
   });
 }
 
+// Whether attributes that were not sent may no longer be used.
+bool AttributeCache::IsStale(const Inode& inode, absl::Time now) const {
+  const LatestAttributes::Origin& origin = inode.latest.origin();
+  if (origin.removals != RemovalsOf(inode)) return true;
+  const bool directory = inode.type == wire::ObjectType::kDir;
+  absl::Duration least = directory ? times_.dir_min : times_.reg_min;
+  if (rules_.offered()) {
+    const Keeping keeping = rules_.Of(inode.latest.get()->promise, inode.handle);
+    if (keeping == Keeping::kNot) return true;
+    if (keeping == Keeping::kPromised) least = PromiseRules::kPromisedFor;
+  } else if (!directory || origin.for_thread != 0) {
+    least = std::min(least, kFreshFileFor);
+  }
+  return now - origin.at >= least;
+}
+
 std::optional<AttributeCache::Fresh> AttributeCache::TakeFresh(uint64_t nodeid, absl::Time now,
                                                                const KernelQuestion& question) {
   return inodes_.With(nodeid, [&](Inode* inode) -> std::optional<Fresh> {
     if (inode == nullptr || !inode->latest.unsent()) return std::nullopt;
     const LatestAttributes::Origin& origin = inode->latest.origin();
-    if (origin.for_thread != 0 && origin.for_thread != question.thread) return std::nullopt;
-    const bool directory = inode->type == wire::ObjectType::kDir;
-    const bool for_a_moment = !directory || origin.for_thread != 0;
-    const absl::Duration kept = directory ? times_.dir_min : times_.reg_min;
-    const absl::Duration least = for_a_moment ? std::min(kept, kFreshFileFor) : kept;
-    const absl::Duration age = now - origin.at;
-    if (age >= least || origin.removals != RemovalsOf(*inode)) {
+    if (origin.for_thread != 0 && origin.for_thread != question.thread && !rules_.offered()) {
+      return std::nullopt;
+    }
+    if (IsStale(*inode, now)) {
       inode->latest.DropUnsent();
       return std::nullopt;
     }
-    wire::FileAttributes fresh = inode->latest.SendUnsent();
+    client::Attributes fresh = inode->latest.SendUnsent();
+    const Keeping keeping = rules_.Of(fresh.promise, inode->handle);
+    inode->promised.Got(fresh.promise, now, rules_, inode->handle);
+    const absl::Duration age = now - origin.at;
     const absl::Duration valid_for =
-        inode->kernel.Send(fresh, origin.at, question, now, times_) - age;
-    return Fresh{std::move(fresh), valid_for, origin.of_change};
+        inode->kernel.Send(fresh, origin.at, question, now, times_, keeping) - age;
+    return Fresh{std::move(fresh), std::max(valid_for, absl::ZeroDuration()), origin.of_change};
   });
 }
 

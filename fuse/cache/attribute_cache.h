@@ -9,17 +9,21 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "client/state/node.h"
 #include "fuse/cache/inode_table.h"
+#include "fuse/cache/promise_rules.h"
 #include "fuse/options/options.h"
-#include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
 
 class AttributeCache {
  public:
-  AttributeCache(InodeTable& inodes, const CacheTimes& times) : inodes_(inodes), times_(times) {}
+  // All must outlive it.
+  AttributeCache(InodeTable& inodes, const CacheTimes& times, const PromiseRules& rules)
+      : inodes_(inodes), times_(times), rules_(rules) {}
   AttributeCache(const AttributeCache&) = delete;
   AttributeCache& operator=(const AttributeCache&) = delete;
 
@@ -31,14 +35,21 @@ class AttributeCache {
   // The attributes that the kernel has.
 
   // Records that `attributes` of the node are about to be sent to the kernel at `now`. Returns how
-  // long the kernel may cache them, see KernelView::Send.
-  absl::Duration Sent(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now,
-                      const KernelQuestion& question = {});
+  // long the kernel may cache them, see KernelView::Send. Their promise decides that: if the server
+  // has announced a change since, that is zero. `hides_change` (may be null) receives whether
+  // another client has changed the file, and the kernel does not see it: it drops its pages only if
+  // size or mtime differ.
+  absl::Duration Sent(uint64_t nodeid, const client::Attributes& attributes, absl::Time now,
+                      const KernelQuestion& question = {}, bool* hides_change = nullptr);
   // The kernel did not accept the attributes after all, or has learned that the node was removed.
   void NotAccepted(uint64_t nodeid);
   // The kernel's cached attributes were invalidated. It accepts no attributes that were sent
   // before.
   void Invalidated(uint64_t nodeid);
+  // Whether the attributes of the node are promised, and only clients change them.
+  bool IsPromised(uint64_t nodeid) const;
+  // The nodes of a shard of the table of which the kernel may use attributes at `now`.
+  std::vector<uint64_t> KeptByKernel(uint64_t shard, absl::Time now) const;
   // The file was opened and has this CHANGE. Returns whether the kernel's cached attributes are
   // still current (close-to-open): `change` was last sent to the kernel, which has certainly
   // accepted it.
@@ -47,14 +58,14 @@ class AttributeCache {
   // attributes last sent to the kernel are still valid. Returns them, and for how long they are
   // valid.
   struct Again {
-    wire::FileAttributes attributes;
+    client::Attributes attributes;
     absl::Duration valid_for;
   };
   std::optional<Again> LookUpAgain(uint64_t nodeid, absl::Time now);
   // The server has returned attributes of a directory that are not sent to the kernel now.
-  void Learn(uint64_t nodeid, const wire::FileAttributes& attributes);
+  void Learn(uint64_t nodeid, const client::Attributes& attributes);
   // The last known attributes of a directory. nullopt for other nodes.
-  std::optional<wire::FileAttributes> LastOfDirectory(uint64_t nodeid) const;
+  std::optional<client::Attributes> LastOfDirectory(uint64_t nodeid) const;
 
   // This mount's changes.
 
@@ -67,8 +78,10 @@ class AttributeCache {
   // in progress meanwhile, or if attributes of the node were sent to the kernel (for a LINK, say):
   // it is then unknown which attributes are newer. `removals`: how often DirectoryRemoved was
   // called for this change since it began. Returns KernelView::shows_set_id.
-  bool EndChange(uint64_t nodeid, const OwnChanges::Change& change, wire::FileAttributes after,
+  bool EndChange(uint64_t nodeid, const OwnChanges::Change& change, client::Attributes after,
                  absl::Time now, uint64_t removals = 0);
+  // Whether a change by this mount is in progress.
+  bool IsChanging(uint64_t nodeid) const;
   // Whether this mount changed it at or after `when`. False if the node is not known.
   bool TouchedSince(uint64_t nodeid, absl::Time when) const;
   // Whether attributes were sent to the kernel, or this mount changed the node, at or after `when`.
@@ -92,16 +105,17 @@ class AttributeCache {
   // for a directory) was removed.
   // If `thread` is not 0, they serve only the next request of that thread, and only for a moment.
   void KeepFresh(uint64_t nodeid, const OwnChanges::Moment& asked,
-                 const wire::FileAttributes& attributes, absl::Time now, uint32_t thread = 0);
+                 const client::Attributes& attributes, absl::Time now, uint32_t thread = 0);
   // Invalidates the kept attributes: a read or a lock has happened, and the kernel expects to see
   // it in them.
   void DropFresh(uint64_t nodeid);
   // Takes out the kept attributes, if they are still valid. The kernel may cache them for
-  // `valid_for`, as if they had been sent when they arrived. Attributes of a file are kept for
+  // `valid_for`, as if they had been sent when they arrived. With a server that gives promises,
+  // they are valid for as long as their promise holds. Otherwise attributes of a file are kept for
   // kFreshFileFor only.
   static constexpr absl::Duration kFreshFileFor = absl::Milliseconds(100);
   struct Fresh {
-    wire::FileAttributes attributes;
+    client::Attributes attributes;
     absl::Duration valid_for;
     bool of_change = false;  // from EndChange
   };
@@ -110,12 +124,14 @@ class AttributeCache {
 
  private:
   static void Touch(Inode& inode, absl::Time now);
+  bool IsStale(const Inode& inode, absl::Time now) const;
   uint64_t RemovalsOf(const Inode& inode) const {
     return inode.type == wire::ObjectType::kDir ? directory_removals_ : removals_;
   }
 
   InodeTable& inodes_;
   const CacheTimes times_;
+  const PromiseRules& rules_;
   // Counts removals of names, at begin and end. Publishes nothing: a reply of the server arrives
   // between a count and the value that is compared with it.
   std::atomic<uint64_t> removals_{0};

@@ -75,6 +75,7 @@ void DirectoryNames::Put(Directory& directory, std::string_view name, const Entr
 
 bool DirectoryNames::Insert(uint64_t directory, std::string_view name, uint64_t nodeid,
                             absl::Time now, absl::Time until) {
+  if (!used_.load(std::memory_order_relaxed)) used_.store(true, std::memory_order_relaxed);
   Shard& shard = ShardOf(directory);
   absl::MutexLock lock(&shard.mutex);
   Directory& found = shard.directories[directory];
@@ -111,6 +112,7 @@ std::optional<DirectoryNames::Entry> DirectoryNames::Take(const Place& place, ab
 std::vector<Place> DirectoryNames::Moved(const Place& from, const Place& to, bool exchanged,
                                          absl::Time now) {
   std::vector<Place> moved;
+  if (!used_.load(std::memory_order_relaxed)) return moved;
   const std::optional<Entry> entry = Take(from, now);
   const std::optional<Entry> other = exchanged ? Take(to, now) : std::nullopt;
   const auto put = [&](const Place& place, const std::optional<Entry>& moving) {
@@ -152,12 +154,10 @@ std::vector<DirectoryNames::Name> DirectoryNames::NamesOf(uint64_t directory,
   return names;
 }
 
-std::vector<uint64_t> DirectoryNames::Directories() const {
+std::vector<uint64_t> DirectoryNames::Directories(uint64_t shard) const {
   std::vector<uint64_t> directories;
-  for (Shard& shard : shards_) {
-    absl::MutexLock lock(&shard.mutex);
-    for (const auto& [nodeid, directory] : shard.directories) directories.push_back(nodeid);
-  }
+  absl::MutexLock lock(&shards_[shard].mutex);
+  for (const auto& [nodeid, names] : shards_[shard].directories) directories.push_back(nodeid);
   return directories;
 }
 
@@ -167,7 +167,29 @@ void DirectoryNames::Distrust(uint64_t directory, absl::Time until) {
   shard.directories[directory].distrusted_until = until;
 }
 
+void DirectoryNames::CachesListing(uint64_t directory) {
+  if (!used_.load(std::memory_order_relaxed)) used_.store(true, std::memory_order_relaxed);
+  Shard& shard = ShardOf(directory);
+  absl::MutexLock lock(&shard.mutex);
+  shard.directories[directory].listing.cached = true;
+}
+
+void DirectoryNames::Listed(uint64_t directory, const client::Promise& names) {
+  Shard& shard = ShardOf(directory);
+  absl::MutexLock lock(&shard.mutex);
+  auto found = shard.directories.find(directory);
+  if (found != shard.directories.end()) found->second.listing.names = names;
+}
+
+DirectoryNames::Listing DirectoryNames::ListingOf(uint64_t directory) const {
+  Shard& shard = ShardOf(directory);
+  absl::MutexLock lock(&shard.mutex);
+  auto found = shard.directories.find(directory);
+  return found == shard.directories.end() ? Listing() : found->second.listing;
+}
+
 void DirectoryNames::Forget(uint64_t nodeid, const Place& place) {
+  if (!used_.load(std::memory_order_relaxed)) return;
   {
     Shard& shard = ShardOf(nodeid);
     absl::MutexLock lock(&shard.mutex);

@@ -3,8 +3,7 @@
 // When the server announces a change of a name, the kernel must drop the name if it is here.
 //
 // A name stays here until its time has passed, or the kernel has forgotten its node or directory.
-// The kernel may have dropped it before. A name that the kernel does not have is dropped in vain,
-// which does no harm.
+// The kernel may have dropped it before: then to drop it again does no harm.
 //
 // Thread-safe. Each shard has a mutex, held for a few lookups, or for the names of one directory.
 #pragma once
@@ -22,12 +21,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/state/promises.h"
 #include "fuse/cache/place.h"
 
 namespace dafs::fuse {
 
 class DirectoryNames {
  public:
+  static constexpr uint64_t kShards = 16;
   // Names beyond these are not cached by the kernel.
   static constexpr size_t kMostNames = size_t{64} << 10;        // of one directory
   static constexpr size_t kMostAbsent = 1024;                   // of one directory
@@ -38,8 +39,8 @@ class DirectoryNames {
   DirectoryNames(const DirectoryNames&) = delete;
   DirectoryNames& operator=(const DirectoryNames&) = delete;
 
-  // The kernel is about to be told that `name` of `directory` leads to `nodeid` (0: to no node),
-  // which it may use until `until`. Call this before the caller checks for the last time that the
+  // The kernel is about to receive that `name` of `directory` leads to `nodeid` (0: to no node), and
+  // may use that until `until`. Call this before the caller checks for the last time that the
   // promise is good: an announced change then finds the name, or the check fails. Returns false if
   // the kernel may not keep the name.
   bool Insert(uint64_t directory, std::string_view name, uint64_t nodeid, absl::Time now,
@@ -58,12 +59,22 @@ class DirectoryNames {
   std::optional<Name> Find(uint64_t directory, std::string_view name, absl::Time now) const;
   // All names of the directory that the kernel may use at `now`.
   std::vector<Name> NamesOf(uint64_t directory, absl::Time now) const;
-  // All directories that have names here.
-  std::vector<uint64_t> Directories() const;
+  // The directories of one shard that have names here.
+  std::vector<uint64_t> Directories(uint64_t shard) const;
 
   // The kernel does not keep names of the directory until `until`: one could not be dropped in
   // time.
   void Distrust(uint64_t directory, absl::Time until);
+
+  // The kernel may cache the listing of the directory from now on.
+  void CachesListing(uint64_t directory);
+  // The kernel was sent the whole listing; `names` is the oldest promise of its parts.
+  void Listed(uint64_t directory, const client::Promise& names);
+  struct Listing {
+    bool cached = false;    // CachesListing was called
+    client::Promise names;  // of Listed; none: the kernel was not sent all of it
+  };
+  Listing ListingOf(uint64_t directory) const;
 
   // The kernel has forgotten node `nodeid`, last found at `place`.
   void Forget(uint64_t nodeid, const Place& place);
@@ -81,8 +92,8 @@ class DirectoryNames {
     size_t absent = 0;   // of `names`
     uint32_t swept = 0;  // in seconds since start_
     absl::Time distrusted_until = absl::InfinitePast();
+    Listing listing;
   };
-  static constexpr uint64_t kShards = 16;
   struct Shard {
     mutable absl::Mutex mutex;
     absl::flat_hash_map<uint64_t, Directory> directories ABSL_GUARDED_BY(mutex);
@@ -99,6 +110,7 @@ class DirectoryNames {
   std::optional<Entry> Take(const Place& place, absl::Time now);
 
   const absl::Time start_;
+  std::atomic<bool> used_{false};  // saves mounts without promises the mutexes; publishes nothing
   std::atomic<size_t> absent_{0};  // of all directories; publishes nothing
   mutable std::array<Shard, kShards> shards_;
 };

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "client/state/write_tracker.h"
 #include "fuse/cache/absent_xattrs.h"
+#include "fuse/cache/held_promise.h"
 #include "fuse/cache/kernel_view.h"
 #include "fuse/cache/latest_attributes.h"
 #include "fuse/cache/node_names.h"
@@ -36,6 +37,7 @@ struct Inode {
   KernelView kernel;                     // AttributeCache
   OwnChanges changes;                    // AttributeCache
   LatestAttributes latest;               // AttributeCache
+  HeldPromise promised;                  // AttributeCache
   NodeAbsences absences;                 // AbsentXattrs
   uint64_t next_listed = 0;              // ListingOrder
   std::optional<uint64_t> pages_change;  // KernelPages

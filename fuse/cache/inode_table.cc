@@ -13,7 +13,7 @@ namespace {
 constexpr absl::Duration kAskedAgain = absl::Seconds(1);
 
 // A mount may have millions of nodes, so a part of Inode that grows needs a reason.
-static_assert(sizeof(Inode) <= 496);
+static_assert(sizeof(Inode) <= 528);
 
 // A table's capacity may be twice its nodes. It is worth shrinking above twice that.
 constexpr size_t kSpacious = 4;
@@ -24,14 +24,14 @@ uint64_t InodeTable::ShardOfHandle(const wire::FileHandle& handle) {
   return absl::HashOf(handle) % kShards;
 }
 
-void InodeTable::SetRoot(const wire::FileHandle& handle, const wire::FileAttributes& attributes) {
+void InodeTable::SetRoot(const wire::FileHandle& handle, const client::Attributes& attributes) {
   auto inode = std::make_unique<Inode>();
   inode->handle = handle;
   inode->type = wire::ObjectType::kDir;
   inode->file_id = attributes.file_id;
   inode->lookups = 1;
   inode->latest.Learn(attributes);
-  root_fs_ = handle.fshandle;
+  root_ = handle;
   Shard& shard = ShardOf(kRootNode);
   absl::MutexLock lock(&shard.mutex);
   // Not in by_handle: the root is never found by a name.
@@ -65,7 +65,7 @@ bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
 uint64_t InodeTable::Remember(const wire::FileHandle& handle,
                               const wire::FileAttributes& attributes, const Place& place,
                               const Asker& asker) {
-  if (handle.fshandle != root_fs_ && !several_fs_.load(std::memory_order_relaxed)) {
+  if (handle.fshandle != root_.fshandle && !several_fs_.load(std::memory_order_relaxed)) {
     several_fs_.store(true, std::memory_order_relaxed);
   }
   uint64_t index = ShardOfHandle(handle);
@@ -73,6 +73,7 @@ uint64_t InodeTable::Remember(const wire::FileHandle& handle,
   absl::MutexLock lock(&shard.mutex);
   uint64_t& nodeid = shard.by_handle[handle];
   if (nodeid == 0 || !FoundAt(*shard.by_node[nodeid], place, asker)) {
+    if (nodeid != 0) shard.older[handle].push_back(nodeid);
     nodeid = next_.fetch_add(1, std::memory_order_relaxed) * kShards + index;
     auto made = std::make_unique<Inode>();
     made->handle = handle;
@@ -94,7 +95,7 @@ void InodeTable::Accepted(uint64_t nodeid, uint32_t thread) {
   });
 }
 
-std::optional<wire::FileHandle> InodeTable::Forget(uint64_t nodeid, uint64_t count) {
+std::optional<InodeTable::Forgotten> InodeTable::Forget(uint64_t nodeid, uint64_t count) {
   if (nodeid == kRootNode) return std::nullopt;
   Shard& shard = ShardOf(nodeid);
   absl::MutexLock lock(&shard.mutex);
@@ -105,10 +106,16 @@ std::optional<wire::FileHandle> InodeTable::Forget(uint64_t nodeid, uint64_t cou
   if (inode.lookups > 0) return std::nullopt;
   EndMove(inode);
   shard.trackers.Keep(inode.handle, inode.writes);
-  std::optional<wire::FileHandle> gone;
-  if (inode.writes != nullptr) gone = inode.handle;
+  Forgotten gone = {.place = inode.names.latest(), .opened = std::nullopt};
+  if (inode.writes != nullptr) gone.opened = inode.handle;
   auto latest = shard.by_handle.find(inode.handle);
-  if (latest != shard.by_handle.end() && latest->second == nodeid) shard.by_handle.erase(latest);
+  if (latest != shard.by_handle.end() && latest->second == nodeid) {
+    shard.by_handle.erase(latest);
+  } else if (auto older = shard.older.find(inode.handle); older != shard.older.end()) {
+    older->second.erase(std::remove(older->second.begin(), older->second.end(), nodeid),
+                        older->second.end());
+    if (older->second.empty()) shard.older.erase(older);
+  }
   shard.by_node.erase(it);
   forgotten_.fetch_add(1, std::memory_order_relaxed);
   return gone;
@@ -122,7 +129,7 @@ std::optional<InodeView> InodeTable::Find(uint64_t nodeid) const {
 }
 
 uint64_t InodeTable::NumberIn(const wire::FsHandle& fs, uint64_t file_id) const {
-  return InodeNumber(fs, root_fs_, file_id);
+  return InodeNumber(fs, root_.fshandle, file_id);
 }
 
 uint64_t InodeTable::NumberOf(uint64_t nodeid, uint64_t file_id) const {
@@ -137,6 +144,20 @@ uint64_t InodeTable::NodeOf(const wire::FileHandle& handle) const {
   absl::MutexLock lock(&shard.mutex);
   auto it = shard.by_handle.find(handle);
   return it == shard.by_handle.end() ? 0 : it->second;
+}
+
+InodeTable::NodeIds InodeTable::NodesOf(const wire::FileHandle& handle) const {
+  NodeIds nodes;
+  if (handle == root_) nodes.push_back(kRootNode);
+  Shard& shard = shards_[ShardOfHandle(handle)];
+  absl::MutexLock lock(&shard.mutex);
+  auto latest = shard.by_handle.find(handle);
+  if (latest != shard.by_handle.end()) nodes.push_back(latest->second);
+  auto older = shard.older.find(handle);
+  if (older != shard.older.end()) {
+    nodes.insert(nodes.end(), older->second.begin(), older->second.end());
+  }
+  return nodes;
 }
 
 Place InodeTable::PlaceOf(uint64_t nodeid) const {

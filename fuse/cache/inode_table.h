@@ -21,7 +21,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/synchronization/mutex.h"
+#include "client/state/node.h"
 #include "fuse/cache/inode.h"
 #include "fuse/cache/place.h"
 #include "fuse/cache/write_trackers.h"
@@ -41,12 +43,14 @@ struct InodeView {
 
 class InodeTable {
  public:
+  static constexpr uint64_t kShards = 16;
+
   InodeTable() : generation_(std::random_device()()) {}
   InodeTable(const InodeTable&) = delete;
   InodeTable& operator=(const InodeTable&) = delete;
 
   // Call once, before the first request.
-  void SetRoot(const wire::FileHandle& handle, const wire::FileAttributes& attributes);
+  void SetRoot(const wire::FileHandle& handle, const client::Attributes& attributes);
 
   // Returns the node of `handle`, found at `place`. Creates the node if it is not known. Counts one
   // lookup.
@@ -62,9 +66,12 @@ class InodeTable {
   // `thread` uses the node, so the kernel has accepted the place where it was found.
   void Accepted(uint64_t nodeid, uint32_t thread);
   // The kernel drops `count` lookups. The last one removes the node. Unknown ids are ignored, and a
-  // count that is too large drops all lookups. Returns the file if the last one was dropped and the
-  // file had been opened.
-  std::optional<wire::FileHandle> Forget(uint64_t nodeid, uint64_t count);
+  // count that is too large drops all lookups. Returns nullopt if the node is still known.
+  struct Forgotten {
+    Place place;                             // see PlaceOf
+    std::optional<wire::FileHandle> opened;  // the file, if it had been opened
+  };
+  std::optional<Forgotten> Forget(uint64_t nodeid, uint64_t count);
 
   // The generation is part of a file handle (name_to_handle_at(2)). By it the kernel distinguishes
   // our nodes from those of another mount, or of an earlier mount at the same place. Random; 0 for
@@ -74,6 +81,10 @@ class InodeTable {
   std::optional<InodeView> Find(uint64_t nodeid) const;
   // The node of `handle`, without counting a lookup; 0 if it is not known.
   uint64_t NodeOf(const wire::FileHandle& handle) const;
+  // All nodes of `handle`, the root included. A directory that was moved may have several, see
+  // Remember.
+  using NodeIds = absl::InlinedVector<uint64_t, 2>;
+  NodeIds NodesOf(const wire::FileHandle& handle) const;
   // Where the node was last found. It may have been renamed or removed since. Empty: unknown.
   Place PlaceOf(uint64_t nodeid) const;
   // The number that stat(2) shows for an object with `file_id` at the server: for a node, and for
@@ -95,6 +106,13 @@ class InodeTable {
     return use(it == shard.by_node.end() ? nullptr : it->second.get(), shard.trackers);
   }
 
+  // Runs `use(nodeid, const Inode&)` for each node of a shard, under its mutex; as With.
+  template <class F>
+  void ForEachOf(uint64_t shard, F&& use) const {
+    absl::MutexLock lock(&shards_[shard].mutex);
+    for (const auto& [nodeid, inode] : shards_[shard].by_node) use(nodeid, *inode);
+  }
+
   size_t size() const;
 
   // The number of nodes that the kernel has forgotten so far.
@@ -105,11 +123,12 @@ class InodeTable {
 
  private:
   // A node and its handle are in the same shard. The low bits of the node id are its index.
-  static constexpr uint64_t kShards = 16;
   struct Shard {
     mutable absl::Mutex mutex;
     absl::flat_hash_map<uint64_t, std::unique_ptr<Inode>> by_node ABSL_GUARDED_BY(mutex);
     absl::flat_hash_map<wire::FileHandle, uint64_t> by_handle ABSL_GUARDED_BY(mutex);
+    // Nodes of directories that have a newer node in by_handle.
+    absl::flat_hash_map<wire::FileHandle, NodeIds> older ABSL_GUARDED_BY(mutex);
     KeptTrackers trackers ABSL_GUARDED_BY(mutex);
   };
   static uint64_t ShardOfHandle(const wire::FileHandle& handle);
@@ -120,7 +139,7 @@ class InodeTable {
   bool FoundAt(Inode& inode, const Place& place, const Asker& asker);
 
   const uint32_t generation_;  // the kernel keeps 32 bits and compares them with each reply
-  wire::FsHandle root_fs_;     // set before the first request
+  wire::FileHandle root_;      // set before the first request
   // Whether a node lies in another file system. Publishes nothing: a thread that uses such a node
   // has received it in a reply.
   std::atomic<bool> several_fs_{false};

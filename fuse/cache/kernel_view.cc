@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "absl/hash/hash.h"
+
 namespace dafs::fuse {
 
 // The kernel may discard this reply if an earlier reply had another CHANGE, and the kernel may have
@@ -21,21 +23,35 @@ void KernelView::Answers(uint64_t change, const KernelQuestion& question, absl::
 
 absl::Duration KernelView::Send(const wire::FileAttributes& attributes, absl::Time at,
                                 const KernelQuestion& question, absl::Time now,
-                                const CacheTimes& times) {
+                                const CacheTimes& times, Keeping keeping) {
   Answers(attributes.change, question, now);
   const bool directory = attributes.object_type == wire::ObjectType::kDir;
-  if (!sent_ || change_ != attributes.change) {
-    valid_for_ = directory ? times.dir_min : times.reg_min;
+  const absl::Duration least = directory ? times.dir_min : times.reg_min;
+  const absl::Duration most = directory ? times.dir_max : times.reg_max;
+  if (keeping == Keeping::kNot) {
+    valid_for_ = absl::ZeroDuration();
+  } else if (keeping == Keeping::kPromised) {
+    valid_for_ = PromiseRules::kPromisedFor;
+  } else if (!sent_ || change_ != attributes.change) {
+    valid_for_ = least;
   } else if (at - sent_at_ >= valid_for_) {
-    valid_for_ = std::min(valid_for_ * 2, directory ? times.dir_max : times.reg_max);
+    valid_for_ = std::clamp(valid_for_ * 2, least, most);
+  } else {
+    valid_for_ = std::min(valid_for_, most);  // it was promised before
   }
   sent_ = true;
   lacks_change_ = false;
   shows_set_id_ = attributes.object_type == wire::ObjectType::kReg &&
                   (attributes.mode & (S_ISUID | S_ISGID)) != 0;
   change_ = attributes.change;
+  shown_ = ShownOf(attributes);
   sent_at_ = at;
   return valid_for_;
+}
+
+uint32_t KernelView::ShownOf(const wire::FileAttributes& attributes) {
+  return static_cast<uint32_t>(absl::HashOf(attributes.object_size, attributes.time_modify.seconds,
+                                            attributes.time_modify.nseconds));
 }
 
 void KernelView::Invalidated() {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "fuse/cache/promise_rules.h"
 #include "fuse/options/options.h"
 #include "wire/protocol/attributes.h"
 
@@ -25,12 +26,16 @@ class KernelView {
   // A thread has accepted its reply within this time, so that a reply to a later request is
   // certainly accepted.
   static constexpr absl::Duration kTaken = absl::Milliseconds(50);
+  // The time of a reply begins when the kernel's thread runs again, at most this much later.
+  static constexpr absl::Duration kTimeStarts = absl::Seconds(1);
 
   // `attributes`, which were current at `at`, are sent at `now` in reply to `question`. Returns for
-  // how long after `at` the kernel may cache them. That is the least cache time at first. It
-  // doubles, up to the greatest, each time the kernel asks again and nothing has changed (nfs(5)).
+  // how long after `at` the kernel may cache them, which `keeping` decides. By time, that is the
+  // least cache time at first. It doubles, up to the greatest, each time the kernel asks again and
+  // nothing has changed (nfs(5)).
   absl::Duration Send(const wire::FileAttributes& attributes, absl::Time at,
-                      const KernelQuestion& question, absl::Time now, const CacheTimes& times);
+                      const KernelQuestion& question, absl::Time now, const CacheTimes& times,
+                      Keeping keeping = Keeping::kByTime);
   // The kernel did not accept the attributes after all, or has learned that the node was removed.
   void NotAccepted() { sent_ = false; }
   // The kernel's cached attributes were invalidated. It accepts none that were sent before.
@@ -44,6 +49,14 @@ class KernelView {
   bool sent() const { return sent_; }
   uint64_t change() const { return change_; }
   absl::Duration valid_for() const { return valid_for_; }
+  // Whether these attributes of a regular file have another CHANGE than those sent last, but the
+  // same size and mtime.
+  bool HidesChange(const wire::FileAttributes& attributes) const {
+    return sent_ && attributes.object_type == wire::ObjectType::kReg &&
+           change_ != attributes.change && shown_ == ShownOf(attributes);
+  }
+  // Whether the kernel may use attributes at `now`.
+  bool Keeps(absl::Time now) const { return sent_ && now <= sent_at_ + valid_for_ + kTimeStarts; }
   // When attributes were last current that were sent, even if the kernel did not accept them.
   absl::Time sent_at() const { return sent_at_; }
   // Whether the last event of the node was a change by this mount whose result was not sent.
@@ -53,12 +66,15 @@ class KernelView {
   bool shows_set_id() const { return shows_set_id_; }
 
  private:
+  // A value that differs, almost always, if size or mtime do.
+  static uint32_t ShownOf(const wire::FileAttributes& attributes);
   void Answers(uint64_t change, const KernelQuestion& question, absl::Time now);
 
   bool sent_ = false;
   bool lacks_change_ = false;
   bool shows_set_id_ = false;     // for a file; until the kernel forgets its mode
   bool unsure_ = false;           // the kernel may not have accepted change_
+  uint32_t shown_ = 0;            // ShownOf the attributes that were sent last
   uint32_t answered_thread_ = 0;  // the last request that was answered with attributes
   absl::Time answered_at_ = absl::InfinitePast();
   std::unique_ptr<absl::Time> unsure_until_;  // for requests that arrived before; null: for none

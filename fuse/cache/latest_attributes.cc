@@ -4,11 +4,11 @@
 
 namespace dafs::fuse {
 
-void LatestAttributes::KeepUnsent(wire::FileAttributes attributes, const Origin& origin) {
+void LatestAttributes::KeepUnsent(client::Attributes attributes, const Origin& origin) {
   if (latest_ != nullptr) {
     *latest_ = std::move(attributes);
   } else {
-    latest_ = std::make_unique<wire::FileAttributes>(std::move(attributes));
+    latest_ = std::make_unique<client::Attributes>(std::move(attributes));
   }
   origin_ = origin;
   unsent_ = true;
@@ -19,25 +19,25 @@ void LatestAttributes::DropUnsent() {
   if (!KeptOnceSent()) latest_.reset();
 }
 
-wire::FileAttributes LatestAttributes::SendUnsent() {
+client::Attributes LatestAttributes::SendUnsent() {
   unsent_ = false;
   if (KeptOnceSent()) return *latest_;
-  const std::unique_ptr<wire::FileAttributes> sent = std::move(latest_);
+  const std::unique_ptr<client::Attributes> sent = std::move(latest_);
   return std::move(*sent);
 }
 
-void LatestAttributes::Learn(const wire::FileAttributes& attributes) {
+void LatestAttributes::Learn(const client::Attributes& attributes) {
   if (!unsent_) Sent(attributes);
 }
 
-void LatestAttributes::Sent(const wire::FileAttributes& attributes) {
+void LatestAttributes::Sent(const client::Attributes& attributes) {
   unsent_ = false;
   if (attributes.object_type == wire::ObjectType::kReg) {
     latest_.reset();
   } else if (latest_ != nullptr) {
     *latest_ = attributes;
   } else {
-    latest_ = std::make_unique<wire::FileAttributes>(attributes);
+    latest_ = std::make_unique<client::Attributes>(attributes);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
-#include "wire/protocol/attributes.h"
+#include "client/state/node.h"
 
 namespace dafs::fuse {
 
@@ -22,27 +22,27 @@ class LatestAttributes {
     bool of_change = false;                // with the reply to a change of the node
   };
   // Keeps `attributes` for the kernel's next request.
-  void KeepUnsent(wire::FileAttributes attributes, const Origin& origin);
+  void KeepUnsent(client::Attributes attributes, const Origin& origin);
   // Attributes that were not sent are no longer current.
   void DropUnsent();
   // Returns the attributes that were not sent; they are sent now. Call only if unsent().
-  wire::FileAttributes SendUnsent();
+  client::Attributes SendUnsent();
   // Attributes arrived that are not for the kernel's next request. Ignored if others are, because
   // those are newer.
-  void Learn(const wire::FileAttributes& attributes);
+  void Learn(const client::Attributes& attributes);
   // Other attributes are sent.
-  void Sent(const wire::FileAttributes& attributes);
+  void Sent(const client::Attributes& attributes);
 
   bool unsent() const { return unsent_; }
   // The origin of the attributes that were not sent.
   const Origin& origin() const { return origin_; }
   // Null: none are kept, as for a regular file whose attributes were sent.
-  const wire::FileAttributes* get() const { return latest_.get(); }
+  const client::Attributes* get() const { return latest_.get(); }
 
  private:
   bool KeptOnceSent() const { return latest_->object_type != wire::ObjectType::kReg; }
 
-  std::unique_ptr<wire::FileAttributes> latest_;
+  std::unique_ptr<client::Attributes> latest_;
   Origin origin_;
   bool unsent_ = false;
 };

@@ -1,5 +1,7 @@
 #include "fuse/cache/name_cache.h"
 
+#include <utility>
+
 namespace dafs::fuse {
 
 void NameCache::Sent(uint64_t nodeid, const Place& place, uint64_t change, absl::Time asked,
@@ -32,6 +34,14 @@ void NameCache::Lose(uint64_t nodeid, const Place& place) {
   inodes_.With(nodeid, [&](Inode* inode) {
     if (inode != nullptr) inode->names.Lose(place);
   });
+}
+
+std::vector<Place> NameCache::Believed(uint64_t shard, absl::Time now) const {
+  std::vector<Place> all;
+  inodes_.ForEachOf(shard, [&](uint64_t, const Inode& inode) {
+    for (Place& place : inode.names.BelievedAt(now)) all.push_back(std::move(place));
+  });
+  return all;
 }
 
 bool NameCache::AnyLost(uint64_t nodeid, uint64_t change, absl::Time now) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "fuse/cache/inode_table.h"
@@ -30,6 +31,9 @@ class NameCache {
   void Confirm(uint64_t nodeid, const Place& place, uint64_t change, absl::Time now);
   void Lose(uint64_t nodeid, const Place& place);
   bool AnyLost(uint64_t nodeid, uint64_t change, absl::Time now) const;
+
+  // The names of all nodes of a shard of the table that the kernel may use at `now`.
+  std::vector<Place> Believed(uint64_t shard, absl::Time now) const;
 
   // Renames and removals that the kernel has applied already.
   OwnMoves& own_moves() { return own_moves_; }

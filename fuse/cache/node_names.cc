@@ -107,6 +107,16 @@ Places NodeNames::NotSeenAt(const OwnMoves& moves, uint64_t change, absl::Time n
   return Which(moves, now, [&](const Name& name) { return name.change != change; });
 }
 
+Places NodeNames::BelievedAt(absl::Time now) const {
+  Places places;
+  auto look = [&](const Name& name) {
+    if (name.Believed(now)) places.push_back(name.place);
+  };
+  look(latest_);
+  if (others_ != nullptr) std::for_each(others_->names.begin(), others_->names.end(), look);
+  return places;
+}
+
 void NodeNames::Confirm(const Place& place, uint64_t change, absl::Time now) {
   Name* name = Find(place);
   if (name == nullptr || name->believed_ms == 0) return;

@@ -43,6 +43,9 @@ class NodeNames {
   // The same for the names that were not seen at this CHANGE.
   Places NotSeenAt(const OwnMoves& moves, uint64_t change, absl::Time now);
 
+  // Returns the names that the kernel may use at `now`.
+  Places BelievedAt(absl::Time now) const;
+
   // A lookup at `now` found that `place` still leads to the node, which has CHANGE `change`.
   void Confirm(const Place& place, uint64_t change, absl::Time now);
   // A lookup found that `place` no longer leads to the node.

@@ -41,6 +41,8 @@ class OwnChanges {
     return change.alone && touches_ == change.begun.touches;
   }
 
+  // Whether a change has begun and not ended.
+  bool in_progress() const { return begun_ != ended_; }
   // When the node was last touched.
   absl::Time touched_at() const { return touched_at_; }
   // How often it was touched.

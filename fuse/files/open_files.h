@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/state/identity.h"
+#include "client/state/promises.h"
 #include "client/state/write_tracker.h"
 #include "fuse/files/handle_table.h"
 #include "wire/protocol/attributes.h"
@@ -65,10 +66,12 @@ struct DirectoryChunk {
     wire::FileAttributes attributes;
     bool acl_in_mode = false;  // the ACL was requested, and it equals the mode
   };
-  uint64_t from_cookie = 0;  // the first entry follows this cookie
-  bool attributes = false;   // entries have all of stat(2) and a filehandle
-  bool eof = false;          // no entry after the last one here
-  absl::Time asked_at;       // before the request was sent
+  uint64_t from_cookie = 0;            // the first entry follows this cookie
+  bool attributes = false;             // entries have all of stat(2) and a filehandle
+  bool eof = false;                    // no entry after the last one here
+  absl::Time asked_at;                 // before the request was sent
+  client::Promise names;               // of the directory
+  client::Promise attributes_promise;  // of each entry
   std::vector<Entry> entries;
 };
 
@@ -103,6 +106,14 @@ class DirectoryState {
     absl::MutexLock lock(&mutex_);
     return !std::exchange(listed_, true);
   }
+  // The kernel gets entries that were read under `names`. Returns the oldest promise of this
+  // listing's entries; none, if some came without one.
+  client::Promise NoteNames(const client::Promise& names, bool from_start)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (from_start || names.asked < names_.asked) names_ = names;
+    return names_;
+  }
   bool listed() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return listed_;
@@ -113,6 +124,7 @@ class DirectoryState {
   std::shared_ptr<const DirectoryChunk> chunk_ ABSL_GUARDED_BY(mutex_);
   wire::Verifier cookieverf_ ABSL_GUARDED_BY(mutex_);
   bool listed_ ABSL_GUARDED_BY(mutex_) = false;
+  client::Promise names_ ABSL_GUARDED_BY(mutex_);
 };
 
 using OpenFiles = HandleTable<OpenState>;

@@ -18,6 +18,11 @@ void Notifier::DropName(uint64_t parent, std::string name, KernelChannel::NameDr
        std::move(done)});
 }
 
+// The listing is in pages of the directory, but it must not wait for the pages of a file.
+void Notifier::DropListing(uint64_t nodeid, absl::AnyInvocable<void()> done) {
+  names_.Add({[this, nodeid] { channel_.ForgetPages(nodeid); }, std::move(done)});
+}
+
 void Notifier::Stop() {
   pages_.Stop();
   names_.Stop();

@@ -22,7 +22,7 @@ class Notifier {
  public:
   // Names are dropped by at most so many threads, each made when all others are busy. A change of
   // a name in one directory may wait until another mount has dropped a name, which may wait for
-  // this mount to drop one in another directory. So a name must not wait behind another directory's
+  // this mount to drop one in another directory. So a name must not wait for another directory's
   // lock.
   static constexpr size_t kNameThreads = 16;
 
@@ -40,6 +40,10 @@ class Notifier {
   // thread. Names are dropped in any order, and independently of pages.
   void DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,
                 absl::AnyInvocable<void()> done);
+
+  // From any thread. Invalidates the listing that the kernel caches for directory `nodeid`, then
+  // runs `done`, on any thread. Does not wait for files.
+  void DropListing(uint64_t nodeid, absl::AnyInvocable<void()> done);
 
   // Waits for the notifications in progress. Skips the others, but runs their `done`.
   void Stop();

@@ -45,6 +45,7 @@ Mount::~Mount() {
   alarm(kEndWithinSeconds);
   for (auto& worker : workers_) worker->Stop();
   lease_keeper_.reset();
+  breaks_.reset();
   if (state_.notifier != nullptr) state_.notifier->Stop();
   for (auto& worker : workers_) worker->Join();  // they post to each other's loops
   workers_.clear();
@@ -162,8 +163,22 @@ Outcome Mount::ServeKernel(UniqueFd device) {
   UniqueFd own(fcntl(device.get(), F_DUPFD_CLOEXEC, 0));
   if (!own.valid()) return SystemError("/dev/fuse");
   state_.notifier = std::make_unique<Notifier>(std::move(own));
+  if (Outcome outcome = TakePromises(device.get()); !outcome.ok()) return outcome;
   fds.push_back(std::move(device));
   for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->Serve(std::move(fds[i]));
+  return {};
+}
+
+// The lease keeper requests the promises. Until then, answers are kept by time.
+Outcome Mount::TakePromises(int device) {
+  if (!fuse::TakesPromises(state_.options)) return {};
+  UniqueFd own(fcntl(device, F_DUPFD_CLOEXEC, 0));
+  if (!own.valid()) return SystemError("/dev/fuse");
+  absl::StatusOr<std::unique_ptr<PromiseBreaks>> breaks =
+      PromiseBreaks::Start(state_, std::move(own));
+  if (!breaks.ok()) return {ExitCode::kSystem, std::string(breaks.status().message())};
+  breaks_ = *std::move(breaks);
+  state_.rules.Use(client_.get().promises());
   return {};
 }
 

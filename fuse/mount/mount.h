@@ -16,6 +16,7 @@
 #include "fuse/mount/trim_schedule.h"
 #include "fuse/mount/worker.h"
 #include "fuse/operations/mount_state.h"
+#include "fuse/operations/promise_breaks.h"
 #include "fuse/options/options.h"
 #include "runtime/unique_fd.h"
 
@@ -47,6 +48,7 @@ class Mount {
   void DecideWhoChecks();
   Outcome Attach();
   Outcome ServeKernel(UniqueFd device);
+  Outcome TakePromises(int device);
   Outcome AwaitInit();
   Outcome StartLeaseKeeper();
   void WaitForEnd();
@@ -61,6 +63,7 @@ class Mount {
   MountClient client_;
   std::vector<std::unique_ptr<Worker>> workers_;
   MountRings rings_{state_};
+  std::unique_ptr<PromiseBreaks> breaks_;  // null: the mount takes no promises
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
   TrimSchedule trim_schedule_;
 };

@@ -10,9 +10,12 @@
 namespace dafs::fuse {
 
 absl::Duration AttributeReplies::Validity(const Call& call, uint64_t nodeid,
-                                          const wire::FileAttributes& attributes) {
-  return state_.attributes.Sent(nodeid, attributes, Loop::Now(),
-                                {call.header().pid, call.arrived()});
+                                          const client::Attributes& attributes) {
+  bool hides_change = false;
+  const absl::Duration valid_for = state_.attributes.Sent(
+      nodeid, attributes, Loop::Now(), {call.header().pid, call.arrived()}, &hides_change);
+  if (hides_change && state_.notifier != nullptr) state_.notifier->DropPages(nodeid, [] {});
+  return valid_for;
 }
 
 void AttributeReplies::Touch(uint64_t nodeid) { state_.attributes.Touch(nodeid, Loop::Now()); }
@@ -28,7 +31,7 @@ OwnChanges::Change AttributeReplies::BeginWrite(uint64_t nodeid) {
 }
 
 void AttributeReplies::EndWrite(uint64_t nodeid, const OwnChanges::Change& change,
-                                wire::FileAttributes after) {
+                                client::Attributes after) {
   if (state_.attributes.EndChange(nodeid, change, std::move(after), Loop::Now())) {
     Forget(nodeid);  // the kernel may have requested them during the write
   }
@@ -71,7 +74,7 @@ bool AttributeReplies::ReplyFresh(Call& call, const InodeView& node) {
   return true;
 }
 
-void AttributeReplies::Reply(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes) {
+void AttributeReplies::Reply(Call& call, uint64_t nodeid, const client::Attributes& attributes) {
   if (!ReplyValidFor(call, attributes, Validity(call, nodeid, attributes))) {
     state_.attributes.NotAccepted(nodeid);
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "client/state/node.h"
 #include "fuse/cache/habit.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/kernel/channel.h"
@@ -26,7 +27,7 @@ class AttributeReplies {
   AttributeReplies& operator=(const AttributeReplies&) = delete;
 
   // Answers a GETATTR, STATX or SETATTR with attributes of `nodeid` that the server has just sent.
-  void Reply(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
+  void Reply(Call& call, uint64_t nodeid, const client::Attributes& attributes);
   // Likewise, for attributes that the kernel may cache for `valid_for`. Returns false if the kernel
   // did not accept the answer.
   bool ReplyValidFor(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
@@ -35,8 +36,7 @@ class AttributeReplies {
   bool ReplyFresh(Call& call, const InodeView& node);
   // Records that `attributes` are about to be sent with the answer to `call`. Returns how long the
   // kernel may cache them.
-  absl::Duration Validity(const Call& call, uint64_t nodeid,
-                          const wire::FileAttributes& attributes);
+  absl::Duration Validity(const Call& call, uint64_t nodeid, const client::Attributes& attributes);
 
   // Invalidates the kernel's attributes of the node, so that it requests them again.
   void Forget(uint64_t nodeid);
@@ -47,7 +47,7 @@ class AttributeReplies {
   void TouchData(uint64_t nodeid);
   OwnChanges::Change BeginWrite(uint64_t nodeid);
   // `after`: the attributes after the write; none of them valid: not known.
-  void EndWrite(uint64_t nodeid, const OwnChanges::Change& change, wire::FileAttributes after);
+  void EndWrite(uint64_t nodeid, const OwnChanges::Change& change, client::Attributes after);
 
   // Whether a write, or a change of names in a directory, shall bring the attributes after it.
   // A result of true is counted as paid in the habit.

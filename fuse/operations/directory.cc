@@ -102,6 +102,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   const bool comes_back =
       state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
   CallerIdentity who = CallerOf(state_, call);
+  if (ReplyFromListing(call, *node, who)) co_return;
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
   const absl::Time asked_at = Loop::Now();
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
@@ -132,8 +133,32 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
     co_return;
   }
   fuse_open_out out = {};
+  const Chunk chunk = directory->chunk();
+  // An announced change finds that the kernel may have the listing, or the check fails.
+  if (chunk != nullptr && chunk->names.only_clients && state_.rules.offered()) {
+    state_.directory_names.CachesListing(call.nodeid());
+    if (state_.rules.IsGood(chunk->names, node->handle)) out.open_flags |= FOPEN_CACHE_DIR;
+  }
   out.fh = state_.open_directories.Add(std::move(directory));
   if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
+}
+
+// Opens a directory without a request, if the kernel has the whole listing, and names and
+// attributes are promised. The kernel has checked that the caller may read it.
+bool DirectoryOperations::ReplyFromListing(Call& call, const InodeView& node,
+                                           const CallerIdentity& who) {
+  if (!state_.rules.offered() || !state_.default_permissions) return false;
+  const DirectoryNames::Listing listing = state_.directory_names.ListingOf(node.nodeid);
+  if (state_.rules.Of(listing.names, node.handle) != Keeping::kPromised ||
+      !state_.attributes.IsPromised(node.nodeid)) {
+    return false;
+  }
+  fuse_open_out out = {};
+  out.open_flags = FOPEN_CACHE_DIR | FOPEN_KEEP_CACHE;
+  out.fh =
+      state_.open_directories.Add(std::make_shared<DirectoryState>(node.nodeid, node.handle, who));
+  if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
+  return true;
 }
 
 Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
@@ -171,6 +196,8 @@ Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
     chunk->entries.clear();
     if (absl::Status status = ReadEntries(*page, false, *chunk); !status.ok()) co_return status;
   }
+  chunk->names = page->names;
+  chunk->attributes_promise = page->attributes;
   directory->SetChunk(chunk, page->cookieverf);
   co_return Chunk(std::move(chunk));
 }
@@ -210,12 +237,14 @@ void DirectoryOperations::AddNode(const Call& call, DirectoryAnswer& answer,
                                     !state_.behind.Holds(known)));
   fuse_entry_out out = {};
   if (tell) {
-    client::Node node{attributes.filehandle, attributes};
+    client::Node node{attributes.filehandle, {attributes, chunk.attributes_promise}, chunk.names};
     out = context_.entries.Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
     if (entry.acl_in_mode) {
-      state_.absent_xattrs.Note(out.nodeid, Absent::kAccessAcl, chunk.asked_at);
+      // The promise of the attributes, which arrived with the ACL, covers it too.
+      const absl::Time asked = state_.rules.offered() ? Loop::Now() : chunk.asked_at;
+      state_.absent_xattrs.Note(out.nodeid, Absent::kAccessAcl, asked);
       if (attributes.object_type == wire::ObjectType::kDir) {
-        state_.absent_xattrs.Note(out.nodeid, Absent::kDefaultAcl, chunk.asked_at);
+        state_.absent_xattrs.Note(out.nodeid, Absent::kDefaultAcl, asked);
       }
     }
   }
@@ -232,6 +261,8 @@ DirectoryOperations::Chunk DirectoryOperations::CurrentChunk(DirectoryState& dir
   if (offset == 0 && state_.attributes.TouchedSince(directory.nodeid, chunk->asked_at))
     return nullptr;
   if (plus && !chunk->attributes) return nullptr;
+  // The kernel must not put a listing into its cache that has changed since.
+  if (chunk->names && !state_.rules.IsGood(chunk->names, directory.handle)) return nullptr;
   return Loop::Now() - chunk->asked_at > kChunkIsGoodFor ? nullptr : chunk;
 }
 
@@ -281,6 +312,10 @@ Task<void> DirectoryOperations::Readdir(Call& call) {
     if (!chunk->entries.empty()) cookie = chunk->entries.back().cookie;
     position.reset();
   }
+  // The kernel knows that a listing is whole when an answer has no entries.
+  const client::Promise names = directory->NoteNames(chunk->names, read.offset == 0);
+  if (answer.empty() && chunk->eof && state_.rules.offered())
+    state_.directory_names.Listed(directory->nodeid, names);
   if (plus) NoteOrder(read.fh, read.offset == 0, answer);
   if (!call.Reply({answer.bytes()})) {
     for (uint64_t nodeid : answer.counted()) context_.entries.Undo(nodeid);

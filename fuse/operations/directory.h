@@ -18,6 +18,7 @@
 #include "fuse/kernel/directory_answer.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
+#include "fuse/operations/request_nodes.h"
 #include "fuse/request/call.h"
 #include "runtime/task.h"
 
@@ -37,6 +38,7 @@ class DirectoryOperations {
   using Chunk = std::shared_ptr<const DirectoryChunk>;
   Task<absl::StatusOr<Chunk>> ReadChunk(std::shared_ptr<DirectoryState> directory, uint64_t cookie,
                                         bool attributes, client::Attributes* after = nullptr);
+  bool ReplyFromListing(Call& call, const InodeView& node, const CallerIdentity& who);
   Chunk CurrentChunk(DirectoryState& directory, uint64_t offset, bool plus);
   void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
                bool plus);

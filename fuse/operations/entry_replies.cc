@@ -6,9 +6,20 @@
 
 #include "fuse/kernel/attributes.h"
 #include "fuse/operations/new_objects.h"
+#include "fuse/operations/request_nodes.h"
 #include "runtime/loop.h"
 
 namespace dafs::fuse {
+namespace {
+
+// The kernel's timeout begins only when the thread that made the request has woken up.
+constexpr absl::Duration kTakenWithin = absl::Seconds(1);
+
+bool OpensWithoutRequest(wire::ObjectType type) {
+  return type != wire::ObjectType::kReg && type != wire::ObjectType::kDir;
+}
+
+}  // namespace
 
 fuse_entry_out EntryReplies::Entry(const Call& call, const client::Node& node, const Place& place,
                                    absl::Time asked) {
@@ -24,12 +35,81 @@ fuse_entry_out EntryReplies::Entry(const Call& call, const client::Node& node, c
   const KernelTime valid = Validity(std::max(good_for, absl::ZeroDuration()));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
-  if (state_.options.lookup_cache != LookupCache::kNone && good_for > absl::ZeroDuration()) {
+  if (state_.options.lookup_cache == LookupCache::kNone) {
+  } else if (state_.rules.offered()) {
+    KeepName(out, node, place, asked, good_for);
+  } else if (good_for > absl::ZeroDuration()) {
     CacheName(out, node, place, asked, now + good_for);
   }
   out.attr = KernelAttributes(node.attributes, out.nodeid);
   out.attr.ino = state_.inodes.NumberIn(node.handle.fshandle, out.attr.ino);
   return out;
+}
+
+// For a server that gives promises.
+void EntryReplies::KeepName(fuse_entry_out& entry, const client::Node& node, const Place& place,
+                            absl::Time asked, absl::Duration attributes_for) {
+  const wire::ObjectType type = node.attributes.object_type;
+  absl::Duration validity = PromiseRules::kPromisedFor;
+  if (!node.names.only_clients) {
+    // As long as the attributes, so that the kernel revalidates both with one request.
+    const CacheTimes& times = state_.options.cache;
+    const absl::Duration least = type == wire::ObjectType::kDir ? times.dir_min : times.reg_min;
+    validity = attributes_for > absl::ZeroDuration() ? attributes_for : least;
+  }
+  if (place.name.empty() || !MayKeep(place, entry.nodeid, node.names, validity)) return;
+  const KernelTime valid = Validity(validity);
+  entry.entry_valid = valid.seconds;
+  entry.entry_valid_nsec = valid.nanoseconds;
+  // A program of the server may give the name to another file unannounced: opens look for that.
+  if (!node.names.only_clients && !OpensWithoutRequest(type)) {
+    state_.names.Sent(entry.nodeid, place, node.attributes.change, asked,
+                      Loop::Now() + validity + kTakenWithin);
+  }
+}
+
+// Whether the kernel may keep the name for `validity`. An announced change then finds it.
+bool EntryReplies::MayKeep(const Place& place, uint64_t nodeid, const client::Promise& names,
+                           absl::Duration validity) {
+  const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+  if (!parent.has_value() || !state_.rules.IsGood(names, parent->handle)) return false;
+  const absl::Time now = Loop::Now();
+  return state_.directory_names.Insert(place.parent, place.name, nodeid, now,
+                                       now + validity + kTakenWithin) &&
+         state_.rules.IsGood(names, parent->handle);
+}
+
+bool EntryReplies::ReplyAbsent(Call& call, const Place& place, const client::Promise& names) {
+  absl::Duration validity = state_.options.cache.dir_min;
+  if (state_.rules.offered()) {
+    if (names.only_clients) validity = PromiseRules::kPromisedFor;
+    if (state_.options.lookup_cache == LookupCache::kNone || !MayKeep(place, 0, names, validity)) {
+      return false;
+    }
+  } else if (state_.options.lookup_cache != LookupCache::kAll) {
+    return false;
+  }
+  fuse_entry_out out = {};  // node 0: a negative entry
+  const KernelTime valid = Validity(validity);
+  out.entry_valid = valid.seconds;
+  out.entry_valid_nsec = valid.nanoseconds;
+  state_.found_gone.Finds(call.header().pid, 0);
+  call.Reply({AsBytes(out)});
+  return true;
+}
+
+void EntryReplies::Moved(const Place& from, const Place& to, bool exchanged,
+                         const client::Promise& names) {
+  for (const Place& place : state_.directory_names.Moved(from, to, exchanged, Loop::Now())) {
+    const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+    if (!parent.has_value() || !state_.rules.IsGood(names, parent->handle)) DropName(place);
+  }
+}
+
+void EntryReplies::DropName(const Place& place) {
+  if (!state_.directory_names.Find(place.parent, place.name, Loop::Now()).has_value()) return;
+  if (state_.notifier == nullptr) return;
+  state_.notifier->DropName(place.parent, place.name, KernelChannel::NameDrop::kExpire, [] {});
 }
 
 // The kernel may cache the name until `until`, as long as the attributes in `entry`.
@@ -38,7 +118,7 @@ void EntryReplies::CacheName(fuse_entry_out& entry, const client::Node& node, co
   // The kernel follows a link, and opens a FIFO, a socket or a device, without a request. Such a
   // name is not cached, so that an open finds an object that another client put there.
   const wire::ObjectType type = node.attributes.object_type;
-  if (type != wire::ObjectType::kReg && type != wire::ObjectType::kDir) {
+  if (OpensWithoutRequest(type)) {
     state_.known_links.Told(place, {entry.nodeid, asked, until});
     return;
   }
@@ -46,8 +126,6 @@ void EntryReplies::CacheName(fuse_entry_out& entry, const client::Node& node, co
   // request.
   entry.entry_valid = entry.attr_valid;
   entry.entry_valid_nsec = entry.attr_valid_nsec;
-  // The kernel's timeout begins only when the thread that made the request has woken up.
-  constexpr absl::Duration kTakenWithin = absl::Seconds(1);
   if (!place.name.empty()) {
     state_.names.Sent(entry.nodeid, place, node.attributes.change, asked, until + kTakenWithin);
   }
@@ -55,7 +133,7 @@ void EntryReplies::CacheName(fuse_entry_out& entry, const client::Node& node, co
 
 void EntryReplies::Undo(uint64_t nodeid) {
   state_.attributes.NotAccepted(nodeid);
-  state_.inodes.Forget(nodeid, 1);
+  ForgetLookups(state_, nodeid, 1);
 }
 
 bool EntryReplies::ReplyKnownLink(Call& call, const Place& place) {
@@ -75,11 +153,14 @@ bool EntryReplies::ReplyKnownLink(Call& call, const Place& place) {
   out.attr = KernelAttributes(again->attributes, out.nodeid);
   out.attr.ino = state_.inodes.NumberOf(out.nodeid, out.attr.ino);
   state_.found_gone.Finds(call.header().pid, out.nodeid);
-  if (!call.Reply({AsBytes(out)})) state_.inodes.Forget(out.nodeid, 1);
+  if (!call.Reply({AsBytes(out)})) ForgetLookups(state_, out.nodeid, 1);
   return true;
 }
 
 void EntryReplies::Reply(Call& call, const absl::StatusOr<client::Node>& node, const Place& place) {
+  // The kernel may keep from before that a new name is absent.
+  const bool makes = call.header().opcode != FUSE_LOOKUP;
+  if (makes && (!node.ok() || call.answered())) DropName(place);
   if (!node.ok()) {
     state_.found_gone.Finds(call.header().pid, 0);
     call.ReplyStatus(node.status());

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/state/node.h"
+#include "client/state/promises.h"
 #include "fuse/cache/place.h"
 #include "fuse/kernel/protocol.h"
 #include "fuse/operations/attribute_replies.h"
@@ -26,10 +27,22 @@ class EntryReplies {
   EntryReplies(const EntryReplies&) = delete;
   EntryReplies& operator=(const EntryReplies&) = delete;
 
-  // Answers with an entry for `node` at `place`, or the error.
+  // Answers with an entry for `node` at `place`, or the error. How long the kernel may keep the
+  // name and the attributes depends on their promises.
   void Reply(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
   // Likewise for a node that was just created.
   void ReplyNew(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
+  // Answers a LOOKUP of a name that does not exist, and that the kernel may keep as absent. `names`
+  // is the promise of the directory's names. Returns false if the kernel may not keep the name; the
+  // call was not answered then.
+  bool ReplyAbsent(Call& call, const Place& place, const client::Promise& names);
+  // The kernel moves names of these places, after a rename by this mount: they are dropped unless
+  // `names`, the promise of the names in the changed directories, covers them. Call this before the
+  // call is answered.
+  void Moved(const Place& from, const Place& to, bool exchanged, const client::Promise& names);
+  // Makes the kernel look up `place` again, if it may keep it. A change of that name by this mount
+  // has failed, or its caller was killed.
+  void DropName(const Place& place);
   // Answers a LOOKUP of a special file (a link, a FIFO, ...) from the cache if its system call only
   // looks. Returns false if the call was not answered.
   bool ReplyKnownLink(Call& call, const Place& place);
@@ -44,6 +57,10 @@ class EntryReplies {
  private:
   void CacheName(fuse_entry_out& entry, const client::Node& node, const Place& place,
                  absl::Time asked, absl::Time until);
+  void KeepName(fuse_entry_out& entry, const client::Node& node, const Place& place,
+                absl::Time asked, absl::Duration attributes_for);
+  bool MayKeep(const Place& place, uint64_t nodeid, const client::Promise& names,
+               absl::Duration validity);
 
   MountState& state_;
   AttributeReplies& attributes_;

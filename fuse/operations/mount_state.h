@@ -14,6 +14,7 @@
 #include "absl/synchronization/notification.h"
 #include "fuse/cache/absent_xattrs.h"
 #include "fuse/cache/attribute_cache.h"
+#include "fuse/cache/directory_names.h"
 #include "fuse/cache/found_gone.h"
 #include "fuse/cache/habit.h"
 #include "fuse/cache/inode_table.h"
@@ -21,6 +22,7 @@
 #include "fuse/cache/known_links.h"
 #include "fuse/cache/listing_order.h"
 #include "fuse/cache/name_cache.h"
+#include "fuse/cache/promise_rules.h"
 #include "fuse/cache/write_trackers.h"
 #include "fuse/files/behind_table.h"
 #include "fuse/files/idle_opens.h"
@@ -30,6 +32,7 @@
 #include "fuse/options/options.h"
 #include "fuse/request/identity_cache.h"
 #include "runtime/cpu_latency.h"
+#include "runtime/loop.h"
 #include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
@@ -59,12 +62,15 @@ struct MountState {
   const Options options;
   // Whether the kernel checks modes and ACLs before it sends a request; decided before mount(2).
   bool default_permissions = options.default_permissions;
+  // Decides by the server's promises how long the kernel may keep an answer.
+  PromiseRules rules;
   // The nodes that the kernel knows, and what is cached about each.
   InodeTable inodes;
-  AttributeCache attributes{inodes, options.cache};
+  AttributeCache attributes{inodes, options.cache, rules};
   NameCache names{inodes};
+  DirectoryNames directory_names{Loop::Now()};
   KernelPages pages{inodes};
-  AbsentXattrs absent_xattrs{inodes, options.cache};
+  AbsentXattrs absent_xattrs{inodes, options.cache, rules};
   ListingOrder listing_order{inodes};
   WriteTrackers write_trackers{inodes};
 

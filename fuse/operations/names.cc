@@ -27,28 +27,25 @@ Task<void> NameOperations::Lookup(Call& call) {
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  if (!state_.known_links.empty() &&
+  if (!state_.rules.offered() && !state_.known_links.empty() &&
       context_.entries.ReplyKnownLink(call, {call.nodeid(), std::string(name)})) {
     co_return;
   }
   CallerIdentity who = CallerOf(state_, call);
   const std::optional<absl::Time> before = context_.pending.BeforeAsking();
-  absl::StatusOr<client::Node> node = co_await files_.names().Lookup(*who, parent->handle, name);
+  client::Promise absent;
+  absl::StatusOr<client::Node> node =
+      co_await files_.names().Lookup(*who, parent->handle, name, &absent);
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(state_, call, who)) {
-    node = co_await files_.names().Lookup(*who, parent->handle, name);
+    node = co_await files_.names().Lookup(*who, parent->handle, name, &absent);
   }
   co_await context_.pending.LookAgain(*who, before, node);
-  if (state_.options.lookup_cache == LookupCache::kAll &&
-      wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt) {
-    fuse_entry_out out = {};  // node 0: a negative entry, which the kernel may cache
-    KernelTime valid = fuse::Validity(state_.options.cache.dir_min);
-    out.entry_valid = valid.seconds;
-    out.entry_valid_nsec = valid.nanoseconds;
-    state_.found_gone.Finds(call.header().pid, 0);
-    call.Reply({AsBytes(out)});
+  const Place place{call.nodeid(), std::string(name)};
+  if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt &&
+      context_.entries.ReplyAbsent(call, place, absent)) {
     co_return;
   }
-  context_.entries.Reply(call, node, {call.nodeid(), std::string(name)});
+  context_.entries.Reply(call, node, place);
 }
 
 Task<void> NameOperations::Readlink(Call& call) {
@@ -146,6 +143,9 @@ Task<void> NameOperations::Unlink(Call& call) {
   if (removed.ok() && !directory && !call.answered()) {
     state_.names.own_moves().Removed({call.nodeid(), std::string(name)}, Loop::Now());
   }
+  if (!removed.ok() || call.answered()) {
+    context_.entries.DropName({call.nodeid(), std::string(name)});
+  }
   call.ReplyStatus(removed);
 }
 
@@ -189,11 +189,12 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   context_.opens.CloseAll(
       state_.idle_opens.TakeAll());  // the new name may have been another file's
   client::Attributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
+  client::Promise names;
   Task<absl::Status> renaming =
-      flags == 0
-          ? files_.names().Rename(*who, from->handle, old_name, to->handle, new_name,
-                                  from_change.after(), to_after)
-          : files_.names().Rename2(*who, from->handle, old_name, to->handle, new_name, flags);
+      flags == 0 ? files_.names().Rename(*who, from->handle, old_name, to->handle, new_name,
+                                         from_change.after(), to_after, &names)
+                 : files_.names().Rename2(*who, from->handle, old_name, to->handle, new_name, flags,
+                                          &names);
   auto removal = [&] {
     state_.attributes.NameRemoved();
     state_.attributes.DirectoryRemoved();
@@ -206,10 +207,15 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   from_change.End();
   if (to_change.has_value()) to_change->End();
   // If the caller was killed meanwhile, the call has failed, and the kernel moves nothing.
+  const Place old_place{call.nodeid(), std::string(old_name)};
+  const Place new_place{new_directory, std::string(new_name)};
+  const bool exchanged = flags == wire::kRenameExchange;
   if (renamed.ok() && !call.answered()) {
-    state_.names.own_moves().Moved({call.nodeid(), std::string(old_name)},
-                                   {new_directory, std::string(new_name)},
-                                   flags == wire::kRenameExchange, Loop::Now());
+    state_.names.own_moves().Moved(old_place, new_place, exchanged, Loop::Now());
+    context_.entries.Moved(old_place, new_place, exchanged, names);
+  } else {
+    context_.entries.DropName(old_place);
+    context_.entries.DropName(new_place);
   }
   int error = ErrnoFromStatus(renamed);
   // 6.5.34: EXIST means any target that does not fit the source. The kernel has checked the types,

@@ -111,6 +111,7 @@ Task<void> OpenOperations::Create(Call& call) {
 Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
                                            std::string_view name, uint32_t flags,
                                            absl::Status failed) {
+  context_.entries.DropName({call.nodeid(), std::string(name)});
   int error = ErrnoFromStatus(failed);
   if (error == ELOOP) error = ESTALE;
   if (error == EINVAL || (error == EPERM && OpensToAppend(flags))) {
@@ -127,7 +128,8 @@ Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, Inode
 
 Task<void> OpenOperations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,
                                         uint32_t flags, CallerIdentity who) {
-  client::Node node{file.handle, file.attributes};
+  client::Node node{file.handle, file.attributes, file.names};
+  if (call.answered()) context_.entries.DropName(place);
   fuse_entry_out entry = context_.entries.Entry(call, node, place, call.arrived());
   if (file.created) NoteNew(state_, entry.nodeid, call.nodeid(), Loop::Now());
   fuse_open_out out = context_.opens.Add(file, entry.nodeid, flags, who, false);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "fuse/kernel/protocol.h"
+#include "fuse/operations/request_nodes.h"
 
 namespace dafs::fuse {
 
@@ -105,7 +106,7 @@ void Operations::Forget(uint64_t nodeid, RequestReader in) {
 
 void Operations::ForgetNode(uint64_t nodeid, uint64_t count) {
   // A file that the kernel forgets while it has uncommitted data was probably removed.
-  const std::optional<wire::FileHandle> gone = context_.state.inodes.Forget(nodeid, count);
+  const std::optional<wire::FileHandle> gone = ForgetLookups(context_.state, nodeid, count);
   if (gone.has_value()) context_.files.commits().DropIfRemoved(*gone);
 }
 

@@ -63,6 +63,13 @@ void LookElsewhere(MountState& state, Call& call, uint64_t nodeid) {
   call.ReplyErrno(ESTALE);
 }
 
+std::optional<wire::FileHandle> ForgetLookups(MountState& state, uint64_t nodeid, uint64_t count) {
+  std::optional<InodeTable::Forgotten> gone = state.inodes.Forget(nodeid, count);
+  if (!gone.has_value()) return std::nullopt;
+  state.directory_names.Forget(nodeid, gone->place);
+  return std::move(gone->opened);
+}
+
 void NoteGone(MountState& state, uint64_t nodeid, const absl::Status& status) {
   if (wire::DafsFromStatus(status) == wire::DafsStatus::kStale)
     state.attributes.NotAccepted(nodeid);

@@ -13,6 +13,7 @@
 #include "fuse/kernel/request_reader.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::fuse {
 
@@ -38,6 +39,9 @@ std::optional<InodeView> NodeOf(const MountState& state, Call& call, const Reque
 // directory, like a removed one on a local file system. OPEN and LINK of a file that has lost its
 // name work likewise (FoundGone).
 void LookElsewhere(MountState& state, Call& call, uint64_t nodeid);
+// The kernel drops `count` lookups of the node. Returns the file if it forgets the node and the
+// file had been opened.
+std::optional<wire::FileHandle> ForgetLookups(MountState& state, uint64_t nodeid, uint64_t count);
 // If `status` says that the server no longer has the node, cached links to it and the kernel's
 // attributes of it are no longer used.
 void NoteGone(MountState& state, uint64_t nodeid, const absl::Status& status);

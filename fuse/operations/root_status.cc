@@ -34,9 +34,9 @@ fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
 // the request to the server and the timer.
 struct RootStatus::Race {
   Pending<bool> first;
-  bool answered = false;            // the server has replied
-  absl::Status status;              // of that reply
-  wire::FileAttributes attributes;  // of the root, in that reply
+  bool answered = false;          // the server has replied
+  absl::Status status;            // of that reply
+  client::Attributes attributes;  // of the root, in that reply
   Loop::TimerId timer = 0;
   void Finish() {
     if (!first.is_set()) first.Set(true);

@@ -79,7 +79,7 @@ struct Options {
   absl::Duration timeo = absl::Seconds(60);
   CacheTimes cache;
   LookupCache lookup_cache = LookupCache::kPositive;
-  bool callbacks = true;  // the server is asked to announce changes
+  bool callbacks = true;  // request that the server announces changes
   LocalLock local_lock = LocalLock::kNone;
   bool allow_other = false;                // on by default for root
   bool default_permissions = false;        // on by default for root
@@ -124,7 +124,8 @@ inline bool WritesBehind(const Options& o) {
   return o.write_behind && o.cache.reg_max > absl::ZeroDuration();
 }
 
-// Whether the server is asked to announce changes. Not with noac, which caches nothing.
+// Whether the mount requests that the server announces changes. Not with noac, which caches
+// nothing.
 inline bool TakesPromises(const Options& o) {
   return o.callbacks && o.cache.reg_max > absl::ZeroDuration() &&
          o.cache.dir_max > absl::ZeroDuration();

@@ -13,7 +13,7 @@ class AbsentXattrsTest : public NodeFixture {
     return absent_.Known(node_, Absent::kCapability, start_ + after);
   }
 
-  AbsentXattrs absent_{table_, CacheTimes()};
+  AbsentXattrs absent_{table_, CacheTimes(), rules_};
   const uint64_t node_ = table_.Remember(Handle(1), File(1), {kRootNode, "file"});
 };
 

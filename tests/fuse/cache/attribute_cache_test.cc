@@ -13,7 +13,7 @@ using AttributeCacheTest = NodeFixture;
 
 TEST_F(AttributeCacheTest, AChangeReportsWhetherTheKernelShowsSetIdBits) {
   const uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
-  wire::FileAttributes attributes = File(7);
+  client::Attributes attributes = File(7);
   attributes.set(wire::kFattrMode);
   attributes.mode = 0777;
   attributes_.Sent(node, attributes, start_);
@@ -101,7 +101,7 @@ TEST_F(AttributeCacheTest, AttributesFromAnOpenAreNotUsedAfterAnyLaterEvent) {
 }
 
 TEST_F(AttributeCacheTest, KeptAttributesOfADirectoryExpireWhenAnyDirectoryIsRemoved) {
-  const wire::FileAttributes attributes = File(7, wire::ObjectType::kDir);
+  const client::Attributes attributes = File(7, wire::ObjectType::kDir);
   const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
   auto kept = [&] { return attributes_.TakeFresh(node, start_ + absl::Seconds(1)).has_value(); };
   attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes, start_);
@@ -121,7 +121,7 @@ TEST_F(AttributeCacheTest, KeptAttributesOfADirectoryExpireWhenAnyDirectoryIsRem
 }
 
 TEST_F(AttributeCacheTest, AttributesKeptForOneThreadServeNoOther) {
-  const wire::FileAttributes attributes = File(7, wire::ObjectType::kDir);
+  const client::Attributes attributes = File(7, wire::ObjectType::kDir);
   const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
   attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes, start_, 12);
   EXPECT_FALSE(attributes_.TakeFresh(node, start_, {.thread = 13}).has_value());
@@ -148,7 +148,7 @@ TEST_F(AttributeCacheTest, AttributesAfterAWriteAreUsedUnlessAnotherChangeOverla
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   EXPECT_FALSE(attributes_.KernelLacksChange(node));
   OwnChanges::Change write = attributes_.BeginChange(node, start_);
-  attributes_.EndChange(node, write, wire::FileAttributes(), start_);
+  attributes_.EndChange(node, write, client::Attributes(), start_);
   EXPECT_TRUE(attributes_.KernelLacksChange(node));
   write = attributes_.BeginChange(node, start_);
   attributes_.EndChange(node, write, File(7), start_);

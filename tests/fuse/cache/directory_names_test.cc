@@ -39,7 +39,8 @@ TEST_F(DirectoryNamesTest, NamesLastUntilTheirTimeHasPassed) {
   EXPECT_FALSE(Has(kDirectory, "file"));
   EXPECT_EQ(names_.NamesOf(kDirectory, now_).size(), 1u);
   EXPECT_EQ(names_.NamesOf(kDirectory, now_)[0].name, "none");
-  EXPECT_THAT(names_.Directories(), testing::ElementsAre(kDirectory));
+  EXPECT_THAT(names_.Directories(kDirectory % DirectoryNames::kShards),
+              testing::ElementsAre(kDirectory));
 }
 
 TEST_F(DirectoryNamesTest, ALaterAnswerDoesNotEndAnEarlierOne) {
@@ -77,7 +78,7 @@ TEST_F(DirectoryNamesTest, ForgottenNodesLoseTheirNames) {
   names_.Forget(kDirectory, {1, "directory"});
   EXPECT_FALSE(Has(kDirectory, "replaced"));
   EXPECT_EQ(names_.size(), 0u);
-  EXPECT_TRUE(names_.Directories().empty());
+  EXPECT_TRUE(names_.Directories(kDirectory % DirectoryNames::kShards).empty());
 }
 
 TEST_F(DirectoryNamesTest, NamesBeyondTheLimitAreRefusedUntilOthersHaveExpired) {
@@ -111,6 +112,17 @@ TEST_F(DirectoryNamesTest, AbsentNamesHaveLimitsOfTheirOwn) {
   EXPECT_FALSE(names_.Insert(7, "none", 0, now_, now_ + absl::Seconds(30)));
   names_.Forget(kDirectory, {1, "directory"});
   EXPECT_TRUE(names_.Insert(7, "none", 0, now_, now_ + absl::Seconds(30)));
+}
+
+TEST_F(DirectoryNamesTest, AListingIsRememberedUntilTheDirectoryIsForgotten) {
+  EXPECT_FALSE(names_.ListingOf(kDirectory).cached);
+  names_.CachesListing(kDirectory);
+  EXPECT_TRUE(names_.ListingOf(kDirectory).cached);
+  EXPECT_FALSE(names_.ListingOf(kDirectory).names);
+  names_.Listed(kDirectory, {.asked = 7, .only_clients = true});
+  EXPECT_EQ(names_.ListingOf(kDirectory).names.asked, 7u);
+  names_.Forget(kDirectory, {1, "directory"});
+  EXPECT_FALSE(names_.ListingOf(kDirectory).cached);
 }
 
 TEST_F(DirectoryNamesTest, DistrustedDirectoriesKeepNoNewNames) {

@@ -6,11 +6,13 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "client/state/node.h"
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/cache/kernel_pages.h"
 #include "fuse/cache/listing_order.h"
 #include "fuse/cache/name_cache.h"
+#include "fuse/cache/promise_rules.h"
 #include "fuse/cache/write_trackers.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
@@ -24,8 +26,8 @@ inline wire::FileHandle Handle(uint8_t number) {
   return handle;
 }
 
-inline wire::FileAttributes File(uint64_t change, wire::ObjectType type = wire::ObjectType::kReg) {
-  wire::FileAttributes attributes;
+inline client::Attributes File(uint64_t change, wire::ObjectType type = wire::ObjectType::kReg) {
+  client::Attributes attributes;
   attributes.set(wire::kFattrObjectType | wire::kFattrChange | wire::kFattrFileId);
   attributes.object_type = type;
   attributes.change = change;
@@ -39,7 +41,8 @@ class NodeFixture : public ::testing::Test {
 
   const absl::Time start_ = absl::UnixEpoch() + absl::Hours(1);
   InodeTable table_;
-  AttributeCache attributes_{table_, CacheTimes()};
+  PromiseRules rules_;
+  AttributeCache attributes_{table_, CacheTimes(), rules_};
   NameCache names_{table_};
   KernelPages pages_{table_};
   ListingOrder listing_order_{table_};

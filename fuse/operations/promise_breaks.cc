@@ -1,0 +1,183 @@
+#include "fuse/operations/promise_breaks.h"
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "fuse/kernel/memory_pressure.h"
+#include "runtime/status_macros.h"
+#include "wire/messages/promises.h"
+
+namespace dafs::fuse {
+namespace {
+
+// The kernel may not have the node of an answer yet that it has been sent. It either gets it soon,
+// or has forgotten it, which is then read soon.
+constexpr absl::Duration kAskAgain = absl::Milliseconds(1);
+constexpr absl::Duration kNodeWithin = absl::Seconds(1);
+// A LOOKUP of a known name holds no lock of the kernel. Its answer has been accepted after this
+// time, so that an expired name stays expired.
+constexpr absl::Duration kTaken = absl::Milliseconds(50);
+
+}  // namespace
+
+// One announced change, until all that it concerns is dropped. Thread-safe.
+class PromiseBreaks::Break {
+ public:
+  explicit Break(absl::AnyInvocable<void()> dropped) : dropped_(std::move(dropped)) {}
+
+  // Something more is to be dropped; it has been dropped. The maker of the break has one to begin
+  // with.
+  void Begin() { left_.fetch_add(1, std::memory_order_relaxed); }
+  void End() {
+    if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) Finish();
+  }
+  // Does not wait for the rest.
+  void Finish() {
+    if (!finished_.exchange(true, std::memory_order_acq_rel)) dropped_();
+  }
+  bool finished() const { return finished_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<size_t> left_{1};
+  std::atomic<bool> finished_{false};
+  absl::AnyInvocable<void()> dropped_;
+};
+
+absl::StatusOr<std::unique_ptr<PromiseBreaks>> PromiseBreaks::Start(MountState& state,
+                                                                    UniqueFd device) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Loop> loop, Loop::Create({.max_spin = absl::ZeroDuration()}));
+  std::unique_ptr<PromiseBreaks> breaks(
+      new PromiseBreaks(state, std::move(device), std::move(loop)));
+  breaks->thread_ = std::thread([self = breaks.get()] {
+    BecomeIoFlusher();
+    self->loop_->Run();
+  });
+  return breaks;
+}
+
+PromiseBreaks::PromiseBreaks(MountState& state, UniqueFd device, std::unique_ptr<Loop> loop)
+    : state_(state), channel_(std::move(device)), loop_(std::move(loop)) {}
+
+PromiseBreaks::~PromiseBreaks() {
+  loop_->Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void PromiseBreaks::OnChanged(const wire::FileHandle& object, uint32_t what,
+                              const std::string& name, absl::AnyInvocable<void()> dropped) {
+  if (state_.inodes.NodesOf(object).empty()) {
+    dropped();
+    return;
+  }
+  auto broken = std::make_shared<Break>(std::move(dropped));
+  loop_->Post([this, broken, object, what, name] {
+    for (const uint64_t nodeid : state_.inodes.NodesOf(object)) {
+      if ((what & wire::kChangedAttributes) != 0) DropAttributes(broken, nodeid, Loop::Now());
+      if ((what & wire::kChangedNames) != 0) DropNames(broken, nodeid, name);
+    }
+    broken->End();
+  });
+}
+
+// The kernel also discards attributes that it requested before this.
+void PromiseBreaks::DropAttributes(const BreakPtr& broken, uint64_t nodeid, absl::Time since) {
+  if (channel_.ForgetAttributes(nodeid)) {
+    state_.attributes.Invalidated(nodeid);
+    return;
+  }
+  // While the kernel still has to make the node of an answer, that answer must be dropped later.
+  if (!state_.inodes.Find(nodeid).has_value() || Loop::Now() - since > kNodeWithin) return;
+  broken->Begin();
+  loop_->RunAfter(kAskAgain, [this, broken, nodeid, since] {
+    DropAttributes(broken, nodeid, since);
+    broken->End();
+  });
+}
+
+// `name` empty: all names. Most of them do not change, so the kernel keeps what they lead to.
+void PromiseBreaks::DropNames(const BreakPtr& broken, uint64_t directory, const std::string& name) {
+  const absl::Time now = Loop::Now();
+  bool any = false;
+  if (name.empty()) {
+    for (DirectoryNames::Name& one : state_.directory_names.NamesOf(directory, now)) {
+      DropName(broken, directory, std::move(one), KernelChannel::NameDrop::kExpire);
+      any = true;
+    }
+  } else if (auto one = state_.directory_names.Find(directory, name, now)) {
+    const std::optional<InodeView> node = state_.inodes.Find(one->nodeid);
+    const bool is_directory = node.has_value() && node->type == wire::ObjectType::kDir;
+    DropName(broken, directory, *std::move(one),
+             is_directory ? KernelChannel::NameDrop::kExpire : KernelChannel::NameDrop::kRemove);
+    any = true;
+  }
+  if (state_.directory_names.ListingOf(directory).cached) {
+    broken->Begin();
+    state_.notifier->DropListing(directory, [broken] { broken->End(); });
+    any = true;
+  }
+  if (any) {
+    loop_->RunAfter(kPatience, [this, broken, directory] { LosePatience(broken, directory); });
+  }
+}
+
+void PromiseBreaks::DropName(const BreakPtr& broken, uint64_t directory, DirectoryNames::Name name,
+                             KernelChannel::NameDrop how) {
+  broken->Begin();
+  auto drop = [this, broken, directory, how, text = std::move(name.name)]() mutable {
+    state_.notifier->DropName(directory, std::move(text), how, [broken] { broken->End(); });
+  };
+  const absl::Duration wait = name.given + kTaken - Loop::Now();
+  if (how == KernelChannel::NameDrop::kExpire && wait > absl::ZeroDuration()) {
+    loop_->RunAfter(wait, std::move(drop));
+  } else {
+    drop();
+  }
+}
+
+void PromiseBreaks::LosePatience(const BreakPtr& broken, uint64_t directory) {
+  if (broken->finished()) return;
+  if (state_.attributes.IsChanging(directory)) {
+    state_.directory_names.Distrust(directory, Loop::Now() + kDistrustFor);
+    broken->Finish();
+    return;
+  }
+  loop_->RunAfter(kPatience, [this, broken, directory] { LosePatience(broken, directory); });
+}
+
+void PromiseBreaks::OnVoid(absl::AnyInvocable<void()> dropped) {
+  auto shared = std::make_shared<absl::AnyInvocable<void()>>(std::move(dropped));
+  loop_->Post([this, shared] { DropShard(0, shared); });
+}
+
+// Drops everything that the kernel may have of the nodes of one shard, and then that of the next.
+void PromiseBreaks::DropShard(uint64_t shard, std::shared_ptr<absl::AnyInvocable<void()>> dropped) {
+  if (shard == InodeTable::kShards) {
+    (*dropped)();
+    return;
+  }
+  auto broken = std::make_shared<Break>([this, shard, dropped] {
+    loop_->Post([this, shard, dropped] { DropShard(shard + 1, dropped); });
+  });
+  const absl::Time now = Loop::Now();
+  for (const uint64_t nodeid : state_.attributes.KeptByKernel(shard, now)) {
+    DropAttributes(broken, nodeid, now);
+  }
+  for (const uint64_t directory : state_.directory_names.Directories(shard)) {
+    if (state_.directory_names.ListingOf(directory).cached) {
+      broken->Begin();
+      state_.notifier->DropListing(directory, [broken] { broken->End(); });
+    }
+    for (DirectoryNames::Name& name : state_.directory_names.NamesOf(directory, now)) {
+      DropName(broken, directory, std::move(name), KernelChannel::NameDrop::kExpire);
+    }
+  }
+  for (Place& place : state_.names.Believed(shard, now)) {  // kept by time
+    DropName(broken, place.parent, {.name = std::move(place.name), .given = now},
+             KernelChannel::NameDrop::kExpire);
+  }
+  broken->End();
+}
+
+}  // namespace dafs::fuse
