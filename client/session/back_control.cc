@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
 #include "wire/codec/codec.h"
+#include "wire/rules/argument_rules.h"
 
 namespace dafs::client {
 
@@ -25,7 +26,8 @@ BackControl::BackControl(Loop& loop, bool checksums)
     : Channel(
           loop,
           {.use = wire::ChannelUse::kBackControl, .sends = kRequests, .receives = kRequests + 1}),
-      checksums_(checksums) {
+      checksums_(checksums),
+      self_(std::make_shared<BackControl*>(this)) {
   for (uint64_t i = 1; i < kRequests; ++i) free_sends_.push_back(i);  // 0: CONNECT_BIND
 }
 
@@ -75,31 +77,66 @@ void BackControl::OnMessage(uint64_t index, uint32_t size_bytes) {
         absl::DataLossError(absl::StrCat("directive of ", size_bytes, " bytes with a bad header")));
   }
   ++directives_;
-  std::vector<wire::CompletionNotification> completions;
+  Directive directive;
   const DafsStatus status =
-      verdict.status == DafsStatus::kOk ? Execute(message, verdict, &completions) : verdict.status;
+      verdict.status == DafsStatus::kOk ? Execute(message, verdict, directive) : verdict.status;
   wire::ResponseHeader header =
       wire::ResponseTo(verdict.header, status, static_cast<uint16_t>(kRequests));
   header.protocol_version = verdict.response_version;
   // 3.2.6.3: posts the receive again before it sends the response.
   absl::Status answered = PostReceive(index);
+  BackControlHandler* handler = handler_;
+  if (answered.ok() && !directive.changed.empty() && handler != nullptr) {
+    return Announce(std::move(directive.changed), header);
+  }
   if (answered.ok()) answered = Answer(header);
   if (!answered.ok()) return Fail(std::move(answered));
-  BackControlHandler* handler = handler_;
-  if (!completions.empty() && handler != nullptr) handler->OnBatchCompletion(completions);
+  if (handler == nullptr) return;
+  if (!directive.completions.empty()) return handler->OnBatchCompletion(directive.completions);
+  if (const auto& lock = directive.lock_free; lock.has_value()) {
+    handler->OnLockFree(lock->filehandle, lock->offset, lock->length);
+  }
+}
+
+// The handler answers `header` later. It may destroy the channel.
+void BackControl::Announce(std::vector<wire::Changed> changed, const wire::ResponseHeader& header) {
+  if (announced_ == kRequests) {
+    return Fail(absl::DataLossError("the server has more directives outstanding than allowed"));
+  }
+  ++announced_;
+  handler_->OnChanged(std::move(changed), [weak = std::weak_ptr(self_), header] {
+    const std::shared_ptr<BackControl*> self = weak.lock();
+    if (self == nullptr) return;  // the channel is gone
+    BackControl& channel = **self;
+    --channel.announced_;
+    absl::Status answered = channel.Answer(header);
+    if (!answered.ok()) channel.Fail(std::move(answered));
+  });
 }
 
 // The client holds no delegation: DAFS-6.6.3-02, DAFS-6.6.4-04.
 DafsStatus BackControl::Execute(std::span<const std::byte> message,
-                                const wire::RequestVerdict& verdict,
-                                std::vector<wire::CompletionNotification>* completions) const {
+                                const wire::RequestVerdict& verdict, Directive& directive) const {
   switch (verdict.header.procedure) {
     case wire::Proc::kBcNull:
       return DafsStatus::kOk;
     case wire::Proc::kBcBatchCompletion: {
       wire::BcBatchCompletionArgs args;
       const DafsStatus status = wire::DecodeArgs(message, verdict.order, args);
-      if (status == DafsStatus::kOk) *completions = std::move(args.completions);
+      if (status == DafsStatus::kOk) directive.completions = std::move(args.completions);
+      return status;
+    }
+    case wire::Proc::kBcChanged: {
+      wire::BcChangedArgs args;
+      DafsStatus status = wire::DecodeArgs(message, verdict.order, args);
+      if (status == DafsStatus::kOk) status = wire::CheckRules(args);
+      if (status == DafsStatus::kOk) directive.changed = std::move(args.changed);
+      return status;
+    }
+    case wire::Proc::kBcLockFree: {
+      const DafsStatus status =
+          wire::DecodeArgs(message, verdict.order, directive.lock_free.emplace());
+      if (status != DafsStatus::kOk) directive.lock_free.reset();
       return status;
     }
     case wire::Proc::kBcGetattr: {

@@ -1,17 +1,24 @@
 // The Back-control Channel of a session. The server sends directives, and the client answers each
-// at once. Batch completions go to the submitter of the batch. The client holds no delegation, so
-// it answers directives about delegations with an error.
-// Spec: 3.1.2.3.3, 3.2.6.1, 6.6; WIRE 9.1, 9.2, 11.5, R72, R74.
+// at once, except announced changes: those it answers when nothing old is cached any more. Batch
+// completions go to the submitter of the batch. The client holds no delegation, so it answers
+// directives about delegations with an error.
+// Spec: 3.1.2.3.3, 3.2.6.1, 6.6; WIRE 9.1, 9.2, 9.6, 11.5, R72, R74.
 //
 // Belongs to the thread of its loop. The client grants the credits of this direction: it keeps
 // kRequests receives posted, and says so in every response.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "client/session/channel.h"
+#include "wire/messages/back_control.h"
+#include "wire/messages/promises.h"
 #include "wire/protocol/header.h"
 #include "wire/protocol/types.h"
 #include "wire/rules/request_check.h"
@@ -19,11 +26,19 @@
 namespace dafs::client {
 
 // Receives directives of the server. Called from the loop, one directive at a time. The handler may
-// kill the session.
+// kill the session. By default it ignores a directive, which is answered OK.
 class BackControlHandler {
  public:
   virtual ~BackControlHandler() = default;
-  virtual void OnBatchCompletion(const std::vector<wire::CompletionNotification>& completions) = 0;
+  virtual void OnBatchCompletion(const std::vector<wire::CompletionNotification>&) {}
+  // BC_CHANGED, of valid elements. The server waits for `answer`, to be called once, on the loop,
+  // perhaps before this returns; it has no effect after the end of the channel. Several may be
+  // outstanding, and answered in any order.
+  virtual void OnChanged(std::vector<wire::Changed>, absl::AnyInvocable<void()> answer) {
+    answer();
+  }
+  // BC_LOCK_FREE: the range of a LOCK that was denied is free.
+  virtual void OnLockFree(const wire::FileHandle&, uint64_t /*offset*/, uint64_t /*length*/) {}
 };
 
 class BackControl final : public Channel {
@@ -42,7 +57,7 @@ class BackControl final : public Channel {
   // Sets the values that CONNECT_BIND requests for this channel.
   static void Propose(wire::ConnectBindArgs& args);
 
-  // Null: completions are answered and dropped.
+  // Null: directives are answered and dropped.
   void OnDirective(BackControlHandler* handler) { handler_ = handler; }
   uint64_t directives() const { return directives_; }  // received so far
 
@@ -51,15 +66,24 @@ class BackControl final : public Channel {
   absl::Status Agree(const wire::ConnectBindArgs& asked, const wire::ConnectBindRes& res) override;
   void OnMessage(uint64_t index, uint32_t size_bytes) override;
   void OnSent(uint64_t index) override;
+  // What a valid directive says to the handler.
+  struct Directive {
+    std::vector<wire::CompletionNotification> completions;
+    std::vector<wire::Changed> changed;
+    std::optional<wire::BcLockFreeArgs> lock_free;
+  };
   wire::DafsStatus Execute(std::span<const std::byte> message, const wire::RequestVerdict& verdict,
-                           std::vector<wire::CompletionNotification>* completions) const;
+                           Directive& directive) const;
+  void Announce(std::vector<wire::Changed> changed, const wire::ResponseHeader& header);
   absl::Status Answer(const wire::ResponseHeader& header);
 
   const bool checksums_;
   BackControlHandler* handler_ = nullptr;
   uint64_t directives_ = 0;
   std::vector<uint64_t> free_sends_;
-  std::deque<wire::ResponseHeader> unsent_;  // waiting for a send buffer; at most one per receive
+  std::deque<wire::ResponseHeader> unsent_;   // waiting for a send buffer; at most one per receive
+  uint32_t announced_ = 0;                    // BC_CHANGED without an answer yet; at most kRequests
+  const std::shared_ptr<BackControl*> self_;  // answers of the handler may outlive the channel
 };
 
 }  // namespace dafs::client

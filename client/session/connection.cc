@@ -21,10 +21,12 @@ bool MoreTelling(const absl::Status& before) { return before.ok() || absl::IsUna
 
 }  // namespace
 
-Connection::Connection(Client& client, Loop& loop, BufferPool* pool, std::string name)
+Connection::Connection(Client& client, Loop& loop, BufferPool* pool, std::string name,
+                       bool callbacks)
     : client_(client),
       loop_(loop),
       pool_(pool),
+      callbacks_(callbacks),
       history_(std::move(name)),
       after_quick_loss_(client.options().backoff_least,
                         std::min(client.options().backoff_most, kMostAfterQuickLoss)),
@@ -57,7 +59,7 @@ Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
 // ---- Building --------------------------------------------------------------------------------
 
 Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Address& address) {
-  auto made = Session::Create(client_, loop_, provider, address, pool_, totals_);
+  auto made = Session::Create(client_, loop_, provider, address, pool_, totals_, callbacks_);
   if (!made.ok()) {
     co_return absl::Status(
         made.status().code(),

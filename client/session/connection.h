@@ -25,7 +25,9 @@ namespace dafs::client {
 class Connection {
  public:
   // `pool` null: no direct transfers. All references must outlive this. `name` is for log lines.
-  Connection(Client& client, Loop& loop, BufferPool* pool, std::string name);
+  // `callbacks`: as in Session::Create.
+  Connection(Client& client, Loop& loop, BufferPool* pool, std::string name,
+             bool callbacks = false);
   ~Connection();  // after Shutdown, outside of the loop's callbacks
 
   // Returns the live session, or null. Valid until the next suspension.
@@ -71,6 +73,7 @@ class Connection {
   Client& client_;
   Loop& loop_;
   BufferPool* pool_;
+  const bool callbacks_;
   ConnectionHistory history_;
   CallTotals totals_;  // outlives session_
   std::unique_ptr<Session> session_;

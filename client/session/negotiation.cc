@@ -31,7 +31,7 @@ void Negotiation::Propose(Args& args) const {
   args.use_checksums = options.checksums;
   args.use_response_cache = options.response_cache;
   args.use_rdma_read_channel = options.rdma_read_channel;
-  args.use_back_control_channel = options.back_control_channel;
+  args.use_back_control_channel = options.back_control_channel || context_.callbacks;
   args.max_credentials = options.max_credentials;
   args.max_request_size = options.max_request_size;
   args.max_response_size = options.max_response_size;
@@ -62,7 +62,8 @@ absl::Status Negotiation::Agree(const Res& res) {
   negotiated.checksums = res.use_checksums;
   negotiated.response_cache = res.use_response_cache;
   negotiated.rdma_read_channel = res.use_rdma_read_channel;
-  negotiated.back_control_channel = res.use_back_control_channel && options.back_control_channel;
+  negotiated.back_control_channel =
+      res.use_back_control_channel && (options.back_control_channel || context_.callbacks);
   negotiated.max_credentials = res.max_credentials;
   negotiated.max_request_size = res.max_request_size;
   negotiated.max_response_size = res.max_response_size;

@@ -55,7 +55,8 @@ Task<void> OptionalChannels::BindReadChannel(absl::Time deadline) {
   });
 }
 
-// 3.1.2.3.3. If binding fails, the server answers a batch when all of it is done.
+// 3.1.2.3.3. If binding fails, the server answers a batch when all of it is done, and announces no
+// changes.
 Task<void> OptionalChannels::BindBackControl(absl::Time deadline) {
   auto channel = BackControl::Connect(context_.loop, *provider_, *domain_, ChannelOptions(),
                                       context_.negotiated.checksums);
@@ -69,8 +70,10 @@ Task<void> OptionalChannels::BindBackControl(absl::Time deadline) {
   }
   if (!connecting()) co_return;  // died meanwhile
   if (!status.ok()) {
-    LogWarning(absl::StrCat(context_.client.options().server_name, ": no Back-control Channel: ",
-                            status.message(), "; each batch is answered when all of it is done"));
+    LogWarning(absl::StrCat(
+        context_.client.options().server_name, ": no Back-control Channel: ", status.message(),
+        context_.callbacks ? "; the server cannot announce changes of other clients"
+                           : "; each batch is answered when all of it is done"));
     back_control_.reset();
     co_return;
   }

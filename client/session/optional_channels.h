@@ -1,7 +1,6 @@
 // The optional channels of a session: the RDMA-read Channel, if the server needs it for direct
-// writes, and the Back-control Channel, if the server takes asynchronous batches. They live as long
-// as the session; the loss of one ends it.
-// Spec: 3.1.2.3, 6.2.5.
+// writes, and the Back-control Channel, if the server takes asynchronous batches or announces
+// changes. They live as long as the session; the loss of one ends it. Spec: 3.1.2.3, 6.2.5.
 //
 // Belongs to the thread of the session's loop.
 #pragma once

@@ -30,8 +30,8 @@ PrivateData PrivateDataFor(const ClientOptions& options) {
 }  // namespace
 
 Session::Session(Client& client, Loop& loop, const dat::Address& peer, BufferPool* pool,
-                 CallTotals& totals)
-    : context_{client, loop, pool, totals, peer, Link(loop, *this)},
+                 CallTotals& totals, bool callbacks)
+    : context_{client, loop, pool, totals, peer, callbacks, Link(loop, *this)},
       exchanger_(context_),
       channels_(context_),
       since_(Loop::Now()) {
@@ -49,8 +49,9 @@ Session::~Session() {
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(Client& client, Loop& loop,
                                                          dat::Provider& provider,
                                                          const dat::Address& address,
-                                                         BufferPool* pool, CallTotals& totals) {
-  auto session = absl::WrapUnique(new Session(client, loop, address, pool, totals));
+                                                         BufferPool* pool, CallTotals& totals,
+                                                         bool callbacks) {
+  auto session = absl::WrapUnique(new Session(client, loop, address, pool, totals, callbacks));
   absl::Status status = session->SetUp(provider);
   if (!status.ok()) {
     session->context_.link.SetDead(status);

@@ -41,11 +41,13 @@ class Session final : public Pollable {
  public:
   // Resolves the route to `address`, makes the endpoint and buffers, and starts to connect.
   // Registers the buffers and those of `pool` (may be null) in the session's domain. Counts calls
-  // in `totals`. All references must outlive the session.
+  // in `totals`. `callbacks`: requests a Back-control Channel even if the client's options request
+  // none. All references must outlive the session.
   static absl::StatusOr<std::unique_ptr<Session>> Create(Client& client, Loop& loop,
                                                          dat::Provider& provider,
                                                          const dat::Address& address,
-                                                         BufferPool* pool, CallTotals& totals);
+                                                         BufferPool* pool, CallTotals& totals,
+                                                         bool callbacks = false);
   // Do not destroy it within a coroutine that it resumed, nor with requests outstanding: call Kill
   // first.
   ~Session() override;
@@ -120,7 +122,7 @@ class Session final : public Pollable {
 
  private:
   Session(Client& client, Loop& loop, const dat::Address& peer, BufferPool* pool,
-          CallTotals& totals);
+          CallTotals& totals, bool callbacks);
   absl::Status SetUp(dat::Provider& provider);
   void ChooseWindows();
   absl::Status Connect(dat::PendingEndpoint& pending, dat::Provider& provider);

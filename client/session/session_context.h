@@ -18,6 +18,8 @@ struct SessionContext {
   BufferPool* const pool;  // null: no direct transfers
   CallTotals& totals;
   const dat::Address peer;
+  // Requests a Back-control Channel even if the client's options request none.
+  const bool callbacks;
   Link link;
   Negotiated negotiated = {};
 };

@@ -74,6 +74,9 @@ struct ClientOptions {
   // Requests a Back-control Channel (3.1.2.3.3): another connection of each session, over which the
   // server reports completed batch items (client/batch/batch.h).
   bool back_control_channel = false;
+  // The control session (client/status/lease_keeper.h) has a Back-control Channel in any case, and
+  // requests promises (client/state/promises.h).
+  bool callbacks = false;
   // Memory windows for data buffers, application memory and batch items. A session has none if
   // either channel above is requested.
   Windows windows = Windows::kAuto;

@@ -32,6 +32,11 @@ void Promises::Changed(const wire::FileHandle& object) {
   }
 }
 
+void Promises::ChangedAll() {
+  absl::MutexLock lock(&mutex_);
+  if (active()) good_since_.store(sequence_.fetch_add(1) + 1);
+}
+
 // While the server decides, nothing is cached by time: it would outlast the promises that follow.
 void Promises::Ask() {
   absl::MutexLock lock(&mutex_);
@@ -80,10 +85,10 @@ void Promises::OnVoid(absl::AnyInvocable<void()> voided) {
   on_void_ = std::move(voided);
 }
 
-void Promises::NoteBreak(absl::Duration took) {
+void Promises::NoteBreaks(uint64_t count, absl::Duration took) {
   absl::MutexLock lock(&mutex_);
-  ++counts_.breaks;
-  counts_.break_time += took;
+  counts_.breaks += count;
+  counts_.break_time += took * static_cast<double>(count);
 }
 
 Promises::Caching Promises::caching() const {

@@ -85,6 +85,8 @@ class Promises {
   // `object` is about to change. No answer to a request that was sent before this is good any more,
   // nor, rarely, one about another object. Call before the observer looks for what it has cached.
   void Changed(const wire::FileHandle& object);
+  // The same for all objects. The server continues to give promises.
+  void ChangedAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For the control session. Ask: PROMISES is about to be sent. Begin: the server has granted it,
   // and waits `recall` for each answer. Returns false, with no effect, if the server has voided the
@@ -107,8 +109,8 @@ class Promises {
   // a loop.
   void OnVoid(absl::AnyInvocable<void()> voided) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Counts an announced change that was answered `took` after it arrived.
-  void NoteBreak(absl::Duration took) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Counts announced changes that were answered `took` after they arrived.
+  void NoteBreaks(uint64_t count, absl::Duration took) ABSL_LOCKS_EXCLUDED(mutex_);
   Caching caching() const;
   Counts counts() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -24,6 +24,12 @@ std::optional<wire::FileHandle> RootHandle::Present(const wire::FileHandle& hand
   return handles_.back();
 }
 
+std::optional<wire::FileHandle> RootHandle::Kept(const wire::FileHandle& handle) const {
+  absl::MutexLock lock(&mutex_);
+  if (std::find(handles_.begin(), handles_.end(), handle) == handles_.end()) return std::nullopt;
+  return handles_.front();
+}
+
 bool RootHandle::ReportLost() {
   absl::MutexLock lock(&mutex_);
   return !std::exchange(is_reported_lost_, true);

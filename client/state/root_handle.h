@@ -31,6 +31,10 @@ class RootHandle {
   // otherwise.
   std::optional<wire::FileHandle> Present(const wire::FileHandle& handle) const
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The handle that users of the root keep, if `handle` is or was a handle of the root; nullopt
+  // otherwise.
+  std::optional<wire::FileHandle> Kept(const wire::FileHandle& handle) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Call when `expired` is invalid and the root was found again as `handle`. False: another
   // thread was faster, or the two are equal.
   bool Renew(const wire::FileHandle& expired, const wire::FileHandle& handle)

@@ -13,6 +13,7 @@
 #include "client/session/connection.h"
 #include "client/session/session.h"
 #include "client/status/mount_report.h"
+#include "client/status/promise_keeper.h"
 #include "client/status/report_json.h"
 #include "client/status/report_text.h"
 #include "client/status/status_socket.h"
@@ -41,7 +42,8 @@ class LeaseKeeper::Impl {
       : client_(client),
         loop_(std::move(loop)),
         connection_(std::make_unique<Connection>(
-            client, *loop_, nullptr, absl::StrCat(client.options().server_name, " (control)"))) {}
+            client, *loop_, nullptr, absl::StrCat(client.options().server_name, " (control)"),
+            client.options().callbacks)) {}
 
   void Start(const LeaseKeeperOptions& options) {
     requests_by_ = options.requests_by;
@@ -60,6 +62,7 @@ class LeaseKeeper::Impl {
                                 socket.status().message()));
       }
     }
+    if (client_.options().callbacks) KeepPromises(options.promise_observer);
     thread_ = std::thread([this] {
       dafs::Start(Keep());
       loop_->Run();
@@ -71,10 +74,23 @@ class LeaseKeeper::Impl {
     if (thread_.joinable()) thread_.join();
     if (socket_ != nullptr) loop_->Remove(socket_.get());
     socket_.reset();
+    promises_.reset();
     connection_.reset();
   }
 
  private:
+  void KeepPromises(PromiseObserver* observer) {
+    promises_ = std::make_unique<PromiseKeeper>(client_, *loop_, *connection_, observer);
+    connection_->OnChange([this](Session& session) { promises_->SessionReady(session); },
+                          [this](Session&) { promises_->SessionLost(); });
+    loop_->Post([this] { dafs::Start(Connect()); });
+  }
+
+  Task<void> Connect() {
+    Task<absl::StatusOr<Session*>> connecting = connection_->Ready(absl::InfiniteFuture());
+    absl::StatusOr<Session*> ignored = co_await connecting;
+  }
+
   Task<void> Keep() {
     bool warned = false;
     for (;;) {
@@ -126,6 +142,7 @@ class LeaseKeeper::Impl {
   }
 
   Task<void> End() {
+    if (promises_ != nullptr) promises_->Shutdown();
     Task<void> task = connection_->Disconnect(absl::Seconds(1));
     co_await task;
     loop_->Stop();
@@ -162,6 +179,8 @@ class LeaseKeeper::Impl {
     report.lease_seconds = client_.limits().lease_seconds.load(std::memory_order_relaxed);
     report.quiet = Loop::Now() - client_.last_activity();
     report.credentials = client_.credentials().size();
+    report.caching = client_.promises().caching();
+    report.promises = client_.promises().counts();
     {
       absl::MutexLock lock(&gather->mutex);
       gather->mutex.AwaitWithTimeout(absl::Condition(gather.get(), &Gather::complete),
@@ -179,6 +198,7 @@ class LeaseKeeper::Impl {
   std::string options_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Connection> connection_;
+  std::unique_ptr<PromiseKeeper> promises_;  // null: not wanted
   std::unique_ptr<StatusSocket> socket_;
   std::thread thread_;
 };

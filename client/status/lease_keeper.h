@@ -1,6 +1,8 @@
 // A thread that keeps a client's leases alive and answers dafsctl. It has its own loop and its own
 // session, the control session. A request on any session renews all leases of the client, so it
-// sends NULL only while the workers send nothing. Spec: 4.5 (leases), 6.5.1; WIRE 5.3 LEASE_TIME.
+// sends NULL only while the workers send nothing. The server announces changes over this session
+// (client/status/promise_keeper.h).
+// Spec: 4.5 (leases), 6.5.1; WIRE 5.3 LEASE_TIME, 9.6.
 // Thread-safe.
 #pragma once
 
@@ -9,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/state/client.h"
+#include "client/state/promises.h"
 
 namespace dafs::client {
 
@@ -19,6 +22,9 @@ struct LeaseKeeperOptions {
   std::string requests_by;  // for dafsctl: how the kernel's requests arrive
   std::string cpu_latency;  // for dafsctl: how fast idle CPUs wake up
   std::string options;      // for -o remount: the mount options, separated by commas
+  // With ClientOptions::callbacks: drops what is cached under promises. Null: nothing is. Must
+  // outlive the keeper.
+  PromiseObserver* promise_observer = nullptr;
 };
 
 class LeaseKeeper {

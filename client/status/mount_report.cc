@@ -20,4 +20,21 @@ CallTotals MountReport::Totals() const {
   return sum;
 }
 
+std::string_view MountReport::CachingName() const {
+  switch (caching) {
+    case Promises::Caching::kExact:
+      return "exact";
+    case Promises::Caching::kBounded:
+      return "bounded";
+    case Promises::Caching::kTimed:
+      break;
+  }
+  return "timed";
+}
+
+absl::Duration MountReport::MeanBreak() const {
+  if (promises.breaks == 0) return absl::ZeroDuration();
+  return promises.break_time / static_cast<double>(promises.breaks);
+}
+
 }  // namespace dafs::client

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "client/session/report.h"
+#include "client/state/promises.h"
 
 namespace dafs::client {
 
@@ -19,11 +21,17 @@ struct MountReport {
   uint64_t lease_seconds = 0;
   absl::Duration quiet;  // since the last response on any session
   size_t credentials = 0;
+  Promises::Caching caching = Promises::Caching::kTimed;
+  Promises::Counts promises;
   std::vector<WorkerReport> workers;  // the control session last
   size_t silent_workers = 0;          // did not report in time
 
   // The calls of all workers.
   CallTotals Totals() const;
+  // "exact", "bounded" or "timed".
+  std::string_view CachingName() const;
+  // How long the client took on average to answer an announced change.
+  absl::Duration MeanBreak() const;
 };
 
 }  // namespace dafs::client

@@ -47,6 +47,12 @@ Json Session(const SessionReport& s) {
           {"outstanding", Outstanding(s)}};
 }
 
+Json Promised(const MountReport& report) {
+  return {{"breaks", report.promises.breaks},
+          {"break_mean_us", absl::ToInt64Microseconds(report.MeanBreak())},
+          {"voids", report.promises.voids}};
+}
+
 Json Buffers(const WorkerReport& w) {
   return {{"total", w.buffers.total},
           {"leased", w.buffers.leased},
@@ -104,6 +110,8 @@ std::string ReportJson(const MountReport& report) {
                      {"lease_seconds", report.lease_seconds},
                      {"quiet_us", absl::ToInt64Microseconds(report.quiet)},
                      {"credentials", report.credentials},
+                     {"caching", report.CachingName()},
+                     {"promises", Promised(report)},
                      {"silent_workers", report.silent_workers},
                      {"workers", std::move(workers)},
                      {"procedures", Procedures(report.Totals())}};

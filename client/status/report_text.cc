@@ -47,6 +47,12 @@ std::string StatusText(const MountReport& report) {
   std::string out = absl::StrFormat(
       "%s on %s\n  lease %u s, last answer %s ago, %u credentials registered\n", report.server_name,
       report.mount_point, report.lease_seconds, Short(report.quiet), report.credentials);
+  absl::StrAppend(&out, "  caching ", Text(report.CachingName()));
+  if (const Promises::Counts& counts = report.promises; counts.breaks + counts.voids > 0) {
+    absl::StrAppendFormat(&out, ", %u changes announced, answered in %s on average, %u voids",
+                          counts.breaks, Short(report.MeanBreak()), counts.voids);
+  }
+  absl::StrAppend(&out, "\n");
   if (!report.requests_by.empty()) {
     absl::StrAppend(&out, "  requests by ", report.requests_by, "\n");
   }

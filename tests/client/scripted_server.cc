@@ -246,6 +246,11 @@ void ScriptedConnection::CheckFlow(const Request& request) {
 }
 
 void ScriptedConnection::Receive(std::vector<std::byte> message) {
+  if (bound) {
+    auto answer = wire::DecodeResponseHeader(message, order);
+    if (answer.ok()) return server_->directive_answers.push_back(answer->header);
+    return server_->violations.push_back(std::string(answer.status().message()));
+  }
   Request request;
   auto decoded = wire::DecodeRequestHeader(message, std::nullopt);
   if (!decoded.ok()) {
@@ -365,6 +370,7 @@ void Grant(const ScriptedServer& server, const Args& args, wire::ResOf<Args>& re
   res.client_id = wire::OpaqueFromUint64<wire::ClientId>(server.instance);
   res.use_response_cache = args.use_response_cache && server.keeps_responses;
   res.use_checksums = args.use_checksums;
+  res.use_back_control_channel = args.use_back_control_channel && server.back_control;
   res.max_credentials = args.max_credentials;
   res.max_request_size = args.max_request_size;
   res.max_response_size = args.max_response_size;
@@ -481,6 +487,15 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
   } else if constexpr (proc == Proc::kClientAuth) {
     res.auth_res.auth_type = args.auth_req.auth_type;
     res.trusted = trusted;
+  } else if constexpr (proc == Proc::kConnectBind) {
+    c.bound = true;
+    c.order = request.order;
+    res.max_requests = args.max_requests;
+    res.max_request_size = args.max_request_size;
+    res.max_response_size = args.max_response_size;
+  } else if constexpr (proc == Proc::kPromises) {
+    if (promises.granted == 0) return c.Refuse(request, DafsStatus::kNotSupp);
+    res = promises;
   } else if constexpr (proc == Proc::kRegisterCred) {
     ++credentials;
     std::memcpy(res.cred_handle.bytes.data(), &credentials, 4);

@@ -67,6 +67,17 @@ class ScriptedConnection final : public dat::Endpoint {
   // Sends `message`, the stored response, as the reply to a FETCH_RESPONSE.
   void AnswerFetch(const Request& request, wire::DafsStatus status, std::vector<std::byte> message);
   void Refuse(const Request& request, wire::DafsStatus status);
+  // Sends a directive, on a connection that is `bound`.
+  template <class Args>
+  void Direct(const Args& args, uint16_t stream_id = 0) {
+    wire::RequestHeader header;
+    header.stream_id = stream_id;
+    header.analyzer = wire::OpaqueFromUint64<wire::Analyzer>(stream_id);
+    std::vector<std::byte> bytes(4096);
+    auto size = wire::EncodeRequest(header, args, order, bytes);
+    bytes.resize(size.ok() ? *size : 0);
+    Send(std::move(bytes));
+  }
   void Send(std::vector<std::byte> bytes);  // arbitrary bytes
   void Close(absl::Status why);             // breaks the connection; messages in transit are lost
   void CloseAfterAnswers();                 // breaks it after the replies sent so far arrive
@@ -99,6 +110,8 @@ class ScriptedConnection final : public dat::Endpoint {
   std::vector<std::byte> private_data;
   std::deque<Request> held;
   bool closed = false;
+  bool bound = false;  // by CONNECT_BIND: a Back-control Channel
+  wire::ByteOrder order = wire::ByteOrder::kLittle;
 
   // The state of the chain that is being executed.
   bool chain_forw = false;
@@ -152,8 +165,12 @@ class ScriptedServer final : public dat::Provider {
   bool keeps_unanswered = true;  // recognises a lost session even if it kept no response of it
   absl::Status windows = absl::UnimplementedError("scripted: no windows");  // Domain::windows
   size_t windows_bound = 0;                                                 // so far
-  size_t windows_ended = 0;  // invalidated by their owner so far
-  bool open_handle = true;   // has the private procedure OPEN_HANDLE
+  size_t windows_ended = 0;    // invalidated by their owner so far
+  bool open_handle = true;     // has the private procedure OPEN_HANDLE
+  bool back_control = false;   // agrees to a Back-control Channel
+  wire::PromisesRes promises;  // the reply to PROMISES; granted 0: NOTSUPP
+  // The replies of clients on Back-control Channels, in order of arrival.
+  std::vector<wire::ResponseHeader> directive_answers;
 
   // Simulates a restart: ends connections, forgets opens, changes state ids and client_id. The
   // Response Cache survives unless `with_cache` is false.
@@ -201,6 +218,13 @@ class ScriptedServer final : public dat::Provider {
     return count;
   }
   ScriptedConnection& only() { return *connections.back(); }
+  // The live Back-control Channel; null: none.
+  ScriptedConnection* BackControl() {
+    for (ScriptedConnection* connection : connections) {
+      if (connection->bound) return connection;
+    }
+    return nullptr;
+  }
 
   const char* name() const override { return "scripted"; }
   absl::StatusOr<std::unique_ptr<dat::Listener>> Listen(const dat::Address&) override {

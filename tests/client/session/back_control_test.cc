@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "wire/codec/codec.h"
@@ -44,6 +45,14 @@ class BackControlTest : public testing::Test, public BackControlHandler {
 
   void OnBatchCompletion(const std::vector<wire::CompletionNotification>& completions) override {
     for (const auto& done : completions) reported_.push_back(done.request_id);
+  }
+  void OnChanged(std::vector<wire::Changed> changed, absl::AnyInvocable<void()> answer) override {
+    for (wire::Changed& change : changed) changed_.push_back(std::move(change));
+    if (!holds_) return answer();
+    held_.push_back(std::move(answer));
+  }
+  void OnLockFree(const wire::FileHandle& file, uint64_t offset, uint64_t length) override {
+    free_.push_back({file, offset, length});
   }
 
   void Accept() {
@@ -135,6 +144,15 @@ class BackControlTest : public testing::Test, public BackControlHandler {
     EXPECT_EQ(answer->header.target_nreq, BackControl::kRequests);
     return std::string(wire::Name(answer->header.status));
   }
+  static wire::BcChangedArgs Changes(size_t count, uint32_t what = wire::kChangedNames) {
+    wire::BcChangedArgs args;
+    args.changed.resize(count);
+    for (wire::Changed& change : args.changed) {
+      change.filehandle.fileid.bytes[0] = 7;
+      change.what = what;
+    }
+    return args;
+  }
   static wire::BcBatchCompletionArgs Completions(uint64_t first, size_t count) {
     wire::BcBatchCompletionArgs args;
     args.completions.resize(count);
@@ -153,6 +171,10 @@ class BackControlTest : public testing::Test, public BackControlHandler {
   std::unique_ptr<BackControl> channel_;
   std::vector<std::vector<std::byte>> received_;
   std::vector<uint64_t> reported_;
+  std::vector<wire::Changed> changed_;
+  bool holds_ = false;
+  std::vector<absl::AnyInvocable<void()>> held_;
+  std::vector<wire::BcLockFreeArgs> free_;
   std::optional<absl::Status> lost_;
   uint64_t next_send_ = 0;
 };
@@ -229,6 +251,75 @@ TEST_F(BackControlTest, InvalidMessageEndsTheChannel) {
   Send(std::vector<std::byte>(64, std::byte{0x5a}));
   EXPECT_TRUE(Until([&] { return lost_.has_value(); }));
   EXPECT_TRUE(absl::IsDataLoss(*lost_)) << *lost_;
+}
+
+TEST_F(BackControlTest, AnnouncedChangeIsAnsweredWhenTheHandlerDoes) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  holds_ = true;
+  wire::RequestHeader header;
+  for (header.stream_id = 0; header.stream_id < BackControl::kRequests; ++header.stream_id) {
+    Send(Encode(Changes(2), header));
+  }
+  EXPECT_TRUE(Until([&] { return held_.size() == BackControl::kRequests; }));
+  EXPECT_EQ(changed_.size(), 2 * size_t{BackControl::kRequests});
+  EXPECT_TRUE(received_.empty());
+  for (size_t i = held_.size(); i-- > 0;) held_[i]();  // in any order
+  EXPECT_TRUE(Until([&] { return received_.size() == BackControl::kRequests; }));
+  const auto first = wire::DecodeResponseHeader(received_[0], wire::ByteOrder::kLittle);
+  EXPECT_EQ(first->header.stream_id, BackControl::kRequests - 1);
+  EXPECT_EQ(first->header.status, DafsStatus::kOk);
+  EXPECT_FALSE(lost_);
+}
+
+TEST_F(BackControlTest, MoreAnnouncedChangesThanCreditsEndTheChannel) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  holds_ = true;
+  for (uint32_t i = 0; i < BackControl::kRequests; ++i) Send(Encode(Changes(1)));
+  EXPECT_TRUE(Until([&] { return held_.size() == BackControl::kRequests; }));
+  Send(Encode(Changes(1)));
+  EXPECT_TRUE(Until([&] { return lost_.has_value(); }));
+  held_[0]();  // has no effect
+  channel_.reset();
+  held_[1]();
+}
+
+// WIRE 9.6: nothing has ended after INVAL.
+TEST_F(BackControlTest, InvalidAnnouncementReachesNoHandler) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  wire::BcChangedArgs last = Changes(3);
+  last.changed[2].what = 8 | wire::kChangedAttributes;
+  EXPECT_EQ(Ask(Encode(last)), "DAFSERR_INVAL");
+  EXPECT_EQ(Ask(Encode(Changes(1, 0))), "DAFSERR_INVAL");
+  std::vector<std::byte> none = Encode(Changes(1));
+  std::memset(none.data() + 40, 0, 4);
+  EXPECT_EQ(Ask(none), "DAFSERR_INVAL");
+  // The array begins with its count.
+  std::vector<std::byte> many = Encode(Changes(1));
+  uint32_t heap = 0;
+  std::memcpy(&heap, many.data() + 40, 4);
+  ASSERT_LT(heap, many.size());
+  const auto count = std::find(many.begin() + 48, many.end(), std::byte{1});
+  ASSERT_NE(count, many.end());
+  *count = std::byte{65};
+  EXPECT_EQ(Ask(many), "DAFSERR_INVAL");
+  EXPECT_TRUE(changed_.empty());
+}
+
+TEST_F(BackControlTest, FreeLockIsReportedAndAnsweredAtOnce) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  wire::BcLockFreeArgs args;
+  args.filehandle.fileid.bytes[0] = 7;
+  args.offset = 100;
+  args.length = 20;
+  EXPECT_EQ(Ask(Encode(args)), "DAFS_STATUS_OK");
+  EXPECT_THAT(free_, testing::ElementsAre(args));
+}
+
+TEST_F(BackControlTest, DirectivesWithoutAHandlerAreAnswered) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  channel_->OnDirective(nullptr);
+  EXPECT_EQ(Ask(Encode(Changes(1))), "DAFS_STATUS_OK");
+  EXPECT_EQ(Ask(Encode(wire::BcLockFreeArgs())), "DAFS_STATUS_OK");
 }
 
 // The handler may destroy the session, and the channel with it.

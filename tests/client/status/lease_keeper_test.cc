@@ -31,8 +31,9 @@ class LeaseKeeperTest : public ServerTest {
   }
 
   // `lease_seconds` replaces the lease time of the server; 0 keeps it.
-  void StartAll(uint64_t lease_seconds = 0) {
+  void StartAll(uint64_t lease_seconds = 0, bool callbacks = false) {
     ClientOptions options = Options();
+    options.callbacks = callbacks;
     options.mount_point = "/mnt/here";
     StartClient(std::move(options));
     if (lease_seconds != 0) client_->limits().lease_seconds = lease_seconds;
@@ -83,6 +84,20 @@ TEST_F(LeaseKeeperTest, RenewsLeasesOnlyWhenIdle) {
     loop_->RunOnce(absl::Milliseconds(20));
   }
   EXPECT_EQ(server_->connections(), 2u);
+}
+
+// The server announces changes over the control session, so that is there from the start.
+TEST_F(LeaseKeeperTest, ControlSessionWithCallbacksConnectsAtOnceAndHasTheChannel) {
+  StartAll(0, /*callbacks=*/true);
+  const absl::Time deadline = Loop::Now() + absl::Seconds(30);
+  std::string status;
+  while (status.find("Back-control Channel") == std::string::npos && Loop::Now() < deadline) {
+    status = Ask("status");
+  }
+  EXPECT_THAT(status, AllOf(HasSubstr("(control)"), HasSubstr("Back-control Channel"),
+                            HasSubstr("\n  caching ")));
+  // The workers' sessions keep their memory windows: they have no other channel.
+  EXPECT_EQ(files_->Report().session.transport.find("Back-control"), std::string::npos);
 }
 
 // Shows DAFS-4.4.1.2-38: after a lease without replies, the client checks every lock.

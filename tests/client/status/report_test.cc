@@ -40,6 +40,15 @@ TEST(Report, ListsOutstandingCallsAndEscapesNames) {
   EXPECT_THAT(StatsText(report), HasSubstr("READ_DIRECT"));
   EXPECT_THAT(StatsText(report), HasSubstr("15us"));
   EXPECT_THAT(ReportJson(report), HasSubstr("\"/mnt/\\\"quoted\\\"\\n\""));
+  EXPECT_THAT(StatusText(report), HasSubstr("\n  caching timed\n"));
+  report.caching = Promises::Caching::kExact;
+  report.promises = {.breaks = 4, .voids = 1, .break_time = absl::Milliseconds(8)};
+  EXPECT_THAT(StatusText(report),
+              HasSubstr("\n  caching exact, 4 changes announced, answered in 2ms on average, 1 "
+                        "voids\n"));
+  EXPECT_THAT(ReportJson(report),
+              HasSubstr("\"caching\":\"exact\",\"promises\":{\"breaks\":4,\"break_mean_us\":2000,"
+                        "\"voids\":1}"));
   EXPECT_THAT(StatusText(report), Not(HasSubstr("requests by")));
   report.requests_by = "io_uring";
   EXPECT_THAT(StatusText(report), HasSubstr("\n  requests by io_uring\n"));
@@ -64,10 +73,10 @@ TEST(Report, JsonHasTheKeysThatProgramsRead) {
   const std::string text = ReportJson(report);
   EXPECT_EQ(text.find('\n'), text.size() - 1);
   const Json json = Json::parse(text);
-  EXPECT_THAT(
-      Keys(json),
-      testing::ElementsAre("server", "mount_point", "requests_by", "cpu_latency", "lease_seconds",
-                           "quiet_us", "credentials", "silent_workers", "workers", "procedures"));
+  EXPECT_THAT(Keys(json),
+              testing::ElementsAre("server", "mount_point", "requests_by", "cpu_latency",
+                                   "lease_seconds", "quiet_us", "credentials", "caching",
+                                   "promises", "silent_workers", "workers", "procedures"));
   const Json& first = json["workers"][0];
   EXPECT_THAT(Keys(first), testing::ElementsAre("name", "connects", "session", "fetched",
                                                 "reissued", "buffers"));

@@ -1,0 +1,75 @@
+// Keeps the server's promises for a client (client/state/promises.h): requests them over the
+// control session, passes the server's announcements of changes to the observer, and ends the
+// promises when the server can no longer announce changes. Spec: WIRE 9.6.
+//
+// Belongs to the thread of the control session's loop. Nothing blocks.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "client/session/back_control.h"
+#include "client/session/connection.h"
+#include "client/session/session.h"
+#include "client/state/client.h"
+#include "client/state/promises.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
+#include "wire/messages/promises.h"
+
+namespace dafs::client {
+
+class PromiseKeeper final : public BackControlHandler {
+ public:
+  // `connection` is the control session's. `observer` (may be null) drops what is cached. All must
+  // outlive this.
+  PromiseKeeper(Client& client, Loop& loop, Connection& connection, PromiseObserver* observer);
+  ~PromiseKeeper() override;
+  PromiseKeeper(const PromiseKeeper&) = delete;
+  PromiseKeeper& operator=(const PromiseKeeper&) = delete;
+
+  // Call when the control session is established, and when one was lost.
+  void SessionReady(Session& session);
+  void SessionLost();
+  // The mount ends: ends the promises and requests no more.
+  void Shutdown();
+
+  // BackControlHandler: BC_CHANGED.
+  void OnChanged(std::vector<wire::Changed> changed, absl::AnyInvocable<void()> answer) override;
+
+ private:
+  // Runs functions on the loop, from any thread. Observers may keep it after the loop has ended.
+  class Relay;
+  class Drops;
+  enum class State : uint8_t { kIdle, kDropping, kAsking };
+
+  void Voided();
+  void Renew();
+  void Dropped();
+  Task<void> Ask(Session& session);
+  void Refused(std::string_view why);
+  void DropChanged(const wire::Changed& change, const std::shared_ptr<Drops>& drops);
+  void Watch();
+  void Probe();
+  Task<void> SendNull(Session& session);
+
+  Client& client_;
+  Promises& promises_;
+  Loop& loop_;
+  Connection& connection_;
+  PromiseObserver* const observer_;
+  const std::shared_ptr<Relay> relay_;  // shared with functions given to the observer
+  State state_ = State::kIdle;
+  bool again_ = false;         // the promises ended while PROMISES was outstanding
+  bool nothing_kept_ = false;  // the observer has dropped all, and nothing was promised since
+  bool refused_ = false;       // logged since the last grant
+  bool probing_ = false;
+  bool shut_down_ = false;
+  absl::Duration recall_;
+  Loop::TimerId watch_ = 0;
+};
+
+}  // namespace dafs::client

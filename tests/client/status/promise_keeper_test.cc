@@ -1,0 +1,361 @@
+// The control session requests promises, and ends them when the server cannot announce changes. The
+// server is scripted. Spec: WIRE 9.6.
+#include "client/status/promise_keeper.h"
+
+#include <thread>
+
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using wire::DafsStatus;
+using wire::Proc;
+
+wire::FileHandle Handle(uint8_t number) {
+  wire::FileHandle handle;
+  handle.fileid.bytes[0] = number;
+  return handle;
+}
+
+class PromiseKeeperTest : public ScriptedTest, public PromiseObserver {
+ protected:
+  PromiseKeeperTest() {
+    server_.back_control = true;
+    server_.promises = {.granted = 100, .recall_ms = 10000};
+  }
+  ~PromiseKeeperTest() override { StopKeeper(); }
+
+  void StartKeeper(PromiseObserver* observer) {
+    MakeClient();
+    connection_ = std::make_unique<Connection>(*client_, *loop_, nullptr, "control",
+                                               /*callbacks=*/true);
+    keeper_ = std::make_unique<PromiseKeeper>(*client_, *loop_, *connection_, observer);
+    connection_->OnChange([this](Session& session) { keeper_->SessionReady(session); },
+                          [this](Session&) { keeper_->SessionLost(); });
+    ASSERT_OK(Await(connection_->ConnectOnce()));
+  }
+  void StopKeeper() {
+    if (keeper_ != nullptr) keeper_->Shutdown();
+    if (connection_ != nullptr) connection_->Shutdown();
+    keeper_.reset();
+    connection_.reset();
+  }
+  // Until the server has granted promises.
+  void StartActive(PromiseObserver* observer) {
+    StartKeeper(observer);
+    ASSERT_TRUE(Until([this] { return promises().active(); }));
+  }
+  Promises& promises() { return client_->promises(); }
+  Promise Asked() {
+    return Promises::Given(promises().sequence(), wire::kSpcondAttributes, wire::kSpcondAttributes);
+  }
+  bool IsGood(const Promise& promise, const wire::FileHandle& object) {
+    return promises().IsGood(promise, object);
+  }
+  // Sends a request over the control session.
+  absl::Status SendNull() {
+    Call<wire::NullArgs> null;
+    CallBase* const chain[] = {&null};
+    return Await(connection_->session()->Run(wire::CredHandle(), chain, absl::InfiniteFuture()));
+  }
+  static wire::BcChangedArgs Change(const wire::FileHandle& object, uint32_t what,
+                                    const std::string& name = "") {
+    wire::BcChangedArgs args;
+    args.changed.push_back({object, what, name});
+    return args;
+  }
+  std::vector<uint16_t> Answered() const {
+    std::vector<uint16_t> streams;
+    for (const wire::ResponseHeader& header : server_.directive_answers) {
+      EXPECT_EQ(header.status, DafsStatus::kOk);
+      streams.push_back(header.stream_id);
+    }
+    return streams;
+  }
+  int asked() const { return server_.Count(Proc::kPromises); }
+
+  // PromiseObserver
+  void OnChanged(const wire::FileHandle& object, uint32_t what, const std::string& name,
+                 absl::AnyInvocable<void()> dropped) override {
+    EXPECT_FALSE(IsGood(before_, object));
+    changed_.push_back({object, what, name});
+    if (!holds_) return dropped();
+    held_.push_back(std::move(dropped));
+  }
+  void OnVoid(absl::AnyInvocable<void()> dropped) override {
+    EXPECT_FALSE(promises().active() && IsGood(before_, Handle(1)));
+    ++voids_;
+    if (!holds_) return dropped();
+    held_.push_back(std::move(dropped));
+  }
+  void DropHeld() {
+    std::vector<absl::AnyInvocable<void()>> held = std::move(held_);
+    held_.clear();
+    // As the notifier of a mount does.
+    std::thread other([&held] {
+      for (absl::AnyInvocable<void()>& dropped : held) dropped();
+    });
+    other.join();
+  }
+
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<PromiseKeeper> keeper_;
+  bool holds_ = false;
+  std::vector<absl::AnyInvocable<void()>> held_;
+  std::vector<wire::Changed> changed_;
+  int voids_ = 0;
+  Promise before_;  // of an answer before the change
+};
+
+// What was cached by time before the first grant is dropped, and then promises are requested again.
+TEST_F(PromiseKeeperTest, PromisesBeginAfterEverythingWasDropped) {
+  holds_ = true;
+  StartKeeper(this);
+  ASSERT_TRUE(Until([this] { return voids_ == 1; }));
+  EXPECT_TRUE(promises().offered());
+  Settle();
+  EXPECT_EQ(asked(), 1);
+  EXPECT_FALSE(promises().active());
+  DropHeld();
+  ASSERT_TRUE(Until([this] { return promises().active(); }));
+  EXPECT_EQ(asked(), 2);
+  EXPECT_EQ(voids_, 1);
+}
+
+TEST_F(PromiseKeeperTest, ServerWithoutPromisesCostsOneRequest) {
+  server_.promises.granted = 0;  // NOTSUPP
+  StartKeeper(this);
+  ASSERT_TRUE(Until([this] { return asked() == 1; }));
+  Settle();
+  EXPECT_FALSE(promises().offered());
+  EXPECT_EQ(asked(), 1);
+  EXPECT_EQ(voids_, 0);
+  // Nor is anything dropped when the session is replaced.
+  server_.connections.front()->Close(absl::OkStatus());
+  ASSERT_TRUE(Until([this] { return asked() == 2; }));
+  Settle();
+  EXPECT_EQ(voids_, 0);
+}
+
+TEST_F(PromiseKeeperTest, GrantOfZeroPromisesIsNone) {
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kPromises) return false;
+    c.Answer(request, wire::PromisesRes());
+    return true;
+  };
+  StartKeeper(this);
+  ASSERT_TRUE(Until([this] { return asked() == 1; }));
+  Settle();
+  EXPECT_FALSE(promises().offered());
+  EXPECT_EQ(voids_, 0);
+}
+
+TEST_F(PromiseKeeperTest, SessionWithoutTheChannelRequestsNothing) {
+  server_.back_control = false;
+  StartKeeper(this);
+  Settle();
+  EXPECT_EQ(asked(), 0);
+  EXPECT_FALSE(promises().offered());
+}
+
+TEST_F(PromiseKeeperTest, RefusalAfterAGrantLeavesCachingToTime) {
+  StartActive(this);
+  server_.promises.granted = 0;
+  server_.connections.front()->Close(absl::OkStatus());
+  ASSERT_TRUE(Until([this] { return asked() == 3; }));
+  ASSERT_TRUE(Until([this] { return !promises().offered(); }));
+  EXPECT_EQ(voids_, 2);
+}
+
+TEST_F(PromiseKeeperTest, ChangeIsAnsweredWhenItsObjectIsDropped) {
+  StartActive(this);
+  holds_ = true;
+  before_ = Asked();
+  const Promise of_other = Asked();
+  server_.BackControl()->Direct(Change(Handle(1), wire::kChangedNames, "name"), 3);
+  ASSERT_TRUE(Until([this] { return changed_.size() == 1; }));
+  EXPECT_EQ(changed_[0], (wire::Changed{Handle(1), wire::kChangedNames, "name"}));
+  EXPECT_TRUE(IsGood(of_other, Handle(2)));
+  Settle();
+  EXPECT_THAT(Answered(), ElementsAre());
+  DropHeld();
+  ASSERT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
+  EXPECT_THAT(Answered(), ElementsAre(3));
+  EXPECT_EQ(promises().counts().breaks, 1u);
+  EXPECT_TRUE(promises().active());
+}
+
+TEST_F(PromiseKeeperTest, ChangesAreAnsweredInAnyOrder) {
+  StartActive(this);
+  holds_ = true;
+  wire::BcChangedArgs both = Change(Handle(1), wire::kChangedAttributes);
+  both.changed.push_back({Handle(2), wire::kChangedNames, ""});
+  server_.BackControl()->Direct(both, 0);
+  server_.BackControl()->Direct(Change(Handle(3), wire::kChangedAttributes), 1);
+  ASSERT_TRUE(Until([this] { return held_.size() == 3; }));
+  std::vector<absl::AnyInvocable<void()>> held = std::move(held_);
+  held[2]();
+  held[2]();  // no effect
+  ASSERT_TRUE(Until([this] { return server_.directive_answers.size() == 1; }));
+  held[0]();
+  Settle();
+  EXPECT_THAT(Answered(), ElementsAre(1));  // one of two objects is not dropped yet
+  held[1]();
+  ASSERT_TRUE(Until([this] { return server_.directive_answers.size() == 2; }));
+  EXPECT_THAT(Answered(), ElementsAre(1, 0));
+  EXPECT_EQ(promises().counts().breaks, 3u);
+}
+
+TEST_F(PromiseKeeperTest, ChangeIsAnsweredAtOnceIfNothingIsCached) {
+  StartActive(nullptr);
+  before_ = Asked();
+  server_.BackControl()->Direct(Change(Handle(1), wire::kChangedAttributes));
+  ASSERT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
+  EXPECT_THAT(Answered(), ElementsAre(0));
+  EXPECT_FALSE(IsGood(before_, Handle(1)));
+}
+
+// The answer is OK, and nothing else is dropped.
+TEST_F(PromiseKeeperTest, ChangeOfAnUnknownObjectEndsNoOtherPromise) {
+  StartActive(this);
+  const Promise of_other = Asked();
+  server_.BackControl()->Direct(Change(Handle(77), wire::kChangedAttributes));
+  ASSERT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
+  EXPECT_THAT(Answered(), ElementsAre(0));
+  EXPECT_TRUE(IsGood(of_other, Handle(1)));
+  EXPECT_EQ(voids_, 1);  // that of the start
+}
+
+TEST_F(PromiseKeeperTest, ChangeOfEverythingDropsAllAndKeepsTheGrant) {
+  StartActive(this);
+  holds_ = true;
+  before_ = Asked();
+  server_.BackControl()->Direct(Change(wire::FileHandle(), wire::kChangedAll));
+  ASSERT_TRUE(Until([this] { return voids_ == 2; }));
+  EXPECT_FALSE(IsGood(before_, Handle(1)));
+  EXPECT_TRUE(IsGood(Asked(), Handle(1)));
+  Settle();
+  EXPECT_THAT(Answered(), ElementsAre());
+  DropHeld();
+  ASSERT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
+  EXPECT_EQ(asked(), 2);
+}
+
+TEST_F(PromiseKeeperTest, ChangeOfTheRootNamesTheHandleThatUsersKeep) {
+  StartActive(this);
+  client_->root().Found(Handle(1));
+  ASSERT_TRUE(client_->root().Renew(Handle(1), Handle(2)));
+  before_ = Asked();
+  server_.BackControl()->Direct(Change(Handle(2), wire::kChangedAttributes));
+  ASSERT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
+  ASSERT_EQ(changed_.size(), 1u);
+  EXPECT_EQ(changed_[0].filehandle, Handle(1));
+  EXPECT_FALSE(IsGood(before_, Handle(1)));
+}
+
+TEST_F(PromiseKeeperTest, VoidEndsAllAtOnceAndPromisesAreRequestedAfterTheDrop) {
+  StartActive(this);
+  holds_ = true;
+  before_ = Asked();
+  bool is_void = true;
+  server_.spec_cond = [&is_void](const Request& request) {
+    if (request.header.procedure == Proc::kPromises) is_void = false;
+    return is_void ? wire::kSpcondVoid : uint16_t{0};
+  };
+  EXPECT_OK(SendNull());
+  EXPECT_FALSE(promises().active());
+  EXPECT_TRUE(promises().offered());
+  ASSERT_TRUE(Until([this] { return voids_ == 2; }));
+  EXPECT_OK(SendNull());  // void as well
+  Settle();
+  EXPECT_EQ(asked(), 2);
+  DropHeld();
+  ASSERT_TRUE(Until([this] { return promises().active(); }));
+  EXPECT_EQ(asked(), 3);
+  EXPECT_EQ(voids_, 2);
+  EXPECT_FALSE(IsGood(before_, Handle(1)));
+  EXPECT_TRUE(IsGood(Asked(), Handle(1)));
+}
+
+TEST_F(PromiseKeeperTest, VoidWhilePromisesIsOutstandingRequestsThemAgain) {
+  server_.script = [this](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kPromises || asked() != 2) return false;
+    server_.Serve(c, request);
+    promises().Heard(wire::kSpcondVoid);  // on another session
+    return true;
+  };
+  StartActive(this);
+  EXPECT_GE(asked(), 3);
+  EXPECT_EQ(voids_, 1);  // nothing was cached in between
+}
+
+TEST_F(PromiseKeeperTest, LossOfTheControlSessionEndsPromises) {
+  StartActive(this);
+  holds_ = true;
+  before_ = Asked();
+  server_.refuse_connections = 1000000;
+  server_.connections.front()->Close(absl::OkStatus());
+  ASSERT_TRUE(Until([this] { return voids_ == 2; }));
+  EXPECT_FALSE(promises().active());
+  EXPECT_TRUE(promises().offered());
+  server_.refuse_connections = 0;
+  ASSERT_TRUE(Until([this] { return connection_->session() != nullptr; }));
+  Settle();
+  EXPECT_EQ(asked(), 2);  // what was cached is not dropped yet
+  DropHeld();
+  ASSERT_TRUE(Until([this] { return promises().active(); }));
+  EXPECT_EQ(asked(), 3);
+  EXPECT_EQ(voids_, 2);
+  EXPECT_FALSE(IsGood(before_, Handle(1)));
+}
+
+TEST_F(PromiseKeeperTest, LossOfTheBackControlChannelEndsPromises) {
+  StartActive(this);
+  server_.BackControl()->Close(absl::OkStatus());
+  ASSERT_TRUE(Until([this] { return voids_ == 2; }));
+  ASSERT_TRUE(Until([this] { return promises().active(); }));
+  EXPECT_NE(server_.BackControl(), nullptr);
+}
+
+TEST_F(PromiseKeeperTest, IdleClientSendsRequestsToKeepPromises) {
+  server_.promises.recall_ms = 600;
+  StartActive(this);
+  before_ = Asked();
+  const absl::Time begun = Loop::Now();
+  ASSERT_TRUE(Until([&] { return Loop::Now() - begun > absl::Milliseconds(1300); }));
+  EXPECT_TRUE(IsGood(before_, Handle(1)));
+  EXPECT_GE(server_.Count(Proc::kNull), 4);
+  EXPECT_EQ(asked(), 2);
+}
+
+TEST_F(PromiseKeeperTest, SilenceOfTheServerEndsPromises) {
+  server_.promises.recall_ms = 600;
+  StartActive(this);
+  before_ = Asked();
+  const absl::Time begun = Loop::Now();
+  server_.hold = true;
+  ASSERT_TRUE(Until([this] { return voids_ == 2; }));
+  EXPECT_GE(Loop::Now() - begun, absl::Milliseconds(400));
+  EXPECT_FALSE(promises().active());
+  server_.hold = false;
+  server_.ServeHeld(*server_.connections.front());
+  ASSERT_TRUE(Until([this] { return promises().active(); }));
+  EXPECT_FALSE(IsGood(before_, Handle(1)));
+}
+
+TEST_F(PromiseKeeperTest, ObserverMayFinishAfterTheEnd) {
+  StartActive(this);
+  holds_ = true;
+  server_.BackControl()->Direct(Change(Handle(1), wire::kChangedAttributes));
+  ASSERT_TRUE(Until([this] { return held_.size() == 1; }));
+  StopKeeper();
+  EXPECT_FALSE(promises().active());
+  DropHeld();
+  Settle();
+  EXPECT_THAT(server_.directive_answers, ElementsAre());
+}
+
+}  // namespace
+}  // namespace dafs::client::testing
