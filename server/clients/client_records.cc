@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
+#include "server/clients/options.h"
 #include "server/store/system/machine_boot.h"
 #include "wire/protocol/limits.h"
 
@@ -24,6 +26,14 @@ constexpr char kIfRemoved[] =
 void Lose(std::atomic<uint32_t>& held, std::atomic<uint32_t>& lost) {
   const uint32_t now_lost = held.exchange(0);
   lost += std::min(now_lost, UINT32_MAX - lost);
+}
+
+// Whether the machine was started a short time ago: clients may then still rely on what the server
+// promised before. Later they do not: no promise outlives the longest --recall-time without
+// contact.
+bool StartedLately() {
+  timespec up;
+  return clock_gettime(CLOCK_BOOTTIME, &up) != 0 || up.tv_sec <= kMostRecallSeconds;
 }
 
 // The record of clients is lost: any client may reclaim anything.
@@ -50,8 +60,12 @@ struct ClientRecords::Slot {
   wire::Verifier verifier;
   Principal principal;
   Holdings holdings;
-  uint32_t sum;  // covers all but state and holdings
+  uint32_t sum;  // covers all but state, holdings and promises
   char name[wire::kOwnerBound.max_bytes];
+  // Zero in the files of versions without promises.
+  static constexpr uint32_t kHas = 1;  // of this instance
+  static constexpr uint32_t kHad = 2;  // of an earlier instance
+  std::atomic<uint32_t> promises;
 
   // FNV-1a.
   uint32_t Sum() const {
@@ -106,7 +120,8 @@ absl::StatusOr<MappedFile> ClientRecords::CreateFile(const std::string& path, bo
   return file;
 }
 
-absl::StatusOr<MappedFile> ClientRecords::OpenFile(const std::string& path, bool has_served) {
+absl::StatusOr<MappedFile> ClientRecords::OpenFile(const std::string& path, bool has_served,
+                                                   bool* is_new) {
   absl::StatusOr<MappedFile> file = MappedFile::Open(path, kHeaderBytes + kSlots * Slot::kBytes);
   if (file.ok() && reinterpret_cast<const Header*>(file->bytes().data())->magic == kMagic) {
     return file;
@@ -121,17 +136,20 @@ absl::StatusOr<MappedFile> ClientRecords::OpenFile(const std::string& path, bool
   }
   if (has_served) LogError(absl::StrCat(why, "; made anew: ", kIfRemoved));
   unlink(path.c_str());
+  *is_new = true;
   return CreateFile(path, has_served);
 }
 
 absl::StatusOr<std::unique_ptr<ClientRecords>> ClientRecords::Open(const std::string& state_dir,
                                                                    bool stable, bool has_served) {
   const std::string path = state_dir + "/clients";
-  ASSIGN_OR_RETURN(MappedFile file, OpenFile(path, has_served));
+  bool is_new = false;
+  ASSIGN_OR_RETURN(MappedFile file, OpenFile(path, has_served, &is_new));
   std::unique_ptr<ClientRecords> records(new ClientRecords(std::move(file), stable));
   Header& header = records->header();
   const bool rebooted = header.boot != BootSum();
   absl::MutexLock lock(&records->mutex_);
+  records->unknown_promises_ = is_new ? has_served : rebooted && StartedLately();
   records->TakeUp(rebooted);
   header.boot = BootSum();
   const MappedFile& mapped = records->file_;
@@ -154,6 +172,7 @@ void ClientRecords::TakeUp(bool rebooted) {
   // First, because the process may be killed before the slots are freed.
   if (damaged > 0 || was_full) LoseAll(header().unknown);
   if (damaged > 0) {
+    unknown_promises_ = true;
     LogError(absl::StrCat(file_.path(), ": ", damaged, " of ", kSlots,
                           " records are damaged; dropped: ", kIfRemoved));
   }
@@ -177,7 +196,10 @@ void ClientRecords::TakeUp(bool rebooted) {
     Lose(held.locks, held.lost_locks);
     if (rebooted) LoseAll(held);  // the counts may be out of date
     held.expired = 0;
-    if (held.owes()) {
+    const bool had_promises = record.promises != 0 && !rebooted;
+    record.promises = had_promises ? Slot::kHad : 0;
+    if (had_promises && !held.owes()) had_only_promises_.push_back(i);
+    if (had_promises || held.owes()) {
       by_name_[std::string(record.name, record.name_bytes)] = i;
     } else {
       record.state = Slot::kFree;
@@ -249,6 +271,7 @@ Holdings* ClientRecords::Take(const Record& client) {
   live_[index] = true;
   Slot& record = slot(index);
   record.holdings.Reset();
+  record.promises = 0;
   record.verifier = client.verifier;
   record.principal = client.principal;
   record.name_bytes = static_cast<uint32_t>(client.client_id_string.size());
@@ -262,11 +285,52 @@ Holdings* ClientRecords::Take(const Record& client) {
   return &record.holdings;
 }
 
+size_t ClientRecords::IndexOf(const Holdings* holdings) const {
+  const auto* at = reinterpret_cast<const std::byte*>(holdings);
+  return (static_cast<size_t>(at - file_.bytes().data()) - kHeaderBytes) / Slot::kBytes;
+}
+
+void ClientRecords::NotePromises(const Holdings* holdings, bool has_promises) {
+  absl::MutexLock lock(&mutex_);
+  slot(IndexOf(holdings)).promises = has_promises ? Slot::kHas : 0;
+}
+
+bool ClientRecords::MayHavePromises(const Holdings* holdings) const {
+  absl::MutexLock lock(&mutex_);
+  return slot(IndexOf(holdings)).promises != 0;
+}
+
+std::set<std::string, std::less<>> ClientRecords::Returning() const {
+  absl::MutexLock lock(&mutex_);
+  std::set<std::string, std::less<>> names;
+  for (const auto& [name, index] : by_name_) {
+    if (slot(index).promises == Slot::kHad) names.insert(name);
+  }
+  if (unknown_promises_) names.emplace(kUnknownClient);
+  return names;
+}
+
+void ClientRecords::EndReturning() {
+  absl::MutexLock lock(&mutex_);
+  unknown_promises_ = false;
+  for (const auto& [name, index] : by_name_) {
+    uint32_t had = Slot::kHad;
+    slot(index).promises.compare_exchange_strong(had, 0);
+  }
+  for (const size_t index : had_only_promises_) {
+    Slot& record = slot(index);
+    const auto it = by_name_.find(std::string(record.name, record.name_bytes));
+    if (live_[index] || it == by_name_.end() || it->second != index) continue;
+    record.state = Slot::kFree;
+    free_.push_back(index);
+    by_name_.erase(it);
+  }
+  had_only_promises_.clear();
+}
+
 void ClientRecords::Drop(const Holdings* holdings) {
   absl::MutexLock lock(&mutex_);
-  const auto* at = reinterpret_cast<const std::byte*>(holdings);
-  const size_t offset = static_cast<size_t>(at - file_.bytes().data()) - kHeaderBytes;
-  const size_t index = offset / Slot::kBytes;
+  const size_t index = IndexOf(holdings);
   slot(index).state = Slot::kFree;
   live_[index] = false;
   free_.push_back(index);

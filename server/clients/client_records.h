@@ -12,8 +12,11 @@
 // Thread-safe; only these device writes block.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -65,6 +68,17 @@ class ClientRecords {
   // same instance of the client, the record keeps its reclaimable holdings. Returns null if all
   // slots are taken: then the next instance knows that unrecorded clients existed, but not which.
   Holdings* Take(const Record& client) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Records whether a client that was taken has promises (server/store/holdings/promises.h).
+  void NotePromises(const Holdings* holdings, bool has_promises) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether it may have promises, of this instance or an earlier one.
+  bool MayHavePromises(const Holdings* holdings) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The names of the clients that may have promises of an earlier instance; kUnknownClient if there
+  // may be others. Of a machine that was started long ago these have ended.
+  std::set<std::string, std::less<>> Returning() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Clients that have not sent PROMISES to this instance have none.
+  void EndReturning() ABSL_LOCKS_EXCLUDED(mutex_);
+  static constexpr std::string_view kUnknownClient{"\0unknown", 8};
+
   // Removes the record of a client that is forgotten and holds nothing.
   void Drop(const Holdings* holdings) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -74,10 +88,13 @@ class ClientRecords {
   struct Header;
 
   ClientRecords(MappedFile file, bool stable);
-  static absl::StatusOr<MappedFile> OpenFile(const std::string& path, bool has_served);
+  // Sets *is_new if it made the file.
+  static absl::StatusOr<MappedFile> OpenFile(const std::string& path, bool has_served,
+                                             bool* is_new);
   static absl::StatusOr<MappedFile> CreateFile(const std::string& path, bool has_served);
   Header& header() const;
   Slot& slot(size_t index) const;
+  size_t IndexOf(const Holdings* holdings) const;
   void TakeUp(bool rebooted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MappedFile file_;
@@ -86,6 +103,8 @@ class ClientRecords {
   absl::flat_hash_map<std::string, size_t> by_name_ ABSL_GUARDED_BY(mutex_);
   std::vector<bool> live_ ABSL_GUARDED_BY(mutex_);  // belongs to a client of this instance
   std::vector<size_t> free_ ABSL_GUARDED_BY(mutex_);
+  std::vector<size_t> had_only_promises_ ABSL_GUARDED_BY(mutex_);
+  bool unknown_promises_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dafs::server

@@ -82,6 +82,7 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
     }
     client->confirmed_ = true;
     Holdings* recorded = records_ != nullptr ? records_->Take(record) : nullptr;
+    result.has_no_promises = recorded == nullptr || !records_->MayHavePromises(recorded);
     client->holdings_ = recorded != nullptr ? recorded : &client->unrecorded_;
     client->principal_ = principal;
     unconfirmed_.erase(Key(client->client_id_string(), client->verifier()));
@@ -119,7 +120,21 @@ void ClientTable::ForgetReplaced(std::vector<wire::ClientId>* released) {
   });
 }
 
+bool ClientTable::NotePromises(Client& client, bool has_promises) {
+  absl::MutexLock lock(&mutex_);
+  if (records_ == nullptr) return true;
+  if (client.holdings() == &client.unrecorded_) return false;
+  records_->NotePromises(client.holdings(), has_promises);
+  return true;
+}
+
+void ClientTable::EndReturning() {
+  if (records_ != nullptr) records_->EndReturning();
+}
+
 void ClientTable::Forget(Client& client) {
+  if (client.promisee() != 0 && on_expired_ != nullptr) on_expired_(client, /*is_gone=*/true);
+  client.set_promisee(0);
   if (client.holdings() != &client.unrecorded_) records_->Drop(client.holdings());
   client.holdings_ = &client.unrecorded_;
 }
@@ -146,6 +161,7 @@ std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
     }
     held.expired = 1;
     client.expired_ = std::min(client.expired_, now);
+    if (client.promisee() != 0 && on_expired_ != nullptr) on_expired_(client, /*is_gone=*/false);
     const bool holds = held.opens > 0 || held.owes();
     // Locks are also held in the kernel, and nothing reports there that a local program wants them.
     if (held.opens > 0 && (held.locks > 0 || client.expired_ + options_.courtesy_time <= now)) {

@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@
 #include "server/clients/client_records.h"
 #include "server/clients/credentials.h"
 #include "server/clients/principal.h"
+#include "server/store/holdings/promises.h"
 #include "server/store/objects/export.h"
 #include "wire/protocol/types.h"
 
@@ -62,6 +64,9 @@ class Client {
   absl::Time renewed() const {
     return absl::FromUnixNanos(renewed_ns_.load(std::memory_order_relaxed));
   }
+  // Its number in Promises; 0: it takes no part.
+  Promisee promisee() const { return promisee_.load(std::memory_order_relaxed); }
+  void set_promisee(Promisee promisee) { promisee_.store(promisee, std::memory_order_relaxed); }
   // A later instance of the same client has taken its place: its sessions end.
   bool superseded() const { return superseded_; }
 
@@ -73,6 +78,7 @@ class Client {
   Credentials credentials_;
   std::atomic<int64_t> renewed_ns_{0};   // publishes nothing but itself
   std::atomic<bool> superseded_{false};  // publishes nothing but itself
+  std::atomic<Promisee> promisee_{0};    // publishes nothing but itself
   // Guarded by the table's mutex, which this class cannot name.
   bool confirmed_ = false;
   absl::Time expired_ = absl::InfiniteFuture();  // when Expire found its lease expired
@@ -94,6 +100,16 @@ class ClientTable {
     uint64_t max_courtesy = 32768;
   };
   explicit ClientTable(const Options& options);
+  // Receives each client whose lease has expired: it relies on no promise any more. `is_gone`: the
+  // client is forgotten, too. Called with the table's mutex held.
+  using OnExpired = std::function<void(const Client& client, bool is_gone)>;
+  // Call before the first connection.
+  void SetOnExpired(OnExpired on_expired) { on_expired_ = std::move(on_expired); }
+  // Records whether a client has promises, so that the next instance waits for it. Returns false if
+  // that cannot be recorded: then it must have none.
+  bool NotePromises(Client& client, bool has_promises) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The clients that an earlier instance noted and that have not come back have no promises.
+  void EndReturning();
   // Call before the first connection. May be null. Outlives the table.
   void SetRecords(ClientRecords* records) { records_ = records; }
 
@@ -110,6 +126,8 @@ class ClientTable {
 
   struct Confirmation {
     wire::DafsStatus status = wire::DafsStatus::kOk;  // kClidInUse: another client has the name
+    // The client has taken its name now, and relies on no promise of an earlier server instance.
+    bool has_no_promises = false;
     std::shared_ptr<Client> replaced;   // the old instance, whose state the caller must release
     std::optional<PeerAddress> holder;  // the host of the client that has the name
   };
@@ -147,6 +165,7 @@ class ClientTable {
 
   const Options options_;
   ClientRecords* records_ = nullptr;
+  OnExpired on_expired_;  // may be null
   mutable absl::Mutex mutex_;
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<Client>> confirmed_ ABSL_GUARDED_BY(mutex_);

@@ -22,6 +22,8 @@ enum class Transport : uint8_t { kTcp, kRdma };  // the words of --listen and -o
 // request it, or for all.
 enum class RdmaReadChannel : uint8_t { kNever, kOffered, kRequired };
 
+inline constexpr int kMostRecallSeconds = 60;  // of recall_time
+
 // `--listen tcp:ADDR:PORT`. Port 0 lets the system choose (tests).
 struct ListenAddress {
   Transport transport = Transport::kTcp;
@@ -65,6 +67,10 @@ struct ServerOptions {
   absl::Duration open_within = absl::Seconds(2);
   absl::Duration lease_time = absl::Seconds(90);
   absl::Duration grace_time = absl::ZeroDuration();  // after a restart; zero: the lease time
+  // The server waits this long for the answer to the announcement of a change. A client without one
+  // loses its promises.
+  absl::Duration recall_time = absl::Seconds(10);
+  uint32_t max_promises = 262144;  // of one client; 0: the server makes none
   // From the connection to an authenticated session. Limits the cost of silent peers.
   absl::Duration connect_timeout = absl::Seconds(10);
   // A session ends if it has outstanding RDMA operations and none of them completes for this long,

@@ -42,6 +42,7 @@ struct Raw {
   std::string config;
   double lease_time_s = 90;
   double grace_time_s = 0;
+  double recall_time_s = 10;
   double response_cache_time_s = 3600;
   std::string stable = "process";
   std::string kill_at;
@@ -107,6 +108,10 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--lease-time", raw.lease_time_s, "seconds that a silent client keeps its opens");
   app.add_option("--grace-time", raw.grace_time_s,
                  "seconds after a restart in which clients reclaim; 0: the lease time");
+  app.add_option("--promises", s.max_promises,
+                 "promises of exact caching to one client, at most; 0: none");
+  app.add_option("--recall-time", raw.recall_time_s,
+                 "seconds that a change waits for a client that caches what changes");
   app.set_version_flag("--version", "dafsd 0.1.0");
 }
 
@@ -156,6 +161,10 @@ absl::Status Convert(const Raw& raw, Config& config) {
     return absl::InvalidArgumentError("--grace-time: 0 to 86400 seconds");
   }
   config.server.grace_time = absl::Seconds(raw.grace_time_s);
+  if (!(raw.recall_time_s >= 1 && raw.recall_time_s <= kMostRecallSeconds)) {
+    return absl::InvalidArgumentError("--recall-time: 1 to 60 seconds");
+  }
+  config.server.recall_time = absl::Seconds(raw.recall_time_s);
   return absl::OkStatus();
 }
 

@@ -16,6 +16,7 @@
 #include "server/clients/state_lock.h"
 #include "server/daemon/acceptor.h"
 #include "server/procedures/procedures.h"
+#include "server/session/callbacks.h"
 #include "server/session/worker.h"
 #include "server/store/durable/state_dir_check.h"
 #include "server/store/holdings/grace.h"
@@ -52,6 +53,7 @@ absl::Status CheckOptions(const ServerOptions& options) {
   if (options.workers > 256 || options.pool_threads < 1 || options.pool_threads > 256) {
     return bad("--threads and --disk-threads: 1 to 256");
   }
+  if (options.recall_time <= absl::ZeroDuration()) return bad("--recall-time: at least 1 second");
   if (options.lease_time < absl::Milliseconds(100)) return bad("--lease-time: at least 1 second");
   return absl::OkStatus();
 }
@@ -65,6 +67,7 @@ StoreOptions StoreOptionsOf(const ServerOptions& options) {
   store.stable = options.stable;
   store.lease_time = options.lease_time;
   store.keep_orphans = true;
+  store.promises.of_client = options.max_promises;
   return store;
 }
 
@@ -114,6 +117,7 @@ absl::Status Server::Begin(const Providers& providers) {
                       .chores = chores_.get(),
                       .export_pools = export_pools_.get(),
                       .clients = &clients_,
+                      .callbacks = callbacks_.get(),
                       .sessions = &sessions_,
                       .responses = responses_.get(),
                       .budget = &budget_,
@@ -124,6 +128,7 @@ absl::Status Server::Begin(const Providers& providers) {
     ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(shared));
     workers_.push_back(std::move(worker));
   }
+  callbacks_->Start(workers_.front()->loop());
   ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(shared, workers_, std::move(listeners)));
   return absl::OkStatus();
 }
@@ -148,6 +153,12 @@ absl::Status Server::LoadRecords() {
 // its clients.
 absl::Status Server::OpenStore() {
   ASSIGN_OR_RETURN(store_, Store::Create(StoreOptionsOf(options_)));
+  store_->promises().SetReturning(records_->Returning());
+  callbacks_ = std::make_unique<Callbacks>(*store_, clients_, options_.recall_time);
+  clients_.SetOnExpired([callbacks = callbacks_.get()](const Client& client, bool is_gone) {
+    if (is_gone) return callbacks->Forget(client.client_id(), client.promisee());
+    callbacks->Expired(client.promisee());
+  });
   store_->SetRunForExport(
       [pools = export_pools_.get()](size_t index, absl::AnyInvocable<void()> work) {
         pools->Of(index).Submit(std::move(work));

@@ -27,6 +27,7 @@
 namespace dafs::server {
 
 class Acceptor;
+class Callbacks;
 class JournalRecovery;
 class StateLock;
 struct Unheard;
@@ -88,6 +89,7 @@ class Server {
   std::unique_ptr<Store> store_;
   std::unique_ptr<ClientRecords> records_;  // outlives clients and store
   ClientTable clients_;
+  std::unique_ptr<Callbacks> callbacks_;  // outlives the sessions
   SessionTable sessions_;
   std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
   CreditBudget budget_;

@@ -35,7 +35,7 @@ DafsStatus Nverify(Call& call, const wire::NverifyArgs& args, wire::NverifyRes*)
 constexpr Procedure kAccessHandler = kAtOnce<&Store::Access>;
 constexpr Procedure kGetattrInlineHandler = kAtOnce<Getattr>;
 constexpr Procedure kGetFsattrHandler = kAtOnce<GetFsattr>;
-constexpr Procedure kSetattrInlineHandler = kAtOnce<Setattr>;
+constexpr Procedure kSetattrInlineHandler = kModifies<Setattr>;
 constexpr Procedure kVerifyHandler = kAtOnce<Verify>;
 constexpr Procedure kNverifyHandler = kAtOnce<Nverify>;
 

@@ -123,7 +123,11 @@ Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwReq
       co_await FetchData(session, lease, request.request_buffers, request.direct_checksum);
   done->status = static_cast<uint32_t>(status);
   if (status == DafsStatus::kServerFault) co_return false;
+  Caller writer = caller;
+  writer.promises = nullptr;  // a completion promises nothing
+  Modification modification(session, writer);
   auto write = [&] {
+    done->bytes_transferred = 0;
     std::span<const std::span<std::byte>> pieces = lease.pieces();
     size_t used = 0;
     const wire::FileChunk none;  // a write of no bytes still checks permissions
@@ -132,7 +136,7 @@ Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwReq
     for (const wire::FileChunk& chunk : chunks) {
       const Vectors from = TakeFrom(&pieces, &used, chunk.byte_count);
       WriteResult written;
-      status = session.store().Write(caller, request.filehandle, request.state_id, chunk.offset,
+      status = session.store().Write(writer, request.filehandle, request.state_id, chunk.offset,
                                      from, wire::StableHow::kDataSync, &written);
       if (status != DafsStatus::kOk) return;
       done->bytes_transferred += written.count;
@@ -140,7 +144,14 @@ Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwReq
     }
   };
   if (status == DafsStatus::kOk) {
-    co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), write);
+    Pool& pool = own != nullptr ? *own : session.pool();
+    co_await Offload(pool, session.loop(), write);
+    while (modification.MustCall(status)) {
+      Task<bool> calling = modification.Call();
+      const bool answered = co_await calling;
+      if (!answered) co_return false;
+      co_await Offload(pool, session.loop(), write);
+    }
   }
   done->status = static_cast<uint32_t>(status);
   co_return true;

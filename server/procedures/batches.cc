@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/check.h"
+#include "runtime/text.h"
 #include "server/procedures/batch_io.h"
 #include "server/session/back_control.h"
 #include "server/session/credit.h"
@@ -101,6 +103,7 @@ void Batches::Take(const Call& call, wire::BatchSubmitArgs args) {
     item->caller = call.caller();
     item->caller.operation = nullptr;
     item->caller.recent = nullptr;
+    item->caller.promises = nullptr;
     item->due = due;
     if (args.usec_window == 0) {
       ids_.emplace(id, patient_.end());
@@ -203,7 +206,13 @@ void Batches::Report() {
     const size_t count = std::min(done_.size(), GroupSize());
     args.completions.assign(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
     // Without a free credit or buffer: Report is called again when one is free.
-    if (!channel->channels().back_control()->Send(args)) return;
+    const auto done = [channel](absl::StatusOr<DafsStatus> status) {
+      // Otherwise the client would wait for the refused completions.
+      if (!status.ok() || *status == DafsStatus::kOk) return;
+      channel->connection().End(absl::DataLossError(
+          absl::StrCat("the client refuses a directive: ", Text(wire::Name(*status)))));
+    };
+    if (!channel->channels().back_control()->TrySend(args, done)) return;
     for (const wire::CompletionNotification& done : args.completions) ids_.erase(done.request_id);
     done_.erase(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
     if (done_.empty()) report_by_ = absl::InfiniteFuture();

@@ -1,20 +1,29 @@
 // The shapes of handlers. A handler decodes the arguments of a call, executes it, and finishes it.
 //
-//     constexpr Procedure kLinkHandler = kAtOnce<&Store::Link>;
+//     constexpr Procedure kLinkHandler = kModifies<&Store::Link>;
 //     constexpr Procedure kSeekHandler = kInPool<&Store::Seek>;
+//     constexpr Procedure kAllocateHandler = kModifiesInPool<&Store::Allocate>;
 //     constexpr Procedure kLookupHandler = kAtOnce<Lookup>;  // a function of the file
 //     constexpr Procedure kReadDirectHandler = {.start = Read<DirectTarget>};  // its own shape
 //
-// A function for kAtOnce and kInPool takes the arguments and sets the result:
+// kModifies and kModifiesInPool are for functions that change names, attributes or data. Such a
+// function may be executed again: after it returned DELAY because clients must be called that were
+// promised what it changes (server/session/modification.h).
+//
+// A function for these shapes takes the arguments and sets the result:
 //
 //     DafsStatus Store::Link(const Caller&, const wire::LinkArgs&, wire::LinkRes*);
 //     DafsStatus Store::Close(const Caller&, const wire::CloseArgs&);  // no result
 //     DafsStatus Lookup(Call&, const wire::LookupArgs&, wire::LookupRes*);
 #pragma once
 
+#include <utility>
+
+#include "absl/functional/function_ref.h"
 #include "runtime/task.h"
 #include "server/procedures/procedures.h"
 #include "server/session/call.h"
+#include "server/session/modification.h"
 #include "server/session/pool.h"
 #include "server/session/session.h"
 #include "server/store/store.h"
@@ -64,6 +73,71 @@ void ExecuteAtOnce(Call& call) {
   call.Finish(status, args, res);
 }
 
+// After the first execution, which has set *status so that `modification` must call clients: calls
+// them and executes again, until none must be called.
+inline Task<void> CallAndRepeat(Call& call, Modification& modification, bool may_wait, Pool& pool,
+                                wire::DafsStatus* status, absl::FunctionRef<void()> execute) {
+  Session& session = call.session();
+  do {
+    Task<bool> calling = modification.Call();
+    const bool answered = co_await calling;
+    if (!answered) {
+      call.CutShort();
+      co_return;
+    }
+    co_await OffloadIf(may_wait, pool, session.loop(), execute);
+  } while (modification.MustCall(*status));
+}
+
+template <auto kFunction>
+Task<void> FinishModification(Call& call, typename Shape<decltype(kFunction)>::Args args) {
+  using Function = Shape<decltype(kFunction)>;
+  typename Function::Res res;
+  wire::DafsStatus status = wire::DafsStatus::kDelay;
+  auto execute = [&] {
+    res = {};
+    status = Function::Execute(kFunction, call, args, res);
+  };
+  Task<void> repeating =
+      CallAndRepeat(call, *call.modification(), call.may_hang(), call.pool(), &status, execute);
+  co_await repeating;
+  call.Finish(status, args, res);
+}
+
+template <auto kFunction>
+void ExecuteModification(Call& call) {
+  using Function = Shape<decltype(kFunction)>;
+  typename Function::Args args;
+  if (!call.Decode(args)) return;
+  Modification& modification = call.BeginModification();
+  typename Function::Res res;
+  const wire::DafsStatus status = Function::Execute(kFunction, call, args, res);
+  if (!modification.MustCall(status)) return call.Finish(status, args, res);
+  call.OnSession([&call, args = std::move(args)]() mutable {
+    Start(FinishModification<kFunction>(call, std::move(args)));
+  });
+}
+
+template <auto kFunction>
+Task<void> ExecuteModificationInPool(Call& call) {
+  using Function = Shape<decltype(kFunction)>;
+  typename Function::Args args;
+  if (!call.Decode(args)) co_return;
+  Modification& modification = call.BeginModification();
+  typename Function::Res res;
+  wire::DafsStatus status = wire::DafsStatus::kServerFault;
+  auto execute = [&] {
+    res = {};
+    status = Function::Execute(kFunction, call, args, res);
+  };
+  co_await Offload(call.pool(), call.session().loop(), execute);
+  if (modification.MustCall(status)) {
+    Task<void> repeating = CallAndRepeat(call, modification, true, call.pool(), &status, execute);
+    co_await repeating;
+  }
+  call.Finish(status, args, res);
+}
+
 struct Always {
   constexpr bool operator()(const Store&, const auto&) const { return true; }
 };
@@ -88,10 +162,19 @@ Task<void> ExecuteInPool(Call& call) {
 template <auto kFunction>
 inline constexpr Procedure kAtOnce = {.run = internal::ExecuteAtOnce<kFunction>};
 
+// Like kAtOnce, for a function that modifies something.
+template <auto kFunction>
+inline constexpr Procedure kModifies = {.run = internal::ExecuteModification<kFunction>};
+
 // Executed in the pool, because it may wait for a disk.
 template <auto kFunction>
 inline constexpr Procedure kInPool = {.start =
                                           internal::ExecuteInPool<kFunction, internal::Always{}>};
+
+// Like kInPool, for a function that modifies something.
+template <auto kFunction>
+inline constexpr Procedure kModifiesInPool = {.start =
+                                                  internal::ExecuteModificationInPool<kFunction>};
 
 // Executed in the pool if `bool kMayWait(const Store&, const Args&)` says so, otherwise at once.
 template <auto kFunction, auto kMayWait>

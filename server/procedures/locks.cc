@@ -7,6 +7,6 @@ namespace dafs::server {
 constexpr Procedure kLockHandler = kAtOnce<&Store::Lock>;
 constexpr Procedure kLocktHandler = kAtOnce<&Store::Lockt>;
 constexpr Procedure kLockuHandler = kAtOnce<&Store::Locku>;
-constexpr Procedure kOpenOwnerHandler = kAtOnce<&Store::OpenOwner>;
+constexpr Procedure kOpenOwnerHandler = kModifies<&Store::OpenOwner>;
 
 }  // namespace dafs::server

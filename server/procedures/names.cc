@@ -81,12 +81,12 @@ constexpr Procedure kGetRootHandleHandler = kAtOnce<GetRootHandle>;
 constexpr Procedure kLookupHandler = kAtOnce<Lookup>;
 constexpr Procedure kLookuppHandler = kAtOnce<Lookupp>;
 constexpr Procedure kOpenattrHandler = kAtOnce<Openattr>;
-constexpr Procedure kCreateHandler = kAtOnce<Create>;
-constexpr Procedure kLinkHandler = kAtOnce<&Store::Link>;
-constexpr Procedure kRemoveHandler = kAtOnce<&Store::Remove>;
-constexpr Procedure kRenameHandler = kAtOnce<&Store::Rename>;
-constexpr Procedure kRename2Handler = kAtOnce<&Store::Rename2>;
-constexpr Procedure kMakeNodeHandler = kAtOnce<&Store::MakeNode>;
+constexpr Procedure kCreateHandler = kModifies<Create>;
+constexpr Procedure kLinkHandler = kModifies<&Store::Link>;
+constexpr Procedure kRemoveHandler = kModifies<&Store::Remove>;
+constexpr Procedure kRenameHandler = kModifies<&Store::Rename>;
+constexpr Procedure kRename2Handler = kModifies<&Store::Rename2>;
+constexpr Procedure kMakeNodeHandler = kModifies<&Store::MakeNode>;
 constexpr Procedure kReadlinkInlineHandler = kAtOnce<Readlink>;
 
 }  // namespace dafs::server

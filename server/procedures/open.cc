@@ -19,20 +19,28 @@ Task<void> Open(Call& call) {
                           args.claim_type == wire::OpenClaimType::kDelegatePrev;
   const bool truncates =
       args.open_type == wire::OpenType::kCreate && args.createattrs.has(wire::kFattrObjectSize);
-  Caller caller = call.caller();
   // A reclaim names the file, not a directory.
   Pool* own = call.may_hang() ? &call.pool() : nullptr;
   if (args.claim_type == wire::OpenClaimType::kPrevious) {
     own = OwnPool(session.shared(), args.claim_handle().fshandle);
   }
-  if (truncates || own != nullptr) caller.recent = nullptr;  // not used on threads of the pool
-  auto open = [&] { status = session.store().Open(caller, args, &res); };
   if (delegation) {
-    status = DafsStatus::kNotSupp;  // the server grants no delegations
-  } else if (truncates || own != nullptr) {
-    co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), open);
-  } else {
-    open();
+    call.FinishError(DafsStatus::kNotSupp);  // the server grants no delegations
+    co_return;
+  }
+  Modification& modification = call.BeginModification();
+  if (truncates || own != nullptr) call.NotInTurn();
+  auto open = [&] {
+    res = {};
+    status = session.store().Open(call.caller(), args, &res);
+  };
+  const bool may_wait = truncates || own != nullptr;
+  Pool& pool = own != nullptr ? *own : session.pool();
+  co_await OffloadIf(may_wait, pool, session.loop(), open);
+  if (modification.MustCall(status)) {
+    Task<void> repeating =
+        internal::CallAndRepeat(call, modification, may_wait, pool, &status, open);
+    co_await repeating;
   }
   call.Finish(status, args, res);
 }
@@ -40,7 +48,7 @@ Task<void> Open(Call& call) {
 }  // namespace
 
 constexpr Procedure kOpenHandler = {.start = Open};
-constexpr Procedure kOpenHandleHandler = kAtOnce<&Store::OpenHandle>;
+constexpr Procedure kOpenHandleHandler = kModifies<&Store::OpenHandle>;
 constexpr Procedure kOpenExecuteHandler = kAtOnce<&Store::OpenExecute>;
 constexpr Procedure kCloseHandler = kAtOnce<&Store::Close>;
 constexpr Procedure kOpenDowngradeHandler = kAtOnce<&Store::OpenDowngrade>;

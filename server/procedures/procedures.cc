@@ -8,11 +8,10 @@ constexpr ProcedureTable kProcedureTable = {
 #undef DAFS_SERVER_ADDRESS
 };
 
-// Not implemented by this server: delegations, promises and fencing.
+// Not implemented by this server: delegations and fencing.
 constexpr Procedure kDelegpurgeHandler;
 constexpr Procedure kDelegreturnHandler;
 constexpr Procedure kOpenDelegatedHandler;
-constexpr Procedure kPromisesHandler;
 constexpr Procedure kGetFencingListHandler;
 constexpr Procedure kSetFencingListHandler;
 

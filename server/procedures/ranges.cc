@@ -4,8 +4,8 @@
 
 namespace dafs::server {
 
-constexpr Procedure kAllocateHandler = kInPool<&Store::Allocate>;
+constexpr Procedure kAllocateHandler = kModifiesInPool<&Store::Allocate>;
 constexpr Procedure kSeekHandler = kInPool<&Store::Seek>;
-constexpr Procedure kCopyRangeHandler = kInPool<&Store::CopyRange>;
+constexpr Procedure kCopyRangeHandler = kModifiesInPool<&Store::CopyRange>;
 
 }  // namespace dafs::server

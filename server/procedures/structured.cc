@@ -109,7 +109,13 @@ Task<void> SetattrDirect(Call& call) {
       status = session.store().Setattr(call.caller(), args.filehandle, args.state_id, attributes,
                                        &res.attr_request_bitmap);
     };
+    Modification& modification = call.BeginModification();
     co_await OffloadIf(call.may_hang(), call.pool(), session.loop(), set);
+    if (modification.MustCall(status)) {
+      Task<void> repeating =
+          internal::CallAndRepeat(call, modification, call.may_hang(), call.pool(), &status, set);
+      co_await repeating;
+    }
   }
   call.Finish(status, args, res);
 }

@@ -118,7 +118,13 @@ Task<void> Write(Call& call) {
     const auto from = Source::Vectors(call, memory);
     auto put = [&] { status = Put(call, args, from, res); };
     const bool may_wait = call.may_hang() || MayWait(session.store(), args);
+    Modification& modification = call.BeginModification();
     co_await OffloadIf(may_wait, call.pool(), session.loop(), put);
+    if (modification.MustCall(status)) {
+      Task<void> repeating =
+          internal::CallAndRepeat(call, modification, may_wait, call.pool(), &status, put);
+      co_await repeating;
+    }
   }
   memory.Release();
   call.Finish(status, args, res);

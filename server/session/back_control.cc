@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
 #include "runtime/status_macros.h"
-#include "runtime/text.h"
 #include "server/session/session.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/codec.h"
@@ -30,6 +28,7 @@ BackControl::BackControl(Session& channel, uint32_t granted, uint32_t request_by
       request_bytes_(request_bytes),
       order_(order),
       checksums_(checksums),
+      route_(std::make_shared<BackControlRoute>(channel.loop(), this)),
       streams_(granted),
       nreq_(granted) {}
 
@@ -37,9 +36,15 @@ size_t BackControl::most_completions() const {
   return std::min<size_t>((request_bytes_ - kCompletions) / kCompletionBytes, wire::kBatchMax);
 }
 
-bool BackControl::Send(const wire::BcBatchCompletionArgs& args) {
+void BackControl::Enqueue(OwnedEncode encode, Done done) {
+  if (ended_) return done(absl::UnavailableError("the Back-control Channel has ended"));
+  if (waiting_.empty() && SendNow(encode, done)) return;
+  waiting_.push_back({std::move(encode), std::move(done)});
+}
+
+bool BackControl::SendNow(absl::FunctionRef<Encode> encode, Done& done) {
   // WIRE 11.5: fewer than Nreq are outstanding, and the stream id is below Nreq.
-  if (outstanding_ >= nreq_) return false;
+  if (ended_ || channel_.connection().ending() || outstanding_ >= nreq_) return false;
   const auto stream =
       std::find_if(streams_.begin(), streams_.end(), [](const Stream& s) { return !s.busy; });
   if (stream == streams_.end() || stream - streams_.begin() >= nreq_) return false;
@@ -51,19 +56,39 @@ bool BackControl::Send(const wire::BcBatchCompletionArgs& args) {
   header.analyzer = wire::OpaqueFromUint64<wire::Analyzer>(header.stream_id);
   wire::EncodeOptions options;
   options.checksum = checksums_;
-  const absl::StatusOr<size_t> size = wire::EncodeRequest(
-      header, args, order_, outgoing->buffer->memory().first(request_bytes_), options);
+  const absl::StatusOr<size_t> size =
+      encode(header, order_, outgoing->buffer->memory().first(request_bytes_), options);
   stream->busy = true;
+  stream->done = std::move(done);
   ++outstanding_;
   channel_.requests().SendDirective(std::move(outgoing), size.ok() ? *size : 0);
   return true;
+}
+
+void BackControl::SendWaiting() {
+  while (!waiting_.empty() && SendNow(waiting_.front().encode, waiting_.front().done)) {
+    waiting_.pop_front();
+  }
+}
+
+void BackControl::End() {
+  ended_ = true;
+  route_->channel = nullptr;
+  std::vector<Done> over;
+  for (Stream& stream : streams_) {
+    if (std::exchange(stream.busy, false)) over.push_back(std::move(stream.done));
+  }
+  for (Waiting& waiting : waiting_) over.push_back(std::move(waiting.done));
+  waiting_.clear();
+  for (Done& done : over) done(absl::UnavailableError("the Back-control Channel has ended"));
 }
 
 bool BackControl::IsResponse(std::span<const std::byte> message) const {
   return wire::DecodeResponseHeader(message, order_).ok();
 }
 
-absl::Status BackControl::OnResponse(std::span<const std::byte> message) {
+absl::StatusOr<absl::AnyInvocable<void()>> BackControl::OnResponse(
+    std::span<const std::byte> message) {
   ASSIGN_OR_RETURN(const auto decoded, wire::DecodeResponseHeader(message, order_));
   const wire::ResponseHeader& header = decoded.header;
   if (header.stream_id >= streams_.size() || !streams_[header.stream_id].busy ||
@@ -72,18 +97,15 @@ absl::Status BackControl::OnResponse(std::span<const std::byte> message) {
     return absl::DataLossError(absl::StrCat("reply to no directive: stream ", header.stream_id,
                                             ", seq_number ", header.seq_number));
   }
-  // If the client refused the directive, or its reply is damaged, another directive would not help.
+  // If the reply is damaged, another directive would not help.
   if (checksums_ && wire::MessageChecksum(message, order_) != header.message_checksum) {
     return absl::DataLossError("reply to a directive has a wrong checksum");
   }
-  if (header.status != wire::DafsStatus::kOk) {
-    return absl::DataLossError(
-        absl::StrCat("the client refuses a directive: ", Text(wire::Name(header.status))));
-  }
-  streams_[header.stream_id].busy = false;
+  Stream& stream = streams_[header.stream_id];
+  stream.busy = false;
   --outstanding_;
   nreq_ = std::max<uint32_t>({nreq_ - 1, header.target_nreq, 1});
-  return absl::OkStatus();
+  return [done = std::move(stream.done), status = header.status]() mutable { done(status); };
 }
 
 }  // namespace dafs::server

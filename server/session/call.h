@@ -48,6 +48,14 @@ class Call {
 
   // The user on whose behalf the call is executed.
   const Caller& caller() const { return request_.caller; }
+  // Before a function of the store that modifies something: it may have to wait for clients. Its
+  // end is that of the call. Returns the modification.
+  Modification& BeginModification() {
+    return request_.modification.emplace(session_, request_.caller);
+  }
+  Modification* modification() { return &*request_.modification; }  // requires that it has begun
+  // The call goes on after the turn, or on a thread of the pool.
+  void NotInTurn() { request_.caller.recent = nullptr; }
   // Makes the call leave access times unchanged.
   void KeepAtime() { request_.caller.keeps_atime = true; }
 
@@ -73,6 +81,13 @@ class Call {
   // the client requested it (wire/protocol/invalidation.h).
   void Names(std::span<const wire::DirectOpBuffer> buffers) {
     if (!buffers.empty()) request_.invalidates = buffers.front().buffer_handle;
+  }
+
+  // On the session's thread, with the call still owned by the caller: on a thread of the pool,
+  // posts `work` to it.
+  void OnSession(absl::AnyInvocable<void()> work) {
+    if (request_.on_pool) return OnLoop(std::move(work));
+    work();
   }
 
   // The results arrive after the response, so the Response Cache gets no entry (5.2.3).
@@ -168,6 +183,7 @@ void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
   absl::StatusOr<size_t> size = wire::EncodeResponse(header, res, order(), out(), options);
   if (!size.ok()) {
     header.status = status = wire::DafsStatus::kTooSmall;
+    header.spec_cond &= wire::kSpcondVoid;
     size = wire::EncodeErrorResponse(header, Args::kProc, order(), out(), options);
   }
   if (status == wire::DafsStatus::kOk && request_.chain != nullptr) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/session/callbacks.h"
 #include "server/session/session.h"
 
 namespace dafs::server {
@@ -77,6 +78,10 @@ void Channels::Unbind() {
         absl::StrCat("the session of this ", channel->channels().name(), " has ended")));
   }
   if (owner_ == nullptr) return;
+  if (back_control_ != nullptr) {
+    back_control_->End();
+    self_.shared().callbacks->Lost(back_control_->route());
+  }
   Session& owner = *std::exchange(owner_, nullptr);
   const bool reads = use_ == wire::ChannelUse::kRdmaRead;
   (reads ? owner.channels().read_ : owner.channels().back_) = nullptr;
@@ -86,17 +91,20 @@ void Channels::Unbind() {
 
 bool Channels::TakeReply(Receive& receive, std::span<const std::byte> message) {
   if (!back_control_->IsResponse(message)) return false;
-  absl::Status status = back_control_->OnResponse(message);
+  absl::StatusOr<absl::AnyInvocable<void()>> answered = back_control_->OnResponse(message);
+  absl::Status status = answered.status();
   if (status.ok()) status = self_.requests().flow().Repost(receive);
   if (!status.ok()) {
     self_.connection().End(std::move(status));
-  } else {
-    Report();
+    return true;
   }
+  Report();
+  (*answered)();
   return true;
 }
 
 void Channels::Report() const {
+  back_control_->SendWaiting();
   if (owner_ != nullptr && owner_->pending_work() != nullptr) owner_->pending_work()->Report();
 }
 

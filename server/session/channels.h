@@ -54,7 +54,7 @@ class Channels {
   // Requires back_control(). Returns true if the message that arrived in `receive` is a reply to a
   // directive; the reply has then been processed.
   bool TakeReply(Receive& receive, std::span<const std::byte> message);
-  // This Back-control Channel has a further buffer or credit for directives.
+  // Requires back_control(): it has a further buffer or credit for directives.
   void Report() const;
 
  private:

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/loop.h"
+#include "server/session/callbacks.h"
 #include "server/session/worker.h"
 #include "server/store/holdings/grace.h"
 
@@ -39,10 +40,12 @@ ClientTable::Confirmation ClientIdentity::Confirm(AuthType method) {
   if (result.replaced != nullptr) {
     // Ends its connections: their machine may be gone without having closed them.
     for (const auto& worker : *shared_.workers) worker->EndSuperseded();
+    shared_.callbacks->Forget(result.replaced->client_id(), result.replaced->promisee());
     shared_.store->ReleaseClient(result.replaced->client_id());
     shared_.store->grace().Complete(result.replaced->client_id_string());
     shared_.clients->Released(result.replaced);
   }
+  if (result.has_no_promises) shared_.store->promises().Returned(client_->client_id_string());
   shared_.store->grace().Review();
   return result;
 }
@@ -80,6 +83,7 @@ void ClientIdentity::ActFor(Request& request) const {
   // by name.
   if (admitted_) caller.client_name = client_->client_id_string();
   caller.holdings = client_->holdings();
+  caller.promisee = client_->promisee();
   if (request.header().cred_handle.is_zero()) return;
   request.credential = client_->credentials().Find(request.header().cred_handle);
   if (request.credential == nullptr) return;  // released since the check: the anonymous user

@@ -12,6 +12,7 @@
 #include "server/clients/credentials.h"
 #include "server/session/chain.h"
 #include "server/session/message_buffers.h"
+#include "server/session/modification.h"
 #include "server/store/durable/journal.h"
 #include "server/store/store.h"
 #include "wire/rules/request_check.h"
@@ -28,6 +29,7 @@ struct Request {
     message = arrived;
     cut_short = false;
     not_remembered = false;
+    promises = 0;
   }
 
   Call* call = nullptr;  // the procedure's view; contains this
@@ -42,9 +44,11 @@ struct Request {
   Pool* own_pool = nullptr;            // see own_pool.h
   bool on_pool = false;                // executed by a thread of own_pool; answered on the loop
   bool holds_stream = false;
-  bool cut_short = false;               // Call::CutShort
-  bool not_remembered = false;          // Call::NotRemembered
-  std::optional<uint32_t> invalidates;  // a context of the client, see Call::Names
+  bool cut_short = false;                    // Call::CutShort
+  bool not_remembered = false;               // Call::NotRemembered
+  uint16_t promises = 0;                     // spec_cond bits of the response
+  std::optional<Modification> modification;  // see Call::BeginModification
+  std::optional<uint32_t> invalidates;       // a context of the client, see Call::Names
 };
 
 }  // namespace dafs::server

@@ -160,6 +160,7 @@ void Requests::SetCaller(Request& request) {
   request.caller.keeps_atime = session_.terms().Has(wire::kExtensionKeepAtime);
   recorder_.Begin(request);
   session_.identity().ActFor(request);
+  if (request.caller.promisee != 0) request.caller.promises = &request.promises;
 }
 
 }  // namespace dafs::server

@@ -55,6 +55,7 @@ void Requests::Complete(Request& request, DafsStatus status, size_t response_byt
 // The request has its result: records it, and releases the stream.
 void Requests::Settle(Request& request, DafsStatus status, std::span<const std::byte> response) {
   const wire::RequestHeader& header = request.header();
+  request.modification.reset();
   request.credential.reset();
   if (status == DafsStatus::kWrongSec) {
     session_.refusals().SayWrongPort(session_.identity().client_id_string());

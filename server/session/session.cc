@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "server/clients/client_name.h"
+#include "server/session/callbacks.h"
 #include "server/session/worker.h"
 
 namespace dafs::server {
@@ -164,6 +165,15 @@ void Session::CloseInOrder() {
   requests_.recorder().End(/*keep=*/false);
   shared_.sessions->Close(terms_.negotiated().session_id);
   if (pending_work_ != nullptr) pending_work_->Drop();  // none is reported any more
+  if (Session* back = channels_.back(); back != nullptr) {
+    shared_.callbacks->Left(identity_.client(), back->channels().back_control()->route());
+  }
+}
+
+bool Session::IsVoid() {
+  if (!identity_.known()) return false;
+  const Promisee promisee = identity_.client().promisee();
+  return promisee != 0 && shared_.store->promises().IsVoid(promisee);
 }
 
 // The client's opens and credentials stay with it, as do files that the last requests may still
@@ -179,6 +189,7 @@ void Session::OnDisconnected(const absl::Status& why) {
   LogEnd();
   channels_.Unbind();
   requests_.OnDisconnected();
+  holder_waits_.End();
   MaybeForget();
 }
 

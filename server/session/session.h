@@ -14,6 +14,7 @@
 #include "server/session/channels.h"
 #include "server/session/client_identity.h"
 #include "server/session/connection.h"
+#include "server/session/modification.h"
 #include "server/session/pending_work.h"
 #include "server/session/refusals.h"
 #include "server/session/requests.h"
@@ -71,6 +72,9 @@ class Session final : public Pollable {
   Refusals& refusals() { return refusals_; }
   Channels& channels() { return channels_; }
   Requests& requests() { return requests_; }
+  HolderWaits& holder_waits() { return holder_waits_; }
+  // Whether responses tell the client that all promises to it have ended.
+  bool IsVoid();
   // The batches of this session. Null until a procedure sets them.
   PendingWork* pending_work() { return pending_work_.get(); }
   void set_pending_work(std::unique_ptr<PendingWork> work) { pending_work_ = std::move(work); }
@@ -91,6 +95,7 @@ class Session final : public Pollable {
   Refusals refusals_;
   Channels channels_;
   Requests requests_;
+  HolderWaits holder_waits_;
   std::unique_ptr<PendingWork> pending_work_;
   bool forgotten_ = false;  // the worker was notified
 };

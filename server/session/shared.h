@@ -10,6 +10,7 @@
 
 namespace dafs::server {
 
+class Callbacks;
 class ClientTable;
 class CreditBudget;
 class ExportPools;
@@ -29,6 +30,7 @@ struct Shared {
   Pool* chores = nullptr;  // housekeeping of the server
   ExportPools* export_pools = nullptr;
   ClientTable* clients = nullptr;
+  Callbacks* callbacks = nullptr;
   SessionTable* sessions = nullptr;
   ResponseCache* responses = nullptr;
   CreditBudget* budget = nullptr;

@@ -14,11 +14,27 @@ namespace dafs::server {
 namespace {
 
 TEST(ConfigTest, ParsesEveryOption) {
-  auto config = ParseConfig({"--export", "/a=/srv/a,rw,no_root_squash", "--export", "/b=/srv/b,ro",
-                             "--listen", "tcp:127.0.0.1:1234", "--listen=rdma:[::1]:5",
-                             "--state-dir", "/var/lib/dafs", "-f", "--threads", "3",
-                             "--max-requests=17", "--lease-time", "30", "--message-memory=64",
-                             "--stable=power", "--spin=0", "--rdma-read-channel=required"});
+  auto config = ParseConfig({"--export",
+                             "/a=/srv/a,rw,no_root_squash",
+                             "--export",
+                             "/b=/srv/b,ro",
+                             "--listen",
+                             "tcp:127.0.0.1:1234",
+                             "--listen=rdma:[::1]:5",
+                             "--state-dir",
+                             "/var/lib/dafs",
+                             "-f",
+                             "--threads",
+                             "3",
+                             "--max-requests=17",
+                             "--lease-time",
+                             "30",
+                             "--message-memory=64",
+                             "--stable=power",
+                             "--spin=0",
+                             "--rdma-read-channel=required",
+                             "--promises=0",
+                             "--recall-time=2.5"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server.exports.size(), 2u);
   EXPECT_EQ(config->server.exports[1].name, "/b");
@@ -36,6 +52,8 @@ TEST(ConfigTest, ParsesEveryOption) {
   EXPECT_EQ(config->server.stable, Stable::kPower);
   EXPECT_EQ(config->server.spin, absl::ZeroDuration());
   EXPECT_EQ(config->server.rdma_read_channel, RdmaReadChannel::kRequired);
+  EXPECT_EQ(config->server.max_promises, 0u);
+  EXPECT_EQ(config->server.recall_time, absl::Seconds(2.5));
 }
 
 TEST(ConfigTest, CommandLineOverridesTheFile) {
@@ -127,6 +145,8 @@ TEST(ConfigTest, ReportsMistakesInTheFileWithFileAndLine) {
   EXPECT_THAT(message("listen = udp:1.2.3.4"), HasSubstr("udp:1.2.3.4"));
   EXPECT_THAT(message("stable = disk"), HasSubstr("process or power"));
   EXPECT_THAT(message("lease-time = 0"), HasSubstr("--lease-time"));
+  EXPECT_THAT(message("recall-time = 0.5"), HasSubstr("--recall-time: 1 to 60"));
+  EXPECT_THAT(message("recall-time = 61"), HasSubstr("--recall-time: 1 to 60"));
   EXPECT_THAT(message("cpu-latency = soon"), HasSubstr("--cpu-latency soon"));
   EXPECT_THAT(message("rdma-read-channel = yes"), HasSubstr("rdma-read-channel"));
   EXPECT_THAT(message("help"), HasSubstr("command line"));

@@ -1,0 +1,27 @@
+// PROMISES, private (R15). Spec: WIRE 9.6, wire/messages/promises.h.
+#include "server/procedures/handler.h"
+#include "server/session/callbacks.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::DafsStatus;
+
+DafsStatus AdmitToPromises(Call& call, const wire::PromisesArgs& args, wire::PromisesRes* res) {
+  Session& session = call.session();
+  Session* const channel = session.channels().back();
+  if (channel == nullptr) return DafsStatus::kInval;
+  const BackControl& back_control = *channel->channels().back_control();
+  if (back_control.request_bytes() < Callbacks::kLeastRequestBytes) return DafsStatus::kInval;
+  Callbacks& callbacks = *session.shared().callbacks;
+  res->recall_ms = static_cast<uint32_t>(absl::ToInt64Milliseconds(callbacks.recall_time()));
+  if (!session.identity().trusted()) return DafsStatus::kOk;
+  res->granted = callbacks.Admit(session.identity().client(), args.most, back_control.route());
+  return DafsStatus::kOk;
+}
+
+}  // namespace
+
+constexpr Procedure kPromisesHandler = kAtOnce<AdmitToPromises>;
+
+}  // namespace dafs::server

@@ -1,0 +1,61 @@
+// A request that modifies something: what it changes, and its waits for the clients that must be
+// called first. The store returns DELAY if there are such clients; the request then waits for their
+// answers and is executed again.
+// Spec: WIRE 9.6.
+// Belongs to the session's thread, except that MustCall runs where the store was called. Nothing
+// blocks.
+#pragma once
+
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "runtime/loop_wait.h"
+#include "runtime/task.h"
+#include "server/store/store.h"
+#include "wire/protocol/status.h"
+
+namespace dafs::server {
+
+class Session;
+
+class Modification {
+ public:
+  // The most waits of one request; after these it fails with DELAY. Each wait lasts at most
+  // recall-time, and is followed by another one only if something was promised meanwhile.
+  static constexpr int kMostWaits = 16;
+
+  // Sets caller.changing until the end. `session` and `caller` outlive this.
+  Modification(Session& session, Caller& caller);
+  ~Modification() { caller_.changing = nullptr; }
+  Modification(const Modification&) = delete;
+  Modification& operator=(const Modification&) = delete;
+
+  // Whether the store, which has returned `status`, changed nothing because clients must be called.
+  // If so, await Call, then call the store again.
+  bool MustCall(wire::DafsStatus status);
+  // Calls the clients and waits until each has answered or is void. Returns false if the session
+  // has ended: the request is not to be executed.
+  Task<bool> Call();
+
+ private:
+  Session& session_;
+  Caller& caller_;
+  Promises::Changing changing_;
+  std::vector<Promises::Call> calls_;  // to be made
+  int waits_ = 0;
+};
+
+// The waits of the requests of one session, which end with it.
+class HolderWaits {
+ public:
+  // Waits for a wake-up. Returns false if End came before it.
+  Task<bool> Await(LoopWait& wait);
+  // Resumes every request that waits. Later waits end at once.
+  void End();
+
+ private:
+  absl::flat_hash_set<LoopWait*> waits_;
+  bool ended_ = false;
+};
+
+}  // namespace dafs::server
