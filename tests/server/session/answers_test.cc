@@ -20,7 +20,8 @@ bool Connects(Proc proc) {
 // Procedures that this server does not implement, and those that a client implements.
 bool NotOffered(const wire::ProcInfo& info) {
   static const std::set<Proc> kMissing = {Proc::kDelegpurge, Proc::kDelegreturn,
-                                          Proc::kGetFencingList, Proc::kSetFencingList};
+                                          Proc::kOpenDelegated, Proc::kGetFencingList,
+                                          Proc::kSetFencingList};
   return info.direction == wire::Direction::kToClient || kMissing.contains(info.number);
 }
 bool IsSetattr(Proc proc) { return proc == Proc::kSetattrInline || proc == Proc::kSetattrDirect; }
