@@ -155,6 +155,9 @@ absl::Status Server::OpenStore() {
   ASSIGN_OR_RETURN(store_, Store::Create(StoreOptionsOf(options_)));
   store_->promises().SetReturning(records_->Returning());
   callbacks_ = std::make_unique<Callbacks>(*store_, clients_, options_.recall_time);
+  store_->SetEndPromises([callbacks = callbacks_.get()](std::vector<Promises::Call> calls) {
+    callbacks->Call(std::move(calls), nullptr);
+  });
   clients_.SetOnExpired([callbacks = callbacks_.get()](const Client& client, bool is_gone) {
     if (is_gone) return callbacks->Forget(client.client_id(), client.promisee());
     callbacks->Expired(client.promisee());

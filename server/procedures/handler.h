@@ -74,13 +74,15 @@ void ExecuteAtOnce(Call& call) {
 }
 
 // After the first execution, which has set *status so that `modification` must call clients: calls
-// them and executes again, until none must be called.
+// them and executes again, until none must be called. After calls about a new object it does not
+// execute again.
 inline Task<void> CallAndRepeat(Call& call, Modification& modification, bool may_wait, Pool& pool,
                                 wire::DafsStatus* status, absl::FunctionRef<void()> execute) {
   Session& session = call.session();
   do {
     Task<bool> calling = modification.Call();
     const bool answered = co_await calling;
+    if (!modification.repeats()) co_return;
     if (!answered) {
       call.CutShort();
       co_return;
@@ -90,10 +92,10 @@ inline Task<void> CallAndRepeat(Call& call, Modification& modification, bool may
 }
 
 template <auto kFunction>
-Task<void> FinishModification(Call& call, typename Shape<decltype(kFunction)>::Args args) {
+Task<void> FinishModification(Call& call, typename Shape<decltype(kFunction)>::Args args,
+                              typename Shape<decltype(kFunction)>::Res res,
+                              wire::DafsStatus status) {
   using Function = Shape<decltype(kFunction)>;
-  typename Function::Res res;
-  wire::DafsStatus status = wire::DafsStatus::kDelay;
   auto execute = [&] {
     res = {};
     status = Function::Execute(kFunction, call, args, res);
@@ -113,8 +115,8 @@ void ExecuteModification(Call& call) {
   typename Function::Res res;
   const wire::DafsStatus status = Function::Execute(kFunction, call, args, res);
   if (!modification.MustCall(status)) return call.Finish(status, args, res);
-  call.OnSession([&call, args = std::move(args)]() mutable {
-    Start(FinishModification<kFunction>(call, std::move(args)));
+  call.OnSession([&call, args = std::move(args), res = std::move(res), status]() mutable {
+    Start(FinishModification<kFunction>(call, std::move(args), std::move(res), status));
   });
 }
 

@@ -50,7 +50,7 @@ Task<void> Open(Call& call) {
 constexpr Procedure kOpenHandler = {.start = Open};
 constexpr Procedure kOpenHandleHandler = kModifies<&Store::OpenHandle>;
 constexpr Procedure kOpenExecuteHandler = kAtOnce<&Store::OpenExecute>;
-constexpr Procedure kCloseHandler = kAtOnce<&Store::Close>;
+constexpr Procedure kCloseHandler = kModifies<&Store::Close>;  // of a named attribute
 constexpr Procedure kOpenDowngradeHandler = kAtOnce<&Store::OpenDowngrade>;
 
 }  // namespace dafs::server

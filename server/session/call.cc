@@ -27,6 +27,9 @@ wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
       wire::ResponseTo(request_.verdict.header, status,
                        session_.requests().flow().Target(request_.header().desired_nreq));
   header.protocol_version = request_.verdict.response_version;
+  if (status == DafsStatus::kOk && request_.modification && request_.modification->Keep()) {
+    request_.promises |= wire::kSpcondNames;
+  }
   header.spec_cond = session_.IsVoid() ? wire::kSpcondVoid : request_.promises;
   return header;
 }

@@ -34,17 +34,20 @@ Modification::Modification(Session& session, Caller& caller)
 }
 
 bool Modification::MustCall(wire::DafsStatus status) {
-  if (status != wire::DafsStatus::kDelay || waits_ == kMostWaits) return false;
+  repeats_ = status == wire::DafsStatus::kDelay;
+  if (!repeats_ && status != wire::DafsStatus::kOk) return false;
+  const bool awaits_return = repeats_ && changing_.awaits_return();
+  if (!changing_.has_calls() && !awaits_return) return false;  // DELAY for another reason
+  if (waits_ == kMostWaits) return false;
   calls_ = changing_.TakeCalls();
-  if (calls_.empty() && !changing_.awaits_return()) return false;  // DELAY for another reason
-  caller_.recent = nullptr;                                        // the turn ends before the wait
+  caller_.recent = nullptr;  // the turn ends before the wait
   return true;
 }
 
 Task<bool> Modification::Call() {
   ++waits_;
   LoopWait wait(session_.loop());
-  const bool awaits_return = changing_.awaits_return();
+  const bool awaits_return = repeats_ && changing_.awaits_return();
   const auto answers =
       std::make_shared<Answers>(calls_.size() + (awaits_return ? 1 : 0), wait.waker());
   session_.shared().callbacks->Call(std::exchange(calls_, {}), answers);

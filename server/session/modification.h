@@ -30,9 +30,15 @@ class Modification {
   Modification(const Modification&) = delete;
   Modification& operator=(const Modification&) = delete;
 
-  // Whether the store, which has returned `status`, changed nothing because clients must be called.
-  // If so, await Call, then call the store again.
+  // Whether clients must be called, after the store has returned `status`. If so, await Call. Then
+  // call the store again if it repeats().
   bool MustCall(wire::DafsStatus status);
+  // The store changed nothing. Otherwise the request is executed, and the calls come before the
+  // response: a client has read the attributes of the new object while they were being set.
+  bool repeats() const { return repeats_; }
+  // The request is executed. Returns whether the names in the directories that it changed are
+  // promised to its client.
+  bool Keep() { return changing_.Keep(); }
   // Calls the clients and waits until each has answered or is void. Returns false if the session
   // has ended: the request is not to be executed.
   Task<bool> Call();
@@ -43,6 +49,7 @@ class Modification {
   Promises::Changing changing_;
   std::vector<Promises::Call> calls_;  // to be made
   int waits_ = 0;
+  bool repeats_ = true;
 };
 
 // The waits of the requests of one session, which end with it.

@@ -137,6 +137,7 @@ class Promises {
 
     // The calls to make, once. Empty: nothing but awaits_return() keeps the request from going on.
     std::vector<Call> TakeCalls();
+    bool has_calls() const { return !calls_.empty(); }
     // Whether the session must wait for AwaitReturn.
     bool awaits_return() const { return awaits_return_; }
 
