@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "client/session/call.h"
+#include "client/state/locks.h"
 #include "runtime/log.h"
 #include "runtime/text.h"
 #include "wire/messages/messages.h"
@@ -96,6 +97,7 @@ void PromiseKeeper::SessionReady(Session& session) {
 }
 
 void PromiseKeeper::SessionLost() {
+  client_.locks().SetAnnounced(false);
   if (promises_.offered()) Renew();
 }
 
@@ -160,6 +162,7 @@ Task<void> PromiseKeeper::Ask(Session& session) {
     co_return;
   }
   refused_ = false;
+  client_.locks().SetAnnounced(true);
   if (!known) {
     // What was cached by time would outlast the promises: from now on nothing is.
     promises_.Ask();
@@ -177,6 +180,7 @@ Task<void> PromiseKeeper::Ask(Session& session) {
 
 void PromiseKeeper::Refused(std::string_view why) {
   promises_.Refuse();
+  if (client_.locks().announced()) client_.locks().SetAnnounced(false);
   if (std::exchange(refused_, true)) return;
   LogInfo(absl::StrCat(client_.options().server_name, ": the server announces no changes: ",
                        Text(why), "; attributes and names are cached by time"));
@@ -234,6 +238,10 @@ void PromiseKeeper::OnChanged(std::vector<wire::Changed> changed,
     for (const wire::Changed& change : changed) DropChanged(change, drops);
   }
   drops->Await();
+}
+
+void PromiseKeeper::OnLockFree(const wire::FileHandle& file, uint64_t offset, uint64_t length) {
+  client_.locks().Announce(file, offset, length);
 }
 
 void PromiseKeeper::DropChanged(const wire::Changed& change, const std::shared_ptr<Drops>& drops) {

@@ -1,6 +1,7 @@
 // Keeps the server's promises for a client (client/state/promises.h): requests them over the
 // control session, passes the server's announcements of changes to the observer, and ends the
-// promises when the server can no longer announce changes. Spec: WIRE 9.6.
+// promises when the server can no longer announce changes. Also passes on which locks have become
+// free (client/state/locks.h). Spec: WIRE 9.6.
 //
 // Belongs to the thread of the control session's loop. Nothing blocks.
 #pragma once
@@ -37,8 +38,9 @@ class PromiseKeeper final : public BackControlHandler {
   // The mount ends: ends the promises and requests no more.
   void Shutdown();
 
-  // BackControlHandler: BC_CHANGED.
+  // BackControlHandler: BC_CHANGED, BC_LOCK_FREE.
   void OnChanged(std::vector<wire::Changed> changed, absl::AnyInvocable<void()> answer) override;
+  void OnLockFree(const wire::FileHandle& file, uint64_t offset, uint64_t length) override;
 
  private:
   // Runs functions on the loop, from any thread. Observers may keep it after the loop has ended.

@@ -195,7 +195,8 @@ Outcome Mount::StartLeaseKeeper() {
       client_.get(), {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : "",
                       .requests_by = facts_.requests_by,
                       .cpu_latency = facts_.cpu_latency,
-                      .options = absl::StrJoin(state_.options.list, ",")});
+                      .options = absl::StrJoin(state_.options.list, ","),
+                      .promise_observer = breaks_.get()});
   if (!keeper.ok()) return {ExitCode::kSystem, std::string(keeper.status().message())};
   lease_keeper_ = *std::move(keeper);
   return {};

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "client/state/locks.h"
+#include "runtime/loop_wait.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {
@@ -73,6 +75,10 @@ class PromiseKeeperTest : public ScriptedTest, public PromiseObserver {
       streams.push_back(header.stream_id);
     }
     return streams;
+  }
+  static Task<void> Note(LoopWait& wait, bool* woken) {
+    const absl::Status status = co_await wait.Wait();
+    *woken = status.ok();
   }
   int asked() const { return server_.Count(Proc::kPromises); }
 
@@ -343,6 +349,27 @@ TEST_F(PromiseKeeperTest, SilenceOfTheServerEndsPromises) {
   server_.ServeHeld(*server_.connections.front());
   ASSERT_TRUE(Until([this] { return promises().active(); }));
   EXPECT_FALSE(IsGood(before_, Handle(1)));
+}
+
+TEST_F(PromiseKeeperTest, FreeLocksAreAnnouncedWhileTheSessionIsGranted) {
+  StartActive(this);
+  EXPECT_TRUE(client_->locks().announced());
+  Locks::Wait wait;
+  wait.owner.file = Handle(1);
+  wait.range = {0, 9, false};
+  bool woken = false;
+  LoopWait waiting(*loop_);
+  wait.waker = waiting.waker();
+  client_->locks().BeginWait(&wait);
+  Start(Note(waiting, &woken));
+  server_.BackControl()->Direct(wire::BcLockFreeArgs{Handle(1), 0, 10});
+  EXPECT_TRUE(Until([&] { return woken; }));
+  EXPECT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
+  EXPECT_THAT(Answered(), ElementsAre(0));
+  client_->locks().EndWait(&wait);
+  server_.refuse_connections = 1000000;
+  server_.connections.front()->Close(absl::OkStatus());
+  EXPECT_TRUE(Until([this] { return !client_->locks().announced(); }));
 }
 
 TEST_F(PromiseKeeperTest, ObserverMayFinishAfterTheEnd) {
