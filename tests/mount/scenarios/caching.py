@@ -40,7 +40,7 @@ def seen_within(seconds, what, look):
     while not look():
         check(time.monotonic() - start < seconds, f"{what}: not seen within {seconds} s")
         time.sleep(0.02)
-    print(f"{what}: seen after {time.monotonic() - start:.2f} s", flush=True)
+    print(f"{what}: seen after {time.monotonic() - start:.3f} s", flush=True)
 
 
 def two_mounts(rig, options):
