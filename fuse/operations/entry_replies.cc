@@ -35,8 +35,9 @@ fuse_entry_out EntryReplies::Entry(const Call& call, const client::Node& node, c
   const KernelTime valid = Validity(std::max(good_for, absl::ZeroDuration()));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
+  const bool opens_unasked = OpensWithoutRequest(node.attributes.object_type);
   if (state_.options.lookup_cache == LookupCache::kNone) {
-  } else if (state_.rules.offered()) {
+  } else if (state_.rules.offered() && (node.names.only_clients || !opens_unasked)) {
     KeepName(out, node, place, asked, good_for);
   } else if (good_for > absl::ZeroDuration()) {
     CacheName(out, node, place, asked, now + good_for);
@@ -62,7 +63,7 @@ void EntryReplies::KeepName(fuse_entry_out& entry, const client::Node& node, con
   entry.entry_valid = valid.seconds;
   entry.entry_valid_nsec = valid.nanoseconds;
   // A program of the server may give the name to another file unannounced: opens look for that.
-  if (!node.names.only_clients && !OpensWithoutRequest(type)) {
+  if (!node.names.only_clients) {
     state_.names.Sent(entry.nodeid, place, node.attributes.change, asked,
                       Loop::Now() + validity + kTakenWithin);
   }
@@ -80,15 +81,13 @@ bool EntryReplies::MayKeep(const Place& place, uint64_t nodeid, const client::Pr
 }
 
 bool EntryReplies::ReplyAbsent(Call& call, const Place& place, const client::Promise& names) {
-  absl::Duration validity = state_.options.cache.dir_min;
-  if (state_.rules.offered()) {
-    if (names.only_clients) validity = PromiseRules::kPromisedFor;
-    if (state_.options.lookup_cache == LookupCache::kNone || !MayKeep(place, 0, names, validity)) {
-      return false;
-    }
-  } else if (state_.options.lookup_cache != LookupCache::kAll) {
-    return false;
-  }
+  // Programs of the server create names unannounced, and these shall be found at once.
+  const LookupCache option = state_.options.lookup_cache;
+  if (option == LookupCache::kNone) return false;
+  if (option != LookupCache::kAll && !names.only_clients) return false;
+  const absl::Duration validity =
+      names.only_clients ? PromiseRules::kPromisedFor : state_.options.cache.dir_min;
+  if (state_.rules.offered() && !MayKeep(place, 0, names, validity)) return false;
   fuse_entry_out out = {};  // node 0: a negative entry
   const KernelTime valid = Validity(validity);
   out.entry_valid = valid.seconds;
@@ -116,7 +115,7 @@ void EntryReplies::DropName(const Place& place) {
 void EntryReplies::CacheName(fuse_entry_out& entry, const client::Node& node, const Place& place,
                              absl::Time asked, absl::Time until) {
   // The kernel follows a link, and opens a FIFO, a socket or a device, without a request. Such a
-  // name is not cached, so that an open finds an object that another client put there.
+  // name is not cached, so that an open finds an object that has been put there meanwhile.
   const wire::ObjectType type = node.attributes.object_type;
   if (OpensWithoutRequest(type)) {
     state_.known_links.Told(place, {entry.nodeid, asked, until});

@@ -5,11 +5,6 @@
 
 namespace dafs::server {
 
-bool MayPromise(const FileSystem& fs, uint8_t what) {
-  const bool is_shared = fs.may_hang && !fs.exported->only_clients_change;
-  return !is_shared || (what & kPromisedAttributes) == 0;
-}
-
 void AnswerPromises::Names(const Object& directory) {
   if (!wanted()) return;
   has_names_ = Give(directory.fs(), directory.key(), kPromisedNames) && has_names_;
@@ -28,7 +23,7 @@ void AnswerPromises::DependsOn(const Export& exported) {
 
 bool AnswerPromises::Give(const FileSystem& fs, const ObjectKey& key, uint8_t what) {
   DependsOn(*fs.exported);
-  return store_.GivePromise(caller_, fs, key, what);
+  return store_.GivePromise(caller_, key, what);
 }
 
 void AnswerPromises::Report(uint16_t contained) const {

@@ -12,10 +12,6 @@ namespace dafs::server {
 
 class StoreImpl;
 
-// Whether the server may promise `what` of the objects in `fs`. It does not see when other machines
-// change the attributes of files in a network file system.
-bool MayPromise(const FileSystem& fs, uint8_t what);
-
 class AnswerPromises {
  public:
   // Both are borrowed.

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "runtime/unique_fd.h"
-#include "server/store/answer_promises.h"
 #include "server/store/attributes/acl.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
@@ -307,7 +306,7 @@ DafsStatus StoreImpl::Adopt(const FileSystem& near, UniqueFd path, ObjectRef* ob
   ObjectKey key;
   STORE_RETURN_IF_NOT_OK(Identify(near, path, &fs, &key, object));
   if (*object != nullptr) return DafsStatus::kOk;
-  const bool promised = KeepsStats(keeper) && GivePromise(*keeper, *fs, key, kPromisedAttributes);
+  const bool promised = KeepsStats(keeper) && GivePromise(*keeper, key, kPromisedAttributes);
   struct statx stx;
   if (int error = Statx(path.get(), &stx); error != 0) return StatusFromErrno(error);
   *object = KeepObject(*fs, mac.Seal(key), std::move(path), stx.stx_mode & S_IFMT);
@@ -360,10 +359,8 @@ DafsStatus StoreImpl::CheckAlive(Object& object, uint32_t nlink) {
   return DafsStatus::kStale;
 }
 
-bool StoreImpl::GivePromise(const Caller& caller, const FileSystem& fs, const ObjectKey& key,
-                            uint8_t what) {
-  return caller.promisee != 0 && MayPromise(fs, what) &&
-         promises.Give(key, caller.promisee, what) == what;
+bool StoreImpl::GivePromise(const Caller& caller, const ObjectKey& key, uint8_t what) {
+  return caller.promisee != 0 && promises.Give(key, caller.promisee, what) == what;
 }
 
 DafsStatus StoreImpl::Announce(const Caller& caller, std::initializer_list<AnnouncedChange> changes,

@@ -235,7 +235,7 @@ class StoreImpl {
                            wire::FileAttributes* attributes);
 
   // Promises `what` of an object to `caller` before it is read. Returns whether that is promised.
-  bool GivePromise(const Caller& caller, const FileSystem& fs, const ObjectKey& key, uint8_t what);
+  bool GivePromise(const Caller& caller, const ObjectKey& key, uint8_t what);
 
   // Announces changes to the clients that were promised to be told. DELAY if there are some: the
   // procedure returns it, with nothing changed or journalled, and the session calls these clients

@@ -56,8 +56,7 @@ DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, O
       const auto* known = keeper->recent->Find(found.handle());
       if (known != nullptr && known->stx.stx_nlink != 0) return DafsStatus::kOk;
     }
-    const bool promised =
-        keeps && GivePromise(*keeper, found.fs(), found.key(), kPromisedAttributes);
+    const bool promised = keeps && GivePromise(*keeper, found.key(), kPromisedAttributes);
     const uint64_t sample = found.change().Sample();
     struct statx stx;
     if (int error = Statx(found.path_fd(), &stx); error != 0) return StatusFromErrno(error);

@@ -139,8 +139,7 @@ DafsStatus ResolveToOpen(StoreImpl& store, const Caller& caller, const wire::Fil
                          ObjectRef* file) {
   STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, handle, DafsStatus::kIsDir, file));
   const bool promised =
-      KeepsStats(&caller) &&
-      store.GivePromise(caller, (*file)->fs(), (*file)->key(), kPromisedAttributes);
+      KeepsStats(&caller) && store.GivePromise(caller, (*file)->key(), kPromisedAttributes);
   const uint64_t sample = (*file)->change().Sample();
   struct statx stx;
   if (int error = Statx((*file)->path_fd(), &stx); error != 0) return StatusFromErrno(error);

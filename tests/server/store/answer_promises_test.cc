@@ -190,17 +190,5 @@ TEST_F(AnswerPromisesTest, DirectoriesAboveTheExportsArePromisedWithoutRecord) {
   EXPECT_EQ(PromiseCount(), before + 1);  // the root of the export b
 }
 
-TEST(MayPromiseTest, AttributesInANetworkFileSystemOnlyIfNoOtherMachineChangesIt) {
-  Export exported;
-  FileSystem fs;
-  fs.exported = &exported;
-  EXPECT_TRUE(MayPromise(fs, kPromisedAttributes));
-  fs.may_hang = true;
-  EXPECT_FALSE(MayPromise(fs, kPromisedAttributes));
-  EXPECT_TRUE(MayPromise(fs, kPromisedNames));
-  exported.only_clients_change = true;
-  EXPECT_TRUE(MayPromise(fs, kPromisedAttributes));
-}
-
 }  // namespace
 }  // namespace dafs::server
