@@ -129,7 +129,7 @@ void Locks::EndWait(Wait* wait) {
 
 void Locks::SetAnnounced(bool announced) {
   absl::MutexLock lock(&mutex_);
-  announced_.store(announced, std::memory_order_release);
+  if (!announced_.exchange(announced, std::memory_order_acq_rel) && !announced) return;
   for (const auto& [handle, file] : files_) {
     for (Wait* wait : file.waits) {
       wait->awaits = wait->announced = false;

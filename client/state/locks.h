@@ -81,8 +81,8 @@ class Locks {
 
   // Whether the server can announce free locks: the control session has a Back-control Channel.
   bool announced() const { return announced_.load(std::memory_order_acquire); }
-  // Sets that, and wakes all waiters: the server may have dropped their places, or forgotten to
-  // whom it has announced what.
+  // Sets that. Wakes all waiters, unless nothing was announced before or is now: the server may
+  // have dropped their places, or forgotten what it has announced.
   void SetAnnounced(bool announced) ABSL_LOCKS_EXCLUDED(mutex_);
   // BC_LOCK_FREE: wakes the first waiter for exactly this range that was not woken yet.
   void Announce(const wire::FileHandle& file, uint64_t offset, uint64_t length)

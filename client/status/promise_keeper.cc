@@ -180,7 +180,7 @@ Task<void> PromiseKeeper::Ask(Session& session) {
 
 void PromiseKeeper::Refused(std::string_view why) {
   promises_.Refuse();
-  if (client_.locks().announced()) client_.locks().SetAnnounced(false);
+  client_.locks().SetAnnounced(false);
   if (std::exchange(refused_, true)) return;
   LogInfo(absl::StrCat(client_.options().server_name, ": the server announces no changes: ",
                        Text(why), "; attributes and names are cached by time"));

@@ -17,6 +17,7 @@
 #include "server/daemon/acceptor.h"
 #include "server/procedures/procedures.h"
 #include "server/session/callbacks.h"
+#include "server/session/lock_announcer.h"
 #include "server/session/worker.h"
 #include "server/store/durable/state_dir_check.h"
 #include "server/store/holdings/grace.h"
@@ -118,6 +119,7 @@ absl::Status Server::Begin(const Providers& providers) {
                       .export_pools = export_pools_.get(),
                       .clients = &clients_,
                       .callbacks = callbacks_.get(),
+                      .lock_announcer = lock_announcer_.get(),
                       .sessions = &sessions_,
                       .responses = responses_.get(),
                       .budget = &budget_,
@@ -158,6 +160,7 @@ absl::Status Server::OpenStore() {
   store_->SetEndPromises([callbacks = callbacks_.get()](std::vector<Promises::Call> calls) {
     callbacks->Call(std::move(calls), nullptr);
   });
+  lock_announcer_ = std::make_unique<LockAnnouncer>(*store_);
   clients_.SetOnExpired([callbacks = callbacks_.get()](const Client& client, bool is_gone) {
     if (is_gone) return callbacks->Forget(client.client_id(), client.promisee());
     callbacks->Expired(client.promisee());

@@ -28,6 +28,7 @@ namespace dafs::server {
 
 class Acceptor;
 class Callbacks;
+class LockAnnouncer;
 class JournalRecovery;
 class StateLock;
 struct Unheard;
@@ -89,7 +90,8 @@ class Server {
   std::unique_ptr<Store> store_;
   std::unique_ptr<ClientRecords> records_;  // outlives clients and store
   ClientTable clients_;
-  std::unique_ptr<Callbacks> callbacks_;  // outlives the sessions
+  std::unique_ptr<Callbacks> callbacks_;           // outlives the sessions
+  std::unique_ptr<LockAnnouncer> lock_announcer_;  // the same
   SessionTable sessions_;
   std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
   CreditBudget budget_;

@@ -1,6 +1,7 @@
 // PROMISES, private (R15). Spec: WIRE 9.6, wire/messages/promises.h.
 #include "server/procedures/handler.h"
 #include "server/session/callbacks.h"
+#include "server/session/lock_announcer.h"
 
 namespace dafs::server {
 namespace {
@@ -17,6 +18,10 @@ DafsStatus AdmitToPromises(Call& call, const wire::PromisesArgs& args, wire::Pro
   res->recall_ms = static_cast<uint32_t>(absl::ToInt64Milliseconds(callbacks.recall_time()));
   if (!session.identity().trusted()) return DafsStatus::kOk;
   res->granted = callbacks.Admit(session.identity().client(), args.most, back_control.route());
+  if (res->granted > 0) {
+    session.shared().lock_announcer->Bind(session.identity().client().client_id(),
+                                          back_control.route());
+  }
   return DafsStatus::kOk;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/session/callbacks.h"
+#include "server/session/lock_announcer.h"
 #include "server/session/session.h"
 
 namespace dafs::server {
@@ -81,6 +82,7 @@ void Channels::Unbind() {
   if (back_control_ != nullptr) {
     back_control_->End();
     self_.shared().callbacks->Lost(back_control_->route());
+    self_.shared().lock_announcer->Unbind(back_control_->route());
   }
   Session& owner = *std::exchange(owner_, nullptr);
   const bool reads = use_ == wire::ChannelUse::kRdmaRead;

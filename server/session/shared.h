@@ -11,6 +11,7 @@
 namespace dafs::server {
 
 class Callbacks;
+class LockAnnouncer;
 class ClientTable;
 class CreditBudget;
 class ExportPools;
@@ -31,6 +32,7 @@ struct Shared {
   ExportPools* export_pools = nullptr;
   ClientTable* clients = nullptr;
   Callbacks* callbacks = nullptr;
+  LockAnnouncer* lock_announcer = nullptr;
   SessionTable* sessions = nullptr;
   ResponseCache* responses = nullptr;
   CreditBudget* budget = nullptr;
