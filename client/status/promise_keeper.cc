@@ -189,11 +189,13 @@ void PromiseKeeper::Refused(std::string_view why) {
 // ---- Silence ---------------------------------------------------------------------------------
 
 // The server may end the promises of a client that it cannot reach for `recall_`. So they are good
-// for that long after the last request that was answered, and a request is sent in time.
+// for that long after the last request that was answered, and a request is sent in time. To drop
+// what is cached takes a part of that time.
 void PromiseKeeper::Watch() {
   watch_ = 0;
   const absl::Duration quiet = Loop::Now() - client_.last_activity();
-  if (quiet >= recall_) {
+  const absl::Duration most = recall_ - recall_ / 8;
+  if (quiet >= most) {
     LogNotice(absl::StrCat(client_.options().server_name, ": no answer for ",
                            absl::FormatDuration(absl::Trunc(quiet, absl::Milliseconds(1))),
                            ": the promises of the server are void; dropping what is cached"));
@@ -202,7 +204,7 @@ void PromiseKeeper::Watch() {
   const absl::Duration period = recall_ / 4;
   if (quiet >= period) Probe();
   const absl::Duration next = quiet < period ? period - quiet : period;
-  watch_ = loop_.RunAfter(std::max(std::min(next, recall_ - quiet), absl::Milliseconds(1)),
+  watch_ = loop_.RunAfter(std::max(std::min(next, most - quiet), absl::Milliseconds(1)),
                           [this] { Watch(); });
 }
 

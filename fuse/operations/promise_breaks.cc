@@ -146,38 +146,47 @@ void PromiseBreaks::LosePatience(const BreakPtr& broken, uint64_t directory) {
   loop_->RunAfter(kPatience, [this, broken, directory] { LosePatience(broken, directory); });
 }
 
+// All is dropped at once, so that a mount that was out of reach shows soon what has changed since.
+// What was on its way to the kernel is dropped when it has arrived.
 void PromiseBreaks::OnVoid(absl::AnyInvocable<void()> dropped) {
-  auto shared = std::make_shared<absl::AnyInvocable<void()>>(std::move(dropped));
-  loop_->Post([this, shared] { DropShard(0, shared); });
+  auto broken = std::make_shared<Break>(std::move(dropped));
+  loop_->Post([this, broken] {
+    DropAll(broken);
+    loop_->RunAfter(kTaken, [this, broken] {
+      DropAll(broken);
+      broken->End();
+    });
+  });
 }
 
-// Drops everything that the kernel may have of the nodes of one shard, and then that of the next.
-void PromiseBreaks::DropShard(uint64_t shard, std::shared_ptr<absl::AnyInvocable<void()>> dropped) {
-  if (shard == InodeTable::kShards) {
-    (*dropped)();
-    return;
-  }
-  auto broken = std::make_shared<Break>([this, shard, dropped] {
-    loop_->Post([this, shard, dropped] { DropShard(shard + 1, dropped); });
-  });
+// Attributes first: they do not wait for the locks of directories.
+void PromiseBreaks::DropAll(const BreakPtr& broken) {
   const absl::Time now = Loop::Now();
-  for (const uint64_t nodeid : state_.attributes.KeptByKernel(shard, now)) {
-    DropAttributes(broken, nodeid, now);
+  for (uint64_t shard = 0; shard < InodeTable::kShards; ++shard) {
+    for (const uint64_t nodeid : state_.attributes.KeptByKernel(shard, now)) {
+      DropAttributes(broken, nodeid, now);
+    }
   }
+  for (uint64_t shard = 0; shard < InodeTable::kShards; ++shard) DropNamesOf(shard, broken, now);
+}
+
+void PromiseBreaks::DropNamesOf(uint64_t shard, const BreakPtr& broken, absl::Time now) {
+  const auto expire = [&](uint64_t directory, std::string name) {
+    DropName(broken, directory, {.name = std::move(name), .given = absl::InfinitePast()},
+             KernelChannel::NameDrop::kExpire);
+  };
   for (const uint64_t directory : state_.directory_names.Directories(shard)) {
     if (state_.directory_names.ListingOf(directory).cached) {
       broken->Begin();
       state_.notifier->DropListing(directory, [broken] { broken->End(); });
     }
     for (DirectoryNames::Name& name : state_.directory_names.NamesOf(directory, now)) {
-      DropName(broken, directory, std::move(name), KernelChannel::NameDrop::kExpire);
+      expire(directory, std::move(name.name));
     }
   }
   for (Place& place : state_.names.Believed(shard, now)) {  // kept by time
-    DropName(broken, place.parent, {.name = std::move(place.name), .given = now},
-             KernelChannel::NameDrop::kExpire);
+    expire(place.parent, std::move(place.name));
   }
-  broken->End();
 }
 
 }  // namespace dafs::fuse

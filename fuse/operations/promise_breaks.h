@@ -61,7 +61,8 @@ class PromiseBreaks : public client::PromiseObserver {
   void DropName(const BreakPtr& broken, uint64_t directory, DirectoryNames::Name name,
                 KernelChannel::NameDrop how);
   void LosePatience(const BreakPtr& broken, uint64_t directory);
-  void DropShard(uint64_t shard, std::shared_ptr<absl::AnyInvocable<void()>> dropped);
+  void DropAll(const BreakPtr& broken);
+  void DropNamesOf(uint64_t shard, const BreakPtr& broken, absl::Time now);
 
   MountState& state_;
   KernelChannel channel_;

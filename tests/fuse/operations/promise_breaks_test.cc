@@ -140,6 +140,23 @@ TEST_F(PromiseBreaksTest, VoidDropsAllThatTheKernelMayUse) {
   EXPECT_THAT(told, testing::Each(testing::Ne(Dropped{"", kRootNode, 0})));
 }
 
+TEST_F(PromiseBreaksTest, VoidDropsFirstAndThenWaitsForAnswersOnTheirWay) {
+  for (uint8_t id = 10; id < 10 + 2 * InodeTable::kShards; ++id) {
+    const Place place{kRootNode, std::to_string(id)};
+    const uint64_t nodeid = state_.inodes.Remember(Handle(id), File(id), place);
+    state_.names.Sent(nodeid, place, id, Loop::Now(), Loop::Now() + absl::Seconds(30));
+  }
+  promises_.End();
+  const absl::Time start = Loop::Now();
+  absl::Notification dropped;
+  breaks_->OnVoid([&] { dropped.Notify(); });
+  // Each name twice, with the time that one answer needs in between.
+  ASSERT_TRUE(dropped.WaitForNotificationWithTimeout(kLong));
+  EXPECT_GE(Loop::Now() - start, absl::Milliseconds(50));
+  EXPECT_LT(Loop::Now() - start, InodeTable::kShards * absl::Milliseconds(50));
+  EXPECT_THAT(Told(), testing::SizeIs(testing::Ge(4 * InodeTable::kShards)));
+}
+
 // Notifications that do not return stand for a directory that the kernel has locked.
 class LockedDirectoryTest : public PromiseBreaksTest {
  protected:
