@@ -146,8 +146,8 @@ void PromiseBreaks::LosePatience(const BreakPtr& broken, uint64_t directory) {
   loop_->RunAfter(kPatience, [this, broken, directory] { LosePatience(broken, directory); });
 }
 
-// All is dropped at once, so that a mount that was out of reach shows soon what has changed since.
-// What was on its way to the kernel is dropped when it has arrived.
+// All is dropped at once, so that a mount that was out of reach soon shows the changes made since.
+// Answers on their way to the kernel are dropped when they have arrived.
 void PromiseBreaks::OnVoid(absl::AnyInvocable<void()> dropped) {
   auto broken = std::make_shared<Break>(std::move(dropped));
   loop_->Post([this, broken] {
