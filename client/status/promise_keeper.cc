@@ -194,14 +194,14 @@ void PromiseKeeper::Refused(std::string_view why) {
 void PromiseKeeper::Watch() {
   watch_ = 0;
   const absl::Duration quiet = Loop::Now() - client_.last_activity();
-  const absl::Duration most = recall_ - recall_ / 8;
+  const absl::Duration most = recall_ / 2;
   if (quiet >= most) {
     LogNotice(absl::StrCat(client_.options().server_name, ": no answer for ",
                            absl::FormatDuration(absl::Trunc(quiet, absl::Milliseconds(1))),
                            ": the promises of the server are void; dropping what is cached"));
     return Renew();
   }
-  const absl::Duration period = recall_ / 4;
+  const absl::Duration period = recall_ / 8;
   if (quiet >= period) Probe();
   const absl::Duration next = quiet < period ? period - quiet : period;
   watch_ = loop_.RunAfter(std::max(std::min(next, most - quiet), absl::Milliseconds(1)),

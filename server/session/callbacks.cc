@@ -282,14 +282,15 @@ void Callbacks::OnAnswer(Promisee promisee, uint64_t message,
 
 absl::Time Callbacks::Due(const Holder& holder) const {
   if (holder.is_void) return absl::InfiniteFuture();
-  return std::min(holder.lost, holder.Oldest()) + recall_time_;
+  const absl::Duration limit = holder.is_overdue ? recall_time_ : recall_time_ / 2;
+  return std::min(holder.lost, holder.Oldest()) + limit;
 }
 
-// All limits are recall_time_ after their event. So the first one is due when the timer ends, and
-// later ones come after it.
+// The next limit is always at least half of recall_time_ after an event or after the limit before.
+// So the first one is due when the timer ends, and later ones come after it.
 void Callbacks::SetTimer() {
   if (std::exchange(timer_set_, true)) return;
-  loop_->Post([this] { loop_->RunAfter(recall_time_, [this] { OnTimer(); }); });
+  loop_->Post([this] { loop_->RunAfter(recall_time_ / 2, [this] { OnTimer(); }); });
 }
 
 void Callbacks::OnTimer() {
@@ -299,6 +300,9 @@ void Callbacks::OnTimer() {
   {
     absl::MutexLock lock(&mutex_);
     for (auto& [promisee, holder] : holders_) {
+      if (Due(*holder) <= now && !std::exchange(holder->is_overdue, true)) {
+        store_.promises().Overdue(promisee);
+      }
       if (Due(*holder) > now) {
         next = std::min(next, Due(*holder));
         continue;

@@ -5,7 +5,8 @@
 // in messages of up to 64. A call is over when the client has answered, or when its promises are
 // void: after it did not answer within recall-time, after an answer with an error, or recall-time
 // after its channel was lost. A client without a channel is not called: the calls wait until then,
-// or until it sends PROMISES again.
+// or until it sends PROMISES again. Half-way to these limits the client is told so with its next
+// response (Promises::Overdue).
 //
 // Thread-safe, except as noted. Nothing blocks.
 #pragma once
@@ -91,6 +92,7 @@ class Callbacks {
     std::string name;                         // of the client, for the log
     std::shared_ptr<BackControlRoute> route;  // null: lost
     absl::Time lost = absl::InfiniteFuture();
+    bool is_overdue = false;
     bool is_void = false;
     std::deque<Item> queue;
     std::map<uint64_t, Items> sent;  // by message, in order

@@ -39,6 +39,7 @@ struct Promises::Shard {
 struct alignas(64) Promises::Client {
   std::atomic<Promisee> promisee{0};
   std::atomic<bool> is_void{true};
+  std::atomic<bool> is_overdue{false};
   std::atomic<uint32_t> admission{0};  // 0: none may be given
   std::atomic<uint32_t> endings{0};    // calls with kPromisedAll; not 0: it gets no promise
   std::atomic<uint32_t> most{0};
@@ -88,6 +89,7 @@ Promisee Promises::Admit(const wire::ClientId& id, std::string_view name, uint32
       client.most = *granted;
       client.endings = 0;
       client.is_void = *granted == 0;
+      client.is_overdue = false;
       client.admission = *granted > 0 ? NextAdmission() : 0;
       promisee = *granted > 0 ? client.promisee.load() : 0;
     }
@@ -113,10 +115,16 @@ bool Promises::Void(Promisee promisee) {
   return true;
 }
 
+void Promises::Overdue(Promisee promisee) {
+  absl::MutexLock lock(&clients_mutex_);
+  if (Client* const client = Find(promisee)) client->is_overdue = true;
+}
+
 bool Promises::IsVoid(Promisee promisee) const {
   if (promisee == 0) return false;
   const Client* const client = Find(promisee);
-  return client == nullptr || client->is_void.load(std::memory_order_acquire);
+  return client == nullptr || client->is_void.load(std::memory_order_acquire) ||
+         client->is_overdue.load(std::memory_order_acquire);
 }
 
 void Promises::Forget(const wire::ClientId& id) {
@@ -163,6 +171,7 @@ uint8_t Promises::GiveLocked(Shard& shard, size_t hash, const ObjectKey& key, Pr
                              uint8_t what) {
   Client* const client = Find(to);
   if (client == nullptr || client->admission == 0 || client->endings != 0) return 0;
+  if (client->is_overdue) return 0;
   PromiseTable& table = shard.table;
   uint32_t object = table.Find(hash, key);
   if (object != 0) {

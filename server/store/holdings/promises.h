@@ -90,8 +90,13 @@ class Promises {
   // until Admit. Returns false if it had been void.
   bool Void(Promisee client) ABSL_LOCKS_EXCLUDED(clients_mutex_);
 
-  // Whether responses to the client carry kSpcondVoid: after Void or Forget. False for 0. One
-  // atomic read.
+  // The client is late with an answer: until Admit it gets no promise, and its responses carry
+  // kSpcondVoid, but it still is called. So when Void follows, the client has dropped its promises:
+  // it relies on none that is older than its last answered request by more than the time between.
+  void Overdue(Promisee client) ABSL_LOCKS_EXCLUDED(clients_mutex_);
+
+  // Whether responses to the client carry kSpcondVoid: after Overdue, Void or Forget. False for 0.
+  // Two atomic reads.
   bool IsVoid(Promisee client) const;
 
   // The client is gone. Its Promisee stays void. Does nothing if the id is unknown.

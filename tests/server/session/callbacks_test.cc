@@ -106,6 +106,24 @@ TEST_F(PromisesTest, ChangeWaitsForASilentHolderUntilTheRecallTime) {
   EXPECT_TRUE(PromisedNames(*holder, holder->directory));
 }
 
+// The holder learns it before the change is made, though only its Back-control Channel is silent.
+TEST_F(PromisesTest, SilentHolderIsToldHalfWayThatItsPromisesEnd) {
+  options_.recall_time = absl::Seconds(2);
+  StartServer();
+  auto holder = Holder();
+  auto other = Connect("other");
+  const absl::Time start = Loop::Now();
+  ASSERT_TRUE(other->session->SendRequest(MakeDirectory(other->directory, "new")));
+  ASSERT_TRUE(holder->Take());
+  EXPECT_FALSE(holder->IsVoid());
+  while (!holder->IsVoid() && Loop::Now() - start < absl::Seconds(5)) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_LT(Loop::Now() - start, absl::Milliseconds(1900));
+  EXPECT_EQ(other->session->ReceiveReply<wire::CreateArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_GE(Loop::Now() - start, absl::Seconds(2));
+}
+
 TEST_F(PromisesTest, AnswerWithAnErrorVoidsAllPromisesAndKeepsTheChannel) {
   StartServer();
   auto holder = Holder();

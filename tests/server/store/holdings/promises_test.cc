@@ -267,6 +267,17 @@ TEST_F(PromisesTest, AVoidClientHasNoPromiseUntilItIsAdmittedAgain) {
   EXPECT_EQ(promises_.GetCounts().voided, 1);
 }
 
+TEST_F(PromisesTest, AnOverdueClientGetsNoPromiseButIsCalled) {
+  promises_.Give(file_, a_, kPromisedAttributes);
+  promises_.Overdue(a_);
+  EXPECT_TRUE(promises_.IsVoid(a_));
+  EXPECT_EQ(promises_.Give(directory_, a_, kBoth), 0);
+  EXPECT_THAT(Change(file_, b_, kPromisedAttributes), SizeIs(1));
+  EXPECT_EQ(Admit(1), a_);
+  EXPECT_FALSE(promises_.IsVoid(a_));
+  EXPECT_EQ(promises_.Give(file_, a_, kPromisedAttributes), kPromisedAttributes);
+}
+
 TEST_F(PromisesTest, AdmissionEndsEarlierPromisesAndCalls) {
   promises_.Give(file_, a_, kPromisedAttributes);
   Changing changing(promises_, b_);
