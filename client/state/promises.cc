@@ -49,6 +49,7 @@ void Promises::Ask() {
 bool Promises::Begin(absl::Duration recall) {
   absl::MutexLock lock(&mutex_);
   if (voided_) return false;
+  answered_ = true;
   recall_ = recall;
   good_since_.store(sequence_.fetch_add(1) + 1);
   return true;
@@ -57,7 +58,13 @@ bool Promises::Begin(absl::Duration recall) {
 void Promises::Refuse() {
   absl::MutexLock lock(&mutex_);
   EndLocked();
+  answered_ = true;
   offered_.store(false);
+}
+
+void Promises::AwaitAnswer(absl::Duration most) const {
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(&answered_), most);
 }
 
 void Promises::End() {

@@ -3,8 +3,8 @@
 // This class decides whether a promise still holds. client/status/lease_keeper.h asks the server
 // for promises and ends them; PromiseObserver drops what was cached under them.
 //
-// Thread-safe; nothing blocks. sequence, IsGood, offered and active take no lock: workers call them
-// for each answer.
+// Thread-safe; nothing blocks, except AwaitAnswer. sequence, IsGood, offered and active take no
+// lock: workers call them for each answer.
 #pragma once
 
 #include <array>
@@ -95,6 +95,8 @@ class Promises {
   void Ask() ABSL_LOCKS_EXCLUDED(mutex_);
   bool Begin(absl::Duration recall) ABSL_LOCKS_EXCLUDED(mutex_);
   void Refuse() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Blocks until the server has granted or refused promises for the first time, or for `most`.
+  void AwaitAnswer(absl::Duration most) const ABSL_LOCKS_EXCLUDED(mutex_);
   // No promise is good from now on: the server cannot announce changes.
   void End() ABSL_LOCKS_EXCLUDED(mutex_);
   // The recall time of the latest Begin.
@@ -134,7 +136,8 @@ class Promises {
   std::array<std::atomic<uint64_t>, kEntries> changed_at_{};
 
   mutable absl::Mutex mutex_;
-  bool voided_ ABSL_GUARDED_BY(mutex_) = false;  // since Ask
+  bool voided_ ABSL_GUARDED_BY(mutex_) = false;    // since Ask
+  bool answered_ ABSL_GUARDED_BY(mutex_) = false;  // Begin or Refuse was called
   absl::Duration recall_ ABSL_GUARDED_BY(mutex_);
   absl::AnyInvocable<void()> on_void_ ABSL_GUARDED_BY(mutex_);
   Counts counts_ ABSL_GUARDED_BY(mutex_);

@@ -199,6 +199,8 @@ Outcome Mount::StartLeaseKeeper() {
                       .promise_observer = breaks_.get()});
   if (!keeper.ok()) return {ExitCode::kSystem, std::string(keeper.status().message())};
   lease_keeper_ = *std::move(keeper);
+  // Without it, what the first programs look at is kept by time, and dropped when promises begin.
+  if (breaks_ != nullptr) client_.get().promises().AwaitAnswer(absl::Seconds(1));
   return {};
 }
 

@@ -241,7 +241,8 @@ void DirectoryOperations::AddNode(const Call& call, DirectoryAnswer& answer,
     out = context_.entries.Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
     if (entry.acl_in_mode) {
       // The promise of the attributes, which arrived with the ACL, covers it too.
-      const absl::Time asked = state_.rules.offered() ? Loop::Now() : chunk.asked_at;
+      const bool promised = state_.rules.IsGood(chunk.attributes_promise, attributes.filehandle);
+      const absl::Time asked = promised ? Loop::Now() : chunk.asked_at;
       state_.absent_xattrs.Note(out.nodeid, Absent::kAccessAcl, asked);
       if (attributes.object_type == wire::ObjectType::kDir) {
         state_.absent_xattrs.Note(out.nodeid, Absent::kDefaultAcl, asked);

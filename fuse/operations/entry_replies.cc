@@ -82,11 +82,11 @@ bool EntryReplies::MayKeep(const Place& place, uint64_t nodeid, const client::Pr
 
 bool EntryReplies::ReplyAbsent(Call& call, const Place& place, const client::Promise& names) {
   // Programs of the server create names unannounced, and these shall be found at once.
+  const bool exact = state_.rules.offered() && names.only_clients;
   const LookupCache option = state_.options.lookup_cache;
   if (option == LookupCache::kNone) return false;
-  if (option != LookupCache::kAll && !names.only_clients) return false;
-  const absl::Duration validity =
-      names.only_clients ? PromiseRules::kPromisedFor : state_.options.cache.dir_min;
+  if (option != LookupCache::kAll && !exact) return false;
+  const absl::Duration validity = exact ? PromiseRules::kPromisedFor : state_.options.cache.dir_min;
   if (state_.rules.offered() && !MayKeep(place, 0, names, validity)) return false;
   fuse_entry_out out = {};  // node 0: a negative entry
   const KernelTime valid = Validity(validity);

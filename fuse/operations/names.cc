@@ -27,7 +27,7 @@ Task<void> NameOperations::Lookup(Call& call) {
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  if (!state_.rules.offered() && !state_.known_links.empty() &&
+  if (!state_.known_links.empty() &&
       context_.entries.ReplyKnownLink(call, {call.nodeid(), std::string(name)})) {
     co_return;
   }
