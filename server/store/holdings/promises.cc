@@ -294,8 +294,8 @@ bool Promises::Changing::WasAnnounced(const ObjectKey& key, uint8_t what,
 
 bool Promises::Changing::Begin(const ObjectKey& key, uint8_t what, std::string_view name) {
   if (promises_.limits_.of_client != 0) MarkAndCall(key, what, name);
-  awaits_return_ =
-      promises_.is_returning_.load(std::memory_order_acquire) && promises_.AwaitsOther(by_name_);
+  awaits_return_ = !skips_return_ && promises_.is_returning_.load(std::memory_order_acquire) &&
+                   promises_.AwaitsOther(by_name_);
   return calls_.empty() && !awaits_return_;
 }
 

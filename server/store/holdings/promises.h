@@ -143,6 +143,9 @@ class Promises {
     // The calls to make, once. Empty: nothing but awaits_return() keeps the request from going on.
     std::vector<Call> TakeCalls();
     bool has_calls() const { return !calls_.empty(); }
+    // What is begun from now on was so before the restart: the open of a reclaim. Clients that have
+    // not returned rely on nothing that it changes, and it must not outlast the grace period.
+    void SkipReturn() { skips_return_ = true; }
     // Whether the session must wait for AwaitReturn.
     bool awaits_return() const { return awaits_return_; }
 
@@ -175,6 +178,7 @@ class Promises {
     std::vector<Announced> announced_;  // with calls; a later pass does not repeat them
     std::vector<Call> calls_;
     bool awaits_return_ = false;
+    bool skips_return_ = false;
   };
 
   // Making room. A client that has nearly as many promises as it may, or the one with the most if

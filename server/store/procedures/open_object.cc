@@ -112,6 +112,7 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
     }
   } else if (made == Made::kReclaimed) {
     STORE_RETURN_IF_NOT_OK(CheckReclaim(caller, *file, request.access));
+    if (caller.changing != nullptr) caller.changing->SkipReturn();
   }
   const bool writes = (request.access & wire::kShareWrite) != 0;
   if (writes && made != Made::kCreated) {

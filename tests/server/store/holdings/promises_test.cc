@@ -422,6 +422,16 @@ TEST_F(PromisesTest, AChangeWaitsForClientsThatHadPromisesBeforeTheRestart) {
   EXPECT_EQ(returned, 3);
 }
 
+TEST_F(PromisesTest, AReclaimDoesNotWaitForOtherClientsToReturn) {
+  promises_.SetReturning({"client1"});
+  promises_.Give(file_, a_, kPromisedAttributes);
+  Changing changing(promises_, b_, "client2");
+  changing.SkipReturn();
+  EXPECT_FALSE(changing.Begin(file_, kPromisedAttributes));
+  EXPECT_THAT(changing.TakeCalls(), SizeIs(1));  // it has been promised since
+  EXPECT_FALSE(changing.awaits_return());
+}
+
 // --- Memory ---
 
 // Sanitizers have their own allocator, of which mallinfo2 knows nothing.
