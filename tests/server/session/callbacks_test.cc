@@ -107,7 +107,7 @@ TEST_F(PromisesTest, ChangeWaitsForASilentHolderUntilTheRecallTime) {
 }
 
 // The holder learns it before the change is made, though only its Back-control Channel is silent.
-TEST_F(PromisesTest, SilentHolderIsToldHalfWayThatItsPromisesEnd) {
+TEST_F(PromisesTest, SilentHolderLearnsHalfWayThatItsPromisesEnd) {
   options_.recall_time = absl::Seconds(2);
   StartServer();
   auto holder = Holder();

@@ -1,4 +1,4 @@
-// What each procedure announces before it changes anything. Spec: WIRE 9.6.
+// Each procedure announces a change before it changes anything. Spec: WIRE 9.6.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/xattr.h>
@@ -336,7 +336,7 @@ struct Refused {
   std::function<DafsStatus(const Caller&)> procedure;
 };
 
-TEST_F(AnnouncementsTest, RefusedChangesCallNobody) {
+TEST_F(AnnouncementsTest, RefusedChangesCallNoClient) {
   using wire::ObjectType;
   const std::vector<Refused> rows = {
       {"mkdir EXIST", DafsStatus::kExist,
@@ -392,7 +392,7 @@ TEST_F(AnnouncementsTest, RenameToTheSameObjectChangesNothing) {
   EXPECT_THAT(announced_, IsEmpty());
 }
 
-TEST_F(AnnouncementsTest, WritesThroughAnOpenForWritingCallNobody) {
+TEST_F(AnnouncementsTest, WritesThroughAnOpenForWritingCallNoClient) {
   const Opened opened = MustOpen(root_, OpenArgs(At("d"), "f"));
   PromiseAll();
   EXPECT_OK(Execute([&](const Caller& caller) { return Write(caller, opened, 0, "new"); }));

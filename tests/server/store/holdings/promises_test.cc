@@ -192,7 +192,7 @@ TEST_F(PromisesTest, AnAnswerThatComesAfterItsRequestHasEndedEndsNoNewPromise) {
   EXPECT_THAT(Change(file_, b_, kPromisedAttributes), SizeIs(1));
 }
 
-TEST_F(PromisesTest, CallsThatNobodyTookNeedNoAnswer) {
+TEST_F(PromisesTest, CallsThatWereNotTakenNeedNoAnswer) {
   promises_.Give(file_, a_, kPromisedAttributes);
   {
     Changing lost(promises_, b_);

@@ -272,7 +272,7 @@ TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInOrder) {
 
 // Every end of a lock tells the waiter: LOCKU, a lock for reading in its place, CLOSE, and the end
 // of a client. Local programs cannot be watched.
-TEST_F(StoreLocksTest, WaiterIsToldThatItsLockIsFree) {
+TEST_F(StoreLocksTest, WaiterHearsThatItsLockIsFree) {
   std::vector<wire::BcLockFreeArgs> told;
   bool reachable = true;
   store_->SetSendLockFree([&](const wire::ClientId& client, const wire::BcLockFreeArgs& args) {
