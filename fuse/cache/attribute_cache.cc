@@ -66,6 +66,9 @@ std::optional<AttributeCache::Again> AttributeCache::LookUpAgain(uint64_t nodeid
     }
     const KernelView& kernel = inode->kernel;
     if (!kernel.sent() || inode->changes.touched_at() >= kernel.sent_at()) return std::nullopt;
+    if (rules_.offered() && !inode->promised.HeldSince(kernel.sent_at(), rules_, inode->handle)) {
+      return std::nullopt;
+    }
     const absl::Duration left = kernel.sent_at() + kernel.valid_for() - now;
     if (left <= absl::ZeroDuration()) return std::nullopt;
     ++inode->lookups;

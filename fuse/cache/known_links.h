@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/state/promises.h"
 #include "fuse/cache/place.h"
 
 namespace dafs::fuse {
@@ -28,9 +29,10 @@ class KnownLinks {
   KnownLinks& operator=(const KnownLinks&) = delete;
 
   struct Link {
-    uint64_t nodeid = 0;  // 0: not known
-    absl::Time asked;     // before the request was sent
-    absl::Time until;     // how long the kernel may use the reply
+    uint64_t nodeid = 0;         // 0: not known
+    absl::Time asked;            // before the request was sent
+    absl::Time until;            // how long the kernel may use the reply
+    client::Promise names = {};  // of the directory, if the reply promised them
   };
   // Saves the caller the mutex, and the construction of a Place.
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }

@@ -118,7 +118,7 @@ void EntryReplies::CacheName(fuse_entry_out& entry, const client::Node& node, co
   // name is not cached, so that an open finds an object that has been put there meanwhile.
   const wire::ObjectType type = node.attributes.object_type;
   if (OpensWithoutRequest(type)) {
-    state_.known_links.Told(place, {entry.nodeid, asked, until});
+    state_.known_links.Told(place, {entry.nodeid, asked, until, node.names});
     return;
   }
   // Entry and attributes get the same timeout, so that the kernel revalidates both with one
@@ -139,6 +139,10 @@ bool EntryReplies::ReplyKnownLink(Call& call, const Place& place) {
   const absl::Time now = Loop::Now();
   const KnownLinks::Link link = state_.known_links.Find(place, now);
   if (link.nodeid == 0 || state_.names.own_moves().AnySince(link.asked)) return false;
+  if (state_.rules.offered()) {
+    const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+    if (!parent.has_value() || !state_.rules.IsGood(link.names, parent->handle)) return false;
+  }
   if (!callers_.OnlyLooks(call.header().pid)) return false;
   const std::optional<AttributeCache::Again> again =
       state_.attributes.LookUpAgain(link.nodeid, now);
