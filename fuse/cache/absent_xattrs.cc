@@ -32,7 +32,9 @@ void AbsentXattrs::Note(uint64_t nodeid, Absent attribute, absl::Time asked) {
 bool AbsentXattrs::Known(uint64_t nodeid, Absent attribute, absl::Time now) const {
   return inodes_.With(nodeid, [&](const Inode* inode) {
     if (inode == nullptr) return false;
-    if (rules_.offered()) {
+    // The kernel asks for the capability before each write, also of files that are not promised
+    // because another client writes to them.
+    if (rules_.offered() && attribute != Absent::kCapability) {
       const absl::Time asked = inode->absences.asked(attribute);
       if (asked == absl::InfinitePast() ||
           !inode->promised.HeldSince(asked, rules_, inode->handle)) {
