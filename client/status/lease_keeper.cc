@@ -46,7 +46,6 @@ class LeaseKeeper::Impl {
             client.options().callbacks)) {}
 
   void Start(const LeaseKeeperOptions& options) {
-    requests_by_ = options.requests_by;
     cpu_latency_ = options.cpu_latency;
     options_ = options.options;
     const std::string& mount_point = client_.options().mount_point;
@@ -66,6 +65,12 @@ class LeaseKeeper::Impl {
     thread_ = std::thread([this] {
       dafs::Start(Keep());
       loop_->Run();
+    });
+  }
+
+  void SetRequestsBy(std::string requests_by) {
+    loop_->Post([this, requests_by = std::move(requests_by)]() mutable {
+      requests_by_ = std::move(requests_by);
     });
   }
 
@@ -215,6 +220,10 @@ absl::StatusOr<std::unique_ptr<LeaseKeeper>> LeaseKeeper::Start(Client& client,
 
 LeaseKeeper::LeaseKeeper(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LeaseKeeper::~LeaseKeeper() = default;
+
+void LeaseKeeper::SetRequestsBy(std::string requests_by) {
+  impl_->SetRequestsBy(std::move(requests_by));
+}
 
 // A mount point may be longer than a socket's name may be, so its hash (FNV-1a) is used.
 std::string LeaseKeeper::SocketPath(const std::string& directory, const std::string& mount_point) {

@@ -19,7 +19,6 @@ struct LeaseKeeperOptions {
   // dafsctl finds the mount by a socket in this directory (made with mode 0700), named after the
   // mount point. Empty: no socket.
   std::string socket_directory = "/run/dafs";
-  std::string requests_by;  // for dafsctl: how the kernel's requests arrive
   std::string cpu_latency;  // for dafsctl: how fast idle CPUs wake up
   std::string options;      // for -o remount: the mount options, separated by commas
   // With ClientOptions::callbacks: drops what is cached under promises. Null: nothing is. Must
@@ -37,6 +36,9 @@ class LeaseKeeper {
   ~LeaseKeeper();
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
+
+  // For dafsctl: how the kernel's requests arrive.
+  void SetRequestsBy(std::string requests_by);
 
   // The path of the socket of `mount_point` in `directory`.
   static std::string SocketPath(const std::string& directory, const std::string& mount_point);

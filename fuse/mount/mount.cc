@@ -145,9 +145,9 @@ Outcome Mount::Attach() {
   if (outcome.ok()) outcome = rings_.Start(workers_);
   if (outcome.ok()) {
     facts_.requests_by = rings_.RequestsBy();
+    lease_keeper_->SetRequestsBy(facts_.requests_by);
     // A sequential reader then has several reads outstanding.
     SetReadAhead(facts_.mount_point, std::max(4 * state_.options.rsize, 1u << 20));
-    outcome = StartLeaseKeeper();
   }
   if (!outcome.ok()) Detach();
   return outcome;
@@ -164,12 +164,13 @@ Outcome Mount::ServeKernel(UniqueFd device) {
   if (!own.valid()) return SystemError("/dev/fuse");
   state_.notifier = std::make_unique<Notifier>(std::move(own));
   if (Outcome outcome = TakePromises(device.get()); !outcome.ok()) return outcome;
+  if (Outcome outcome = StartLeaseKeeper(); !outcome.ok()) return outcome;
   fds.push_back(std::move(device));
   for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->Serve(std::move(fds[i]));
   return {};
 }
 
-// The lease keeper requests the promises. Until then, answers are kept by time.
+// The lease keeper requests the promises.
 Outcome Mount::TakePromises(int device) {
   if (!fuse::TakesPromises(state_.options)) return {};
   UniqueFd own(fcntl(device, F_DUPFD_CLOEXEC, 0));
@@ -193,13 +194,12 @@ Outcome Mount::AwaitInit() {
 Outcome Mount::StartLeaseKeeper() {
   absl::StatusOr<std::unique_ptr<client::LeaseKeeper>> keeper = client::LeaseKeeper::Start(
       client_.get(), {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : "",
-                      .requests_by = facts_.requests_by,
                       .cpu_latency = facts_.cpu_latency,
                       .options = absl::StrJoin(state_.options.list, ","),
                       .promise_observer = breaks_.get()});
   if (!keeper.ok()) return {ExitCode::kSystem, std::string(keeper.status().message())};
   lease_keeper_ = *std::move(keeper);
-  // Without it, what the first programs look at is kept by time, and dropped when promises begin.
+  // Programs wait for it: what they look at before would be kept by time, and then dropped.
   if (breaks_ != nullptr) client_.get().promises().AwaitAnswer(absl::Seconds(1));
   return {};
 }
