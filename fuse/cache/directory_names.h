@@ -39,8 +39,8 @@ class DirectoryNames {
   DirectoryNames(const DirectoryNames&) = delete;
   DirectoryNames& operator=(const DirectoryNames&) = delete;
 
-  // The kernel is about to receive that `name` of `directory` leads to `nodeid` (0: to no node), and
-  // may use that until `until`. Call this before the caller checks for the last time that the
+  // The kernel is about to receive that `name` of `directory` leads to `nodeid` (0: to no node),
+  // and may use that until `until`. Call this before the caller checks for the last time that the
   // promise is good: an announced change then finds the name, or the check fails. Returns false if
   // the kernel may not keep the name.
   bool Insert(uint64_t directory, std::string_view name, uint64_t nodeid, absl::Time now,
