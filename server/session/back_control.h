@@ -31,6 +31,8 @@ class Session;
 
 // Refers to a channel that may have ended. Shared by the channel and those who send on it.
 struct BackControlRoute {
+  BackControlRoute(Loop& loop_in, BackControl* channel_in) : loop(loop_in), channel(channel_in) {}
+
   Loop& loop;             // of the channel; any thread may post to it
   BackControl* channel;   // null: it has ended. Only on the thread of `loop`, as
   Promisee promisee = 0;  // the client that it reaches (server/session/callbacks.h)

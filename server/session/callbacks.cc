@@ -192,7 +192,7 @@ void Callbacks::Call(std::vector<Promises::Call> calls, std::shared_ptr<CallGrou
     if (over.size() < calls.size()) SetTimer();
   }
   for (auto& [promisee, route] : pumps) {
-    route->loop.Post([this, promisee, route] { Pump(promisee, route); });
+    route->loop.Post([this, to = promisee, by = route] { Pump(to, by); });
   }
   Finish(std::move(over));
 }
