@@ -5,8 +5,8 @@
 // in messages of up to 64. A call is over when the client has answered, or when its promises are
 // void: after it did not answer within recall-time, after an answer with an error, or recall-time
 // after its channel was lost. A client without a channel is not called: the calls wait until then,
-// or until it sends PROMISES again. Half-way to these limits the client is told so with its next
-// response (Promises::Overdue).
+// or until it sends PROMISES again. Half-way to these limits the next response to the client
+// says so (Promises::Overdue).
 //
 // Thread-safe, except as noted. Nothing blocks.
 #pragma once
@@ -37,7 +37,7 @@ struct BackControlRoute;
 class Client;
 class ClientTable;
 
-// Whoever waits for calls.
+// Waits for the end of several calls.
 class CallGroup {
  public:
   virtual ~CallGroup() = default;

@@ -241,7 +241,7 @@ class StoreImpl {
   // procedure returns it, with nothing changed or journalled, and the session calls these clients
   // and then the procedure again. Call with the identity entered and the names guarded.
   // The kernel would refuse some changes. `refusal` finds out which at some cost, and is called
-  // only if clients would be called in vain otherwise: any status but OK is returned.
+  // only if clients would have to be called: any status but OK is returned.
   wire::DafsStatus Announce(const Caller& caller, std::initializer_list<AnnouncedChange> changes,
                             absl::FunctionRef<wire::DafsStatus()> refusal);
   wire::DafsStatus Announce(const Caller& caller, std::initializer_list<AnnouncedChange> changes) {

@@ -22,6 +22,11 @@ struct Promises::Shard {
   };
   using Writers = absl::InlinedVector<Writer, 1>;
 
+  static Writers::iterator FindWriter(Writers& writers, uint64_t client_id) {
+    return std::find_if(writers.begin(), writers.end(),
+                        [&](const Writer& writer) { return writer.client_id == client_id; });
+  }
+
   bool IsOpenToOthers(uint32_t object, uint64_t client_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (!table.object(object).is_open_to_write) return false;
     const Writers& of_object = writers[object];
@@ -222,8 +227,7 @@ void Promises::OpenedToWrite(const ObjectKey& key, const wire::ClientId& client)
   const uint32_t object = shard.table.FindOrAdd(hash, key);
   shard.table.object(object).is_open_to_write = true;
   Shard::Writers& writers = shard.writers[object];
-  const auto it = std::find_if(writers.begin(), writers.end(),
-                               [&](const Shard::Writer& writer) { return writer.client_id == id; });
+  const auto it = Shard::FindWriter(writers, id);
   if (it == writers.end()) {
     writers.push_back({id, 1});
   } else {
@@ -240,8 +244,7 @@ void Promises::ClosedToWrite(const ObjectKey& key, const wire::ClientId& client)
   const uint32_t object = shard.table.Find(hash, key);
   if (object == 0 || !shard.table.object(object).is_open_to_write) return;
   Shard::Writers& writers = shard.writers[object];
-  const auto it = std::find_if(writers.begin(), writers.end(),
-                               [&](const Shard::Writer& writer) { return writer.client_id == id; });
+  const auto it = Shard::FindWriter(writers, id);
   if (it == writers.end() || --it->opens > 0) return;
   writers.erase(it);
   if (!writers.empty()) return;

@@ -141,7 +141,7 @@ def locks_pass_client_gone(rig):
         check(second.waits(0.5), "did not wait")
         start = time.monotonic()
         holder.must("record", "f", "U")
-        equal(second.answer(10), 0, "the wait behind a waiter whose mount was killed")
+        equal(second.answer(10), 0, "the wait after a waiter whose mount was killed")
         check(time.monotonic() - start < 3 * rig.slowness, f"{time.monotonic() - start:.1f} s after the unlock")
 
 

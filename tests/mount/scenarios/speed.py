@@ -234,7 +234,7 @@ def listing(rig):
     asked = procedures(rig)["OPENATTR"]
     check(many <= asked <= many * 1.05, f"{asked} questions about {many} files without cache times")
     rig.umount()
-    rig.mount(server, daemon=True)  # it returns when the server has answered about promises
+    rig.mount(server)
     equal(ls(rig.mnt), set(), "files with an ACL")
     asked = procedures(rig).get("OPENATTR", 0)
     check(asked <= 1, f"{asked} questions about files whose ACLs came with the listing")
@@ -243,7 +243,7 @@ def listing(rig):
                       ["-d", "-m", "u:1234:r", "dir"]):
         subprocess.run(["setfacl", *arguments], check=True, cwd=rig.export)
     rig.umount()
-    rig.mount(server, daemon=True)
+    rig.mount(server)
     equal(ls(rig.mnt), {"dir", "file-1", "file-2", "file-3"}, "files with an ACL")
     equal(ls(rig.export), {"dir", "file-1", "file-2", "file-3"}, "files with an ACL on the server")
     asked = procedures(rig)["OPENATTR"]
