@@ -94,11 +94,14 @@ Grace& Store::grace() { return impl_->grace; }
 
 void Store::SetEndPromises(EndPromises end) { impl_->end_promises = std::move(end); }
 
+Delegations& Store::delegations() { return impl_->delegations; }
+
 Promises& Store::promises() { return impl_->promises; }
 
 wire::FileHandle Store::HandleOf(const ObjectKey& key) const { return impl_->mac.Seal(key); }
 
 void Store::EndGrace(absl::Time now) {
+  impl_->delegations.EndClaims(now);
   const std::optional<Grace::Ending> ending = impl_->grace.Ended(now);
   if (!ending) return;
   std::vector<size_t> exports;

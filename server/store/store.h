@@ -78,6 +78,7 @@ struct StoreOptions {
   // are removed at once.
   bool keep_orphans = false;
   Promises::Limits promises;  // of_client 0: the server makes no promises
+  Delegations::Options delegations;
 };
 
 // Whether Read may wait for the disk.
@@ -244,13 +245,24 @@ class Store {
 
   // --- Opens -----------------------------------------------------------------------------------
 
-  // 6.5.24. Claims CLAIM_NULL, CLAIM_PREVIOUS and CLAIM_CREATE_UNLINKED; no delegations. On a
-  // component status `res` is as in Lookup.
+  // 6.5.24. On a component status `res` is as in Lookup. Only clients that are known to use
+  // delegations get some (Delegations::Admit).
   wire::DafsStatus Open(const Caller& caller, const wire::OpenArgs& args, wire::OpenRes* res);
 
   // Private procedure 1000: OPEN of an existing file by its handle.
   wire::DafsStatus OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
                               wire::OpenHandleRes* res);
+
+  // Private procedure 1011: the same, with a delegation.
+  wire::DafsStatus OpenDelegated(const Caller& caller, const wire::OpenDelegatedArgs& args,
+                                 wire::OpenDelegatedRes* res);
+
+  // 6.5.10, 6.5.11.
+  wire::DafsStatus Delegpurge(const Caller& caller, const wire::DelegpurgeArgs& args);
+  wire::DafsStatus Delegreturn(const Caller& caller, const wire::DelegreturnArgs& args);
+  // Ends a delegation that was recalled and not returned: its state id then fails with EXPIRED.
+  void RevokeDelegation(const Delegations::Delegation& delegation);
+  Delegations& delegations();
 
   // Private procedure 1002: opens for reading a file that the caller may read or execute.
   wire::DafsStatus OpenExecute(const Caller& caller, const wire::OpenExecuteArgs& args,
@@ -279,6 +291,9 @@ class Store {
   // Closes every open of a client that is gone (new verifier, lease expired) and releases its
   // locks.
   void ReleaseClient(const wire::ClientId& client_id);
+  // ReleaseClient of `from`, of which `to` is a later instance. For a lease time it may claim the
+  // write delegations of `from` (CLAIM_DELEGATE_PREV).
+  void SupersedeClient(const wire::ClientId& from, const wire::ClientId& to, std::string_view name);
   // Sets how opens in an export that may hang are closed. `run` returns at once and executes the
   // work where only that export waits. Call before the first request. `run` outlives all requests.
   using RunForExport = std::function<void(size_t export_index, absl::AnyInvocable<void()> work)>;

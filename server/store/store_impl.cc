@@ -105,6 +105,7 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       cache(max_descriptors, lock_descriptors),
       promises(options.promises),
       opens(instance_number, options.max_opens, promises),
+      delegations(options.delegations),
       attributes(*this, instance_number),
       mounts(std::make_unique<Mounts>(options.exports, mac)),
       write_verifier(std::move(verifier)),
@@ -346,9 +347,7 @@ void StoreImpl::ForgetRemoved() {
         in_deleted_subvolume(*object) ||
         (statx(object->path_fd(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &stx) == 0 &&
          stx.stx_nlink == 0);
-    if (removed && opens.CheckRemoval(object->key(), /*check_open=*/true) == DafsStatus::kOk) {
-      cache.Erase(object->key());
-    }
+    if (removed && !opens.IsOpen(object->key())) cache.Erase(object->key());
   }
   forgetting_.Unlock();
 }
@@ -365,10 +364,15 @@ bool StoreImpl::GivePromise(const Caller& caller, const ObjectKey& key, uint8_t 
 
 DafsStatus StoreImpl::Announce(const Caller& caller, std::initializer_list<AnnouncedChange> changes,
                                absl::FunctionRef<DafsStatus()> refusal) {
-  if (caller.changing == nullptr) return DafsStatus::kOk;
   bool may_change = true;
   for (const AnnouncedChange& change : changes) {
-    may_change = caller.changing->Begin(change.key, change.what, change.name);
+    if (caller.changing != nullptr) {
+      may_change = caller.changing->Begin(change.key, change.what, change.name) && may_change;
+    }
+    if (change.what == kPromisedAttributes &&
+        AwaitDelegations(caller, change.key, Delegations::Use::kWrites) != DafsStatus::kOk) {
+      may_change = false;
+    }
     const Object* directory = change.directory;
     if (directory != nullptr && directory->fs().exported->only_clients_change &&
         caller.promises != nullptr) {

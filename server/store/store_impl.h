@@ -18,6 +18,7 @@
 #include "server/store/announced_change.h"
 #include "server/store/durable/journal.h"
 #include "server/store/durable/write_verifier.h"
+#include "server/store/holdings/delegations.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/lock_table.h"
 #include "server/store/holdings/open_state.h"
@@ -247,12 +248,22 @@ class StoreImpl {
   wire::DafsStatus Announce(const Caller& caller, std::initializer_list<AnnouncedChange> changes) {
     return Announce(caller, changes, [] { return wire::DafsStatus::kOk; });
   }
+  // Begins to recall the delegations of other clients that conflict with this use of the file.
+  // DELAY if there are some: the session waits for their end, and calls the procedure again.
+  // Announce does the same for the changes of attributes. No system call.
+  wire::DafsStatus AwaitDelegations(const Caller& caller, const ObjectKey& key,
+                                    Delegations::Use use) {
+    return delegations.IsFree(key, caller.client_id, use, caller.awaited)
+               ? wire::DafsStatus::kOk
+               : wire::DafsStatus::kDelay;
+  }
   // The request has made an object, and changed its attributes after others could see it. A client
   // that has read them is called before the response is sent.
   void AnnounceNew(const Caller& caller, const ObjectKey& key);
 
-  // Closes an open and releases its locks. The last close also removes the file's orphan link,
-  // unless another open of the file may still be reclaimed.
+  void ReleaseLocks(const wire::ClientId& client_id, const ObjectKey& key, const Closed& closed);
+  // Closes an open or a delegation, and releases the locks of an open. The last close also removes
+  // the file's orphan link, unless another open of the file may still be reclaimed.
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                              const ObjectKey& key);
 
@@ -324,6 +335,7 @@ class StoreImpl {
   DescriptorCache cache;
   Promises promises;
   OpenTable opens;
+  Delegations delegations;
   LockTable locks;
   // The orphans of a file system. One that may hang has its own, because a lock is held while it is
   // accessed.

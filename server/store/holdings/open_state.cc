@@ -11,6 +11,7 @@ wire::StateId OpenTable::StateIdOf(uint64_t serial) const {
 }
 
 void OpenTable::Count(Holders& holders, const Record& record, int sign) {
+  if (record.is_delegation) return;
   const auto add = [sign](uint32_t& count, bool holds) {
     if (holds) count = static_cast<uint32_t>(static_cast<int64_t>(count) + sign);
   };
@@ -67,7 +68,7 @@ bool OpenTable::MayOpen(const wire::ClientId& client_id) const {
 DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pin,
                            wire::StateId* state_id, Shares* had) {
   const ObjectKey key = object->key();
-  Owner owner{request.client_id, request.owner, key};
+  Owner owner{request.client_id, request.owner, key, request.is_delegation};
   absl::MutexLock lock(&mutex_);
   File& file = files_[key];
   const auto existing = by_owner_.find(owner);
@@ -77,7 +78,8 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
     merged = records_[existing->second];
     Count(others, merged, -1);
   }
-  DafsStatus status = CheckConflict(file, others, request);
+  DafsStatus status =
+      request.is_delegation ? DafsStatus::kOk : CheckConflict(file, others, request);
   if (status == DafsStatus::kOk && existing == by_owner_.end() && IsFull(request.client_id)) {
     status = DafsStatus::kResource;
   }
@@ -92,6 +94,7 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
   merged.owner = request.owner;
   merged.key = key;
   merged.holdings = request.holdings;
+  merged.is_delegation = request.is_delegation;
   merged.access |= request.access;
   merged.deny |= request.deny;
   merged.deny_delete |= request.deny_delete;
@@ -107,8 +110,14 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
     serial = ++last_serial_;
     by_owner_[std::move(owner)] = serial;
     by_client_[request.client_id].insert(serial);
+    if (file.opens == file.delegations && !request.is_delegation) {
+      file.first = request.client_id;
+      file.is_shared = false;
+    }
     ++file.opens;
+    if (request.is_delegation) ++file.delegations;
   }
+  if (!request.is_delegation && file.first != request.client_id) file.is_shared = true;
   if (pin && file.object == nullptr) file.object = std::move(object);
   file.holders = others;
   Count(file.holders, merged, +1);
@@ -153,15 +162,20 @@ bool OpenTable::IsSuperseded(const wire::ClientId& client_id, uint64_t serial,
   return false;
 }
 
-DafsStatus OpenTable::FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
-                                 const ObjectKey& key, uint64_t* serial) const {
+DafsStatus OpenTable::CheckInstance(const wire::StateId& state_id) const {
   if (state_id.is_zero()) return DafsStatus::kBadStateId;  // no state (R64)
   const uint64_t value = wire::OpaqueToUint64(state_id);
   if (value >> kSerialBits > instance_) return DafsStatus::kBadStateId;
-  if (value >> kSerialBits != instance_) return DafsStatus::kStaleStateId;
+  return value >> kSerialBits == instance_ ? DafsStatus::kOk : DafsStatus::kStaleStateId;
+}
+
+DafsStatus OpenTable::FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
+                                 const ObjectKey& key, uint64_t* serial) const {
+  if (const DafsStatus status = CheckInstance(state_id); status != DafsStatus::kOk) return status;
   *serial = SerialOf(state_id);
   auto it = records_.find(*serial);
-  if (it == records_.end() && *serial <= last_serial_ && revoked_.contains(client_id)) {
+  if (it == records_.end() && *serial <= last_serial_ &&
+      (revoked_.contains(client_id) || revoked_delegations_.contains(*serial))) {
     return DafsStatus::kExpired;
   }
   if (it == records_.end() && IsSuperseded(client_id, *serial, key)) {
@@ -184,6 +198,7 @@ DafsStatus OpenTable::Find(const wire::ClientId& client_id, const wire::StateId&
   const Record& record = records_.find(serial)->second;
   rights->access = record.access;
   rights->reclaimed = record.reclaimed;
+  rights->is_delegation = record.is_delegation;
   if (owner != nullptr) *owner = record.owner;
   rights->object = files_.find(key)->second.object;
   return DafsStatus::kOk;
@@ -217,10 +232,12 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   closed->holdings = record->second.holdings;
   Account(record->second, -1);
   if (record->second.deny != 0) --deniers_;
+  closed->is_delegation = record->second.is_delegation;
+  if (closed->is_delegation) --file->second.delegations;
   closed->wrote = (record->second.access & wire::kShareWrite) != 0;
   closed->last_write = closed->wrote && file->second.holders.writers == 0;
   ClosedOpen& remembered = closed_[next_closed_++ % kClosedMax];
-  remembered = {serial, Owner{client_id, record->second.owner, key}};
+  remembered = {serial, Owner{client_id, record->second.owner, key, closed->is_delegation}};
   by_owner_.erase(remembered.owner);
   closed->owner = std::move(record->second.owner);
   auto client = by_client_.find(client_id);
@@ -244,6 +261,7 @@ DafsStatus OpenTable::Downgrade(const wire::ClientId& client_id, const wire::Sta
   }
   Record& record = records_.find(serial)->second;
   File& file = files_.find(key)->second;
+  if (record.is_delegation) return DafsStatus::kBadStateId;
   if ((access & ~record.access) != 0 || (deny & ~record.deny) != 0) return DafsStatus::kInval;
   if (share_key.has_value() && (!record.has_key || *share_key != file.share_key)) {
     return DafsStatus::kInval;
@@ -293,6 +311,44 @@ std::vector<std::pair<wire::StateId, ObjectKey>> OpenTable::OpensOf(
   return result;
 }
 
+DafsStatus OpenTable::FindDelegation(const wire::ClientId& client_id, const wire::StateId& state_id,
+                                     ObjectKey* key) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  if (const DafsStatus status = CheckInstance(state_id); status != DafsStatus::kOk) return status;
+  const uint64_t serial = SerialOf(state_id);
+  if (const auto it = records_.find(serial); it != records_.end()) {
+    if (!it->second.is_delegation || it->second.client_id != client_id) {
+      return DafsStatus::kBadStateId;
+    }
+    *key = it->second.key;
+    return DafsStatus::kOk;
+  }
+  for (const ClosedOpen& closed : closed_) {
+    if (closed.serial != serial || !closed.owner.is_delegation) continue;
+    if (IsSuperseded(client_id, serial, closed.owner.key)) return DafsStatus::kOldStateId;
+  }
+  return DafsStatus::kBadStateId;
+}
+
+void OpenTable::RevokeDelegation(const wire::StateId& state_id) {
+  absl::MutexLock lock(&mutex_);
+  if (revoked_delegations_.size() >= kRevokedMax) revoked_delegations_.clear();
+  revoked_delegations_.insert(SerialOf(state_id));
+}
+
+OpenTable::Sharing OpenTable::SharingOf(const ObjectKey& key,
+                                        const wire::ClientId& client_id) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto it = files_.find(key);
+  if (it == files_.end()) return {};
+  const File& file = it->second;
+  const Holders& holders = file.holders;
+  return {.is_written = holders.writers > 0,
+          .is_shared = file.opens > file.delegations && (file.is_shared || file.first != client_id),
+          .is_denied = holders.deny_read > 0 || holders.deny_write > 0 || holders.deny_delete > 0 ||
+                       holders.keys > 0};
+}
+
 std::vector<wire::ClientId> OpenTable::ExpiredHolders(const ObjectKey& key) const {
   absl::ReaderMutexLock lock(&mutex_);
   std::vector<wire::ClientId> holders;
@@ -314,12 +370,19 @@ void OpenTable::Revoke(const wire::ClientId& client_id) {
   revoked_.insert(client_id);
 }
 
+bool OpenTable::IsOpen(const ObjectKey& key) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return files_.contains(key);
+}
+
 DafsStatus OpenTable::CheckRemoval(const ObjectKey& key, bool check_open) const {
   absl::ReaderMutexLock lock(&mutex_);
   auto it = files_.find(key);
   if (it == files_.end()) return DafsStatus::kOk;
-  return check_open || it->second.holders.deny_delete > 0 ? DafsStatus::kDenyDispConflict
-                                                          : DafsStatus::kOk;
+  const bool is_open = it->second.opens > it->second.delegations;
+  return (check_open && is_open) || it->second.holders.deny_delete > 0
+             ? DafsStatus::kDenyDispConflict
+             : DafsStatus::kOk;
 }
 
 ObjectRef OpenTable::FindObject(const ObjectKey& key) const {

@@ -38,6 +38,7 @@ struct OpenRequest {
   std::optional<uint64_t> share_key;  // with share key type BOTH
   Holdings* holdings = nullptr;       // of the client, outlives the open; may be null
   bool reclaims = false;              // the file was open before the server was started
+  bool is_delegation = false;         // the owner is empty, and it denies nothing and is not denied
 
   bool denies() const { return deny != 0 || deny_delete || share_key.has_value(); }
 };
@@ -55,14 +56,16 @@ struct OpenRights {
   ObjectRef object;  // none if the open does not keep descriptors: resolve the handle
   uint32_t access = 0;
   bool reclaimed = false;
+  bool is_delegation = false;
 };
 
 // The result of a CLOSE.
 struct Closed {
-  ObjectRef object;              // none: as in OpenRights
-  std::string owner;             // of the open
-  bool last_open = false;        // this was the last open of the file
-  bool last_write = false;       // this was the last open for writing
+  ObjectRef object;         // none: as in OpenRights
+  std::string owner;        // of the open
+  bool last_open = false;   // this was the last open of the file
+  bool last_write = false;  // this was the last open for writing
+  bool is_delegation = false;
   bool wrote = false;            // it was open for writing: ClosedToWrite is still to be called
   Holdings* holdings = nullptr;  // of the client
 };
@@ -118,14 +121,29 @@ class OpenTable {
   // Returns every state id of a client, with its file.
   std::vector<std::pair<wire::StateId, ObjectKey>> OpensOf(const wire::ClientId& client_id) const;
 
+  // Finds the file of a delegation. BAD_STATEID, OLD_STATEID, STALE_STATEID.
+  wire::DafsStatus FindDelegation(const wire::ClientId& client_id, const wire::StateId& state_id,
+                                  ObjectKey* key) const;
+  // The state id of this delegation fails with EXPIRED after it is closed.
+  void RevokeDelegation(const wire::StateId& state_id);
+  // The opens of a file that are no delegations.
+  struct Sharing {
+    bool is_written = false;  // some are for writing
+    bool is_shared = false;   // some are, or were since the file was first opened, of other clients
+    bool is_denied = false;   // some deny something or have a share key
+  };
+  Sharing SharingOf(const ObjectKey& key, const wire::ClientId& client_id) const;
+
   // Returns the clients with an expired lease that have the file open. Their opens may be revoked.
   std::vector<wire::ClientId> ExpiredHolders(const ObjectKey& key) const;
   // Marks the client as revoked: its state ids fail with EXPIRED once their opens are closed. The
   // caller then closes the opens.
   void Revoke(const wire::ClientId& client_id);
 
+  // Whether the file is open, or a client has a delegation of it.
+  bool IsOpen(const ObjectKey& key) const;
   // Returns OK if a name of the file may be removed. DENYDISP_CONFLICT: an open forbids it, or with
-  // `check_open` there is any open.
+  // `check_open` there is any open that is no delegation.
   wire::DafsStatus CheckRemoval(const ObjectKey& key, bool check_open) const;
 
   // Returns the object of a file if its descriptors are kept for its opens; otherwise none.
@@ -141,27 +159,32 @@ class OpenTable {
     ObjectRef object;
     Holders holders;
     uint64_t share_key = 0;  // of all `keys` holders
-    size_t opens = 0;
+    size_t opens = 0;        // with delegations
+    size_t delegations = 0;
+    wire::ClientId first;    // client that opened it, of those since it was closed by all
+    bool is_shared = false;  // another client opened it since
   };
   struct Record : Shares {
     wire::ClientId client_id;
     std::string owner;
     ObjectKey key;
     bool reclaimed = false;
+    bool is_delegation = false;
     Holdings* holdings = nullptr;
   };
   struct Owner {
     wire::ClientId client_id;
     std::string owner;
     ObjectKey key;
+    bool is_delegation = false;
     friend bool operator==(const Owner&, const Owner&) = default;
     template <class H>
     friend H AbslHashValue(H h, const Owner& o) {
-      return H::combine(std::move(h), o.client_id, o.owner, o.key);
+      return H::combine(std::move(h), o.client_id, o.owner, o.key, o.is_delegation);
     }
   };
 
-  // With more revoked clients the old ones receive BAD_STATEID instead of EXPIRED.
+  // With more revoked clients or delegations the old ones receive BAD_STATEID instead of EXPIRED.
   static constexpr size_t kRevokedMax = 65536;
   // Number of closed state ids that are remembered, so that their use fails with OLD_STATEID.
   static constexpr size_t kClosedMax = 256;
@@ -184,6 +207,8 @@ class OpenTable {
   // Replaces the shares of `record`, of `file`, by a subset.
   void Reduce(Record& record, File& file, const Shares& shares, ObjectRef* drop_write)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether `state_id` is one of this instance: BAD_STATEID, STALE_STATEID.
+  wire::DafsStatus CheckInstance(const wire::StateId& state_id) const;
   wire::DafsStatus FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
                               const ObjectKey& key, uint64_t* serial) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
@@ -199,6 +224,7 @@ class OpenTable {
   absl::flat_hash_map<uint64_t, Record> records_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ObjectKey, File> files_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<wire::ClientId> revoked_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<uint64_t> revoked_delegations_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Owner, uint64_t> by_owner_ ABSL_GUARDED_BY(mutex_);
   std::array<ClosedOpen, kClosedMax> closed_ ABSL_GUARDED_BY(mutex_);  // a ring
   size_t next_closed_ ABSL_GUARDED_BY(mutex_) = 0;

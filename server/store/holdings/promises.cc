@@ -125,6 +125,12 @@ void Promises::Overdue(Promisee promisee) {
   if (Client* const client = Find(promisee)) client->is_overdue = true;
 }
 
+Promisee Promises::PromiseeOf(const wire::ClientId& id) const {
+  absl::MutexLock lock(&clients_mutex_);
+  const auto it = by_id_.find(id);
+  return it == by_id_.end() ? 0 : clients_[it->second].promisee.load();
+}
+
 bool Promises::IsVoid(Promisee promisee) const {
   if (promisee == 0) return false;
   const Client* const client = Find(promisee);
@@ -370,6 +376,19 @@ bool Promises::Changing::Keep() {
 Promises::Changing::~Changing() {
   for (const Call& call : calls_) promises_.EndCall(call, 0);
   End(false);
+}
+
+bool Promises::IsBeingChanged(const ObjectKey& key, const Changing* own) {
+  const size_t hash = PromiseTable::Hash(key);
+  Shard& shard = ShardOf(hash);
+  absl::MutexLock lock(&shard.mutex);
+  const uint32_t number = shard.table.Find(hash, key);
+  if (number == 0) return false;
+  const bool is_own =
+      own != nullptr && std::any_of(own->marks_.begin(), own->marks_.end(), [&](const auto& mark) {
+        return mark.shard == &shard && mark.object == number;
+      });
+  return shard.table.object(number).marks > (is_own ? 1 : 0);
 }
 
 // --- Making room ---

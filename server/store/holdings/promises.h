@@ -95,6 +95,8 @@ class Promises {
   // it relies on none that is older than its last answered request by more than the time between.
   void Overdue(Promisee client) ABSL_LOCKS_EXCLUDED(clients_mutex_);
 
+  // The client's number; 0: it takes no part.
+  Promisee PromiseeOf(const wire::ClientId& id) const ABSL_LOCKS_EXCLUDED(clients_mutex_);
   // Whether responses to the client carry kSpcondVoid: after Overdue, Void or Forget. False for 0.
   // Two atomic reads.
   bool IsVoid(Promisee client) const;
@@ -155,6 +157,8 @@ class Promises {
     bool Keep();
 
    private:
+    friend class Promises;
+
     struct Mark {
       Shard* shard;
       uint32_t object;  // its number, the same while it is marked
@@ -180,6 +184,9 @@ class Promises {
     bool awaits_return_ = false;
     bool skips_return_ = false;
   };
+
+  // Whether a request other than `own` is changing the object, or is about to. `own` may be null.
+  bool IsBeingChanged(const ObjectKey& key, const Changing* own);
 
   // Making room. A client that has nearly as many promises as it may, or the one with the most if
   // that holds for all in sum, is crowded: `on_crowded` is called once, on the thread of a Give,

@@ -9,6 +9,7 @@
 #include <climits>
 #include <optional>
 
+#include "runtime/loop.h"
 #include "runtime/unique_fd.h"
 #include "server/store/answer_promises.h"
 #include "server/store/attributes/attributes.h"
@@ -82,6 +83,26 @@ const RecentStats::Entry* FindRecent(const Caller& caller, const wire::FileHandl
   return known;
 }
 
+// The holder of a write delegation may have written data that it keeps. Raises the attributes to
+// what it reports. DELAY: its answer must be awaited. Spec: 6.6.3.
+DafsStatus RaiseByHolder(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
+                         wire::FileAttributes* attributes) {
+  constexpr uint64_t kRaised = wire::kFattrChange | wire::kFattrObjectSize | wire::kFattrTimeModify;
+  if (caller.awaited == nullptr || (attributes->valid & kRaised) == 0) return DafsStatus::kOk;
+  Delegations::Values values;
+  if (!store.delegations.Reported(KeyOf(filehandle), caller.client_id, Loop::Now(), caller.awaited,
+                                  &values)) {
+    return DafsStatus::kDelay;
+  }
+  attributes->change = std::max(attributes->change, values.change.value_or(0));
+  attributes->object_size = std::max(attributes->object_size, values.size.value_or(0));
+  if (const auto& time = values.time_modify; time.has_value()) {
+    const auto order = [](const wire::Time& t) { return std::pair(t.seconds, t.nseconds); };
+    if (order(attributes->time_modify) < order(*time)) attributes->time_modify = *time;
+  }
+  return DafsStatus::kOk;
+}
+
 }  // namespace
 
 DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehandle, uint64_t bitmap,
@@ -105,6 +126,7 @@ DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehand
       STORE_RETURN_IF_NOT_OK(impl_->GetAttributes(*place.object, bitmap, attributes));
     }
   }
+  STORE_RETURN_IF_NOT_OK(RaiseByHolder(*impl_, caller, filehandle, attributes));
   promises.Report(wire::kSpcondAttributes);
   return DafsStatus::kOk;
 }
@@ -289,6 +311,7 @@ DafsStatus Store::Verify(const Caller& caller, const wire::FileHandle& filehandl
   wire::FileAttributes actual;
   Caller unpromised = caller;  // the answer contains no attributes
   unpromised.promises = nullptr;
+  unpromised.awaited = nullptr;
   STORE_RETURN_IF_NOT_OK(Getattr(unpromised, filehandle, attributes.valid, &actual));
   return SameValues(attributes, actual) ? DafsStatus::kOk : DafsStatus::kNotSame;
 }

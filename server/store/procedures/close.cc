@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/loop.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/store_impl.h"
 #include "wire/messages/open_close.h"
@@ -29,7 +30,25 @@ struct WriteEnd {
   }
 };
 
+// Lets the requests go on that wait for the end of a delegation.
+struct DelegationEnd {
+  Delegations& delegations;
+  const wire::StateId& state_id;
+  const Closed& closed;
+
+  ~DelegationEnd() {
+    if (closed.is_delegation) delegations.Remove(state_id);
+  }
+};
+
 }  // namespace
+
+void StoreImpl::ReleaseLocks(const wire::ClientId& client_id, const ObjectKey& key,
+                             const Closed& closed) {
+  const LockOwner owner{client_id, closed.owner};
+  const LockCount count(locks, key, owner, closed.holdings);
+  locks.Release(key, owner);
+}
 
 DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                                 const ObjectKey& key) {
@@ -38,9 +57,8 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
   Closed closed;
   STORE_RETURN_IF_NOT_OK(opens.Close(client_id, state_id, key, &closed));
   const WriteEnd write_end{promises, client_id, key, closed};
-  const LockOwner lock_owner{client_id, closed.owner};
-  const LockCount count(locks, key, lock_owner, closed.holdings);
-  locks.Release(key, lock_owner);
+  const DelegationEnd delegation_end{delegations, state_id, closed};
+  if (!closed.is_delegation) ReleaseLocks(client_id, key, closed);
   if (!closed.last_open && !closed.last_write) return DafsStatus::kOk;
   ObjectRef object = closed.object != nullptr ? closed.object : cache.Find(key);
   if (object == nullptr) return DafsStatus::kOk;
@@ -70,6 +88,7 @@ DafsStatus Store::Close(const Caller& caller, const wire::CloseArgs& args) {
   std::string owner;
   STORE_RETURN_IF_NOT_OK(
       impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights, &owner));
+  if (rights.is_delegation) return DafsStatus::kBadStateId;
   // No open outlives the server: after a restart, a CLOSE that had begun counts as executed.
   if (caller.operation != nullptr) {
     Intent& intent = caller.operation->Prepare();
@@ -83,8 +102,33 @@ DafsStatus Store::Close(const Caller& caller, const wire::CloseArgs& args) {
   return status;
 }
 
+DafsStatus Store::Delegreturn(const Caller& caller, const wire::DelegreturnArgs& args) {
+  ObjectKey key;
+  STORE_RETURN_IF_NOT_OK(impl_->opens.FindDelegation(caller.client_id, args.state_id, &key));
+  return impl_->CloseOpen(caller.client_id, args.state_id, key);
+}
+
+DafsStatus Store::Delegpurge(const Caller& caller, const wire::DelegpurgeArgs&) {
+  impl_->delegations.Admit(caller.client_id, caller.client_name);
+  impl_->delegations.Purge(caller.client_id);
+  return DafsStatus::kOk;
+}
+
+void Store::RevokeDelegation(const Delegations::Delegation& delegation) {
+  if (impl_->delegations.EndClaim(delegation.state_id)) return;
+  impl_->opens.RevokeDelegation(delegation.state_id);
+  impl_->CloseOpen(delegation.client_id, delegation.state_id, delegation.key);
+}
+
+void Store::SupersedeClient(const wire::ClientId& from, const wire::ClientId& to,
+                            std::string_view name) {
+  impl_->delegations.Supersede(from, to, name, Loop::Now() + impl_->options.lease_time);
+  ReleaseClient(from);
+}
+
 void StoreImpl::ReleaseClient(const wire::ClientId& client_id, std::optional<size_t> here) {
   attributes.ReleaseClient(client_id);
+  delegations.Forget(client_id);
   absl::flat_hash_set<size_t> elsewhere;
   for (const auto& [state_id, key] : opens.OpensOf(client_id)) {
     const std::optional<size_t> index = mounts->ExportThatMayHang(key.fshandle());

@@ -98,7 +98,9 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
   const uint32_t needed = write ? wire::kShareWrite : wire::kShareRead;
   STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), needed, state_id));
   STORE_RETURN_IF_NOT_OK(OpenAsCaller(store, caller, needed, use, data));
-  if (!write) return DafsStatus::kOk;
+  if (!write) {
+    return store.AwaitDelegations(caller, data->file->key(), Delegations::Use::kReads);
+  }
   return store.Announce(caller, {AnnouncedChange::OfAttributes(data->file->key())});
 }
 

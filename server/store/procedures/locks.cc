@@ -146,6 +146,7 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   const WaitersTold telling(store);
   absl::MutexLock lock(&store.FileLock(KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(FindOwner(store, caller, args.filehandle, args.state_id, &rights, &owner));
+  if (rights.is_delegation) return DafsStatus::kBadStateId;
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   if (reclaim) {
     // A lock may be reclaimed more than once, as an open may, and counts once.
@@ -203,6 +204,9 @@ DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArg
 }  // namespace
 
 DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
+  // The holder of a write delegation may have locks that only it knows.
+  STORE_RETURN_IF_NOT_OK(
+      impl_->AwaitDelegations(caller, KeyOf(args.filehandle), Delegations::Use::kReads));
   const uint32_t options = args.options & wire::kLockOptionsAll;
   const bool reclaim = options == wire::kLockReclaim;
   // 6.5.18: an unsupported option.

@@ -1,11 +1,13 @@
-// OPEN, OPEN_HANDLE, OPEN_EXECUTE, OPEN_DOWNGRADE.
-// Spec: 6.5.24, 6.5.26, 4.4.1.2, 4.4.2; WIRE 9.4 OPEN, OPEN_HANDLE.
+// OPEN, OPEN_HANDLE, OPEN_DELEGATED, OPEN_EXECUTE, OPEN_DOWNGRADE.
+// Spec: 6.5.24, 6.5.26, 4.4.1.2, 4.4.2; WIRE 9.4 OPEN, 9.5.
 #include <sys/stat.h>
 
 #include <utility>
 
+#include "runtime/loop.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/procedures/creation.h"
+#include "server/store/procedures/grant.h"
 #include "server/store/procedures/open_object.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
@@ -37,14 +39,65 @@ DafsStatus CheckOpen(const wire::OpenArgs& args) {
     case wire::OpenClaimType::kCreateUnlinked:
       if (!create || args.createmode == wire::CreateMode::kExclusive) return DafsStatus::kInval;
       break;
-    default:  // claims of delegations, which this server does not grant
-      return create ? DafsStatus::kInval : DafsStatus::kNotSupp;
+    case wire::OpenClaimType::kDelegateCur:
+    case wire::OpenClaimType::kDelegatePrev:
+      if (create || args.pathname.empty()) return DafsStatus::kInval;
+      break;
+    default:
+      return DafsStatus::kInval;
   }
   return create && args.createmode != wire::CreateMode::kExclusive ? CheckSettable(args.createattrs)
                                                                    : DafsStatus::kOk;
 }
 
-// CLAIM_NULL: opens the last component of the path in the directory that the others lead to.
+// CLAIM_DELEGATE_CUR: opens under a delegation of the client, which may be recalled at present.
+DafsStatus OpenCurrent(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
+                       const ObjectRef& file, wire::OpenRes* res) {
+  OpenRights rights;
+  STORE_RETURN_IF_NOT_OK(
+      store.opens.Find(caller.client_id, args.claimdelcur_stateid, file->key(), &rights));
+  const auto delegation = store.delegations.Find(file->key(), caller.client_id);
+  if (!rights.is_delegation || !delegation.has_value()) return DafsStatus::kBadStateId;
+  const bool writes = (args.share_access & wire::kShareWrite) != 0;
+  if (writes && delegation->type != Delegations::Type::kWrite) return DafsStatus::kAcces;
+  return OpenObject(store, caller, file, RequestOf(caller, args), Made::kDelegated, &res->state_id);
+}
+
+// CLAIM_DELEGATE_PREV: the client has started again, and claims its earlier delegation.
+DafsStatus OpenPrevious(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
+                        const ObjectRef& file, wire::OpenRes* res) {
+  if (!store.delegations.MayClaim(file->key(), caller.client_id, Loop::Now())) {
+    return DafsStatus::kExpired;
+  }
+  STORE_RETURN_IF_NOT_OK(
+      OpenObject(store, caller, file, RequestOf(caller, args), Made::kDelegated, &res->state_id));
+  store.delegations.Claimed(file->key(), caller.client_id);
+  GrantClaimed(store, caller, {file, args.share_access, Delegations::Type::kWrite}, res);
+  return DafsStatus::kOk;
+}
+
+DafsStatus OpenFound(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
+                     const ObjectRef& file, wire::OpenRes* res) {
+  switch (args.claim_type) {
+    case wire::OpenClaimType::kDelegateCur:
+      return OpenCurrent(store, caller, args, file, res);
+    case wire::OpenClaimType::kDelegatePrev:
+      return OpenPrevious(store, caller, args, file, res);
+    default:
+      return OpenObject(store, caller, file, RequestOf(caller, args), Made::kFound, &res->state_id);
+  }
+}
+
+// The most that an OPEN with these arguments may get. A file that is to be reserved is shared.
+Delegations::Type MostFor(const wire::OpenArgs& args) {
+  const bool reserves = args.share_deny != wire::kShareDenyNone ||
+                        args.share_key_type != wire::ShareKeyType::kNone ||
+                        args.delete_disp != wire::OpenDeleteDisp::kDontCare;
+  return args.claim_type != wire::OpenClaimType::kNull || reserves ? Delegations::Type::kNone
+                                                                   : Delegations::Type::kWrite;
+}
+
+// Claims with a path: opens the last component in the directory that the others lead to.
 DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
                       Place place, wire::OpenRes* res) {
   const std::span<const std::string> path(args.pathname);
@@ -72,10 +125,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
                  .Run(name, &file, &res->state_id, &made);
   } else {
     status = store.LookupLiving(directory, name, &file);
-    if (status == DafsStatus::kOk) {
-      status =
-          OpenObject(store, caller, file, RequestOf(caller, args), Made::kFound, &res->state_id);
-    }
+    if (status == DafsStatus::kOk) status = OpenFound(store, caller, args, file, res);
   }
   if (status != DafsStatus::kOk) {
     res->state_id = {};  // set by an open that was undone: an error reply has none (WIRE 9.4)
@@ -84,6 +134,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   res->filehandle = file->handle();
   res->component_count = static_cast<uint32_t>(path.size());
   res->change_info = made ? probe.Modified() : probe.Unmodified();
+  GrantDelegation(store, caller, {file, args.share_access, MostFor(args)}, res);
   return DafsStatus::kOk;
 }
 
@@ -112,7 +163,8 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
   STORE_RETURN_IF_NOT_OK(CheckOpen(args));
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.claim_handle(), &place));
-  if (args.claim_type == wire::OpenClaimType::kNull) {
+  if (args.claim_type != wire::OpenClaimType::kPrevious &&
+      args.claim_type != wire::OpenClaimType::kCreateUnlinked) {
     return OpenByPath(*impl_, caller, args, std::move(place), res);
   }
   ObjectRef file;
@@ -127,6 +179,7 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
     if (place.pseudo != nullptr) return DafsStatus::kIsDir;
     file = place.object;
     STORE_RETURN_IF_NOT_OK(Reclaim(*impl_, caller, file, RequestOf(caller, args), &res->state_id));
+    GrantClaimed(*impl_, caller, {file, args.share_access, args.delegate_type}, res);
   }
   res->filehandle = file->handle();
   return DafsStatus::kOk;
@@ -158,6 +211,23 @@ DafsStatus Store::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& a
   const OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
   STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id));
   res->filehandle = file->handle();
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::OpenDelegated(const Caller& caller, const wire::OpenDelegatedArgs& args,
+                                wire::OpenDelegatedRes* res) {
+  if (args.want != Delegations::Type::kNone) {
+    impl_->delegations.Admit(caller.client_id, caller.client_name);
+  }
+  STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
+  ObjectRef file;
+  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
+  const OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
+  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id));
+  res->filehandle = file->handle();
+  if (!request.denies()) {
+    GrantDelegation(*impl_, caller, {file, args.share_access, args.want}, res);
+  }
   return DafsStatus::kOk;
 }
 

@@ -110,7 +110,7 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
     if (store.grace.active()) {
       STORE_RETURN_IF_NOT_OK(store.grace.CheckOpen(caller, file->key(), request.denies()));
     }
-  } else if (made == Made::kReclaimed) {
+  } else if (made == Made::kReclaimed || made == Made::kDelegated) {
     STORE_RETURN_IF_NOT_OK(CheckReclaim(caller, *file, request.access));
     if (caller.changing != nullptr) caller.changing->SkipReturn();
   }
@@ -121,6 +121,9 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
   DafsStatus status = DafsStatus::kOk;
   do {
     absl::MutexLock lock(&store.FileLock(file->key()));
+    const bool excludes = writes || request.denies();
+    STORE_RETURN_IF_NOT_OK(store.AwaitDelegations(
+        caller, file->key(), excludes ? Delegations::Use::kWrites : Delegations::Use::kReads));
     status = store.opens.Open(request, file, store.MayPin(), state_id, before);
     // For every kind of OPEN, because the grace period may end before the file's last name is
     // removed.

@@ -19,6 +19,7 @@ enum class Made : uint8_t {
   kCreated,    // by this OPEN, whatever rights its mode grants
   kPermitted,  // it existed, and the caller's rights were checked already
   kReclaimed,  // it was open before the restart of the server
+  kDelegated,  // the client has a delegation of it, and may have opened it already
 };
 
 OpenRequest RequestOf(const Caller& caller, const wire::OpenArgs& args);

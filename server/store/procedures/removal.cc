@@ -19,7 +19,7 @@ using wire::DafsStatus;
 
 DafsStatus Removal::Prepare(bool check_open) {
   STORE_RETURN_IF_NOT_OK(store_.opens.CheckRemoval(key_, check_open));
-  if (store_.opens.CheckRemoval(key_, /*check_open=*/true) == DafsStatus::kOk) {
+  if (!store_.opens.IsOpen(key_)) {
     if (store_.grace.active() && store_.grace.expects_opens(key_)) LinkForReclaim();
     return DafsStatus::kOk;  // no client has it open
   }

@@ -1,0 +1,341 @@
+#include "server/store/holdings/delegations.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "runtime/loop.h"
+
+namespace dafs::server {
+
+namespace {
+
+uint64_t IdOf(const wire::StateId& state_id) { return wire::OpaqueToUint64(state_id); }
+
+uint32_t SecondsOf(absl::Time time) { return static_cast<uint32_t>(absl::ToUnixSeconds(time)); }
+
+// Whether a delegation of one client forbids one of `type` to another.
+bool Excludes(Delegations::Type held, Delegations::Type type) {
+  return held == Delegations::Type::kWrite || type == Delegations::Type::kWrite;
+}
+
+}  // namespace
+
+// --- Clients ---
+
+void Delegations::Admit(const wire::ClientId& client_id, std::string_view name) {
+  absl::MutexLock lock(&mutex_);
+  Client& client = clients_[client_id];
+  client.is_admitted = true;
+  client.name = name;
+  is_used_.store(true, std::memory_order_relaxed);
+}
+
+bool Delegations::IsAdmitted(const wire::ClientId& client_id) const {
+  if (!is_used_.load(std::memory_order_relaxed) || options_.most == Type::kNone) return false;
+  absl::MutexLock lock(&mutex_);
+  const auto client = clients_.find(client_id);
+  return client != clients_.end() && client->second.is_admitted;
+}
+
+void Delegations::Forget(const wire::ClientId& client_id) {
+  absl::MutexLock lock(&mutex_);
+  const auto client = clients_.find(client_id);
+  if (client == clients_.end()) return;
+  client->second.is_admitted = false;
+  if (client->second.held == 0) clients_.erase(client);
+}
+
+void Delegations::Supersede(const wire::ClientId& from, const wire::ClientId& to,
+                            std::string_view name, absl::Time until) {
+  absl::MutexLock lock(&mutex_);
+  const auto before = clients_.find(from);
+  if (before == clients_.end() || before->second.held == 0) return;
+  size_t kept = 0;
+  for (auto& [id, entry] : entries_) {
+    if (entry.delegation.client_id != from || entry.delegation.type != Type::kWrite) continue;
+    before->second.idle.erase(id);
+    entry.delegation.client_id = to;
+    entry.awaits_claim = true;
+    entry.claim_until = until;
+    ++kept;
+  }
+  if (kept == 0) return;
+  before->second.held -= kept;
+  Client& client = clients_[to];
+  client.name = name;
+  client.held += kept;
+}
+
+const Delegations::Entry* Delegations::FindClaim(const ObjectKey& key,
+                                                 const wire::ClientId& client_id) const {
+  const auto ids = by_key_.find(key);
+  if (ids == by_key_.end()) return nullptr;
+  for (const Id id : ids->second) {
+    const Entry& entry = entries_.find(id)->second;
+    if (entry.awaits_claim && entry.delegation.client_id == client_id) return &entry;
+  }
+  return nullptr;
+}
+
+bool Delegations::MayClaim(const ObjectKey& key, const wire::ClientId& client_id,
+                           absl::Time now) const {
+  absl::MutexLock lock(&mutex_);
+  const Entry* const entry = FindClaim(key, client_id);
+  return entry != nullptr && now < entry->claim_until;
+}
+
+void Delegations::Claimed(const ObjectKey& key, const wire::ClientId& client_id) {
+  Dones over;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const Entry* const entry = FindClaim(key, client_id)) {
+      Erase(IdOf(entry->delegation.state_id), over);
+    }
+  }
+  for (Done& done : over) done();
+}
+
+void Delegations::Purge(const wire::ClientId& client_id) {
+  Dones over;
+  {
+    absl::MutexLock lock(&mutex_);
+    std::vector<Id> ids;
+    for (const auto& [id, entry] : entries_) {
+      if (entry.awaits_claim && entry.delegation.client_id == client_id) ids.push_back(id);
+    }
+    for (const Id id : ids) Erase(id, over);
+  }
+  for (Done& done : over) done();
+}
+
+void Delegations::EndClaims(absl::Time now) {
+  if (count_.load(std::memory_order_relaxed) == 0) return;
+  Dones over;
+  {
+    absl::MutexLock lock(&mutex_);
+    std::vector<Id> ids;
+    for (const auto& [id, entry] : entries_) {
+      if (entry.awaits_claim && entry.claim_until <= now) ids.push_back(id);
+    }
+    for (const Id id : ids) Erase(id, over);
+  }
+  for (Done& done : over) done();
+}
+
+// --- Granting ---
+
+Delegations::Type Delegations::Choose(const ObjectKey& key, const wire::ClientId& client_id,
+                                      Type most, absl::Time now) {
+  most = std::min(most, options_.most);
+  if (most == Type::kNone || !may_recall()) return Type::kNone;
+  const uint32_t recalled = RecalledAt(key).load(std::memory_order_relaxed);
+  if (SecondsOf(now) - recalled < absl::ToInt64Seconds(kNotAgainFor)) return Type::kNone;
+  std::vector<Recall> begun;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto client = clients_.find(client_id);
+    if (client == clients_.end() || !client->second.is_admitted) return Type::kNone;
+    if (const auto ids = by_key_.find(key); ids != by_key_.end()) {
+      for (const Id id : ids->second) {
+        const Delegation& other = entries_.find(id)->second.delegation;
+        if (other.client_id == client_id || other.type == Type::kWrite) return Type::kNone;
+      }
+      most = Type::kRead;
+    }
+    if (client->second.held < options_.of_client) return most;
+    if (!client->second.idle.empty()) {
+      const Id oldest = *client->second.idle.begin();
+      RecallLocked(oldest, entries_.find(oldest)->second, begun);
+    }
+  }
+  Tell(begun);
+  return Type::kNone;
+}
+
+void Delegations::Add(const Delegation& delegation) {
+  absl::MutexLock lock(&mutex_);
+  const Id id = IdOf(delegation.state_id);
+  Entry& entry = entries_[id];
+  entry.delegation = delegation;
+  by_key_[delegation.key].push_back(id);
+  Client& client = clients_[delegation.client_id];
+  ++client.held;
+  client.idle.insert(id);
+  count_.store(entries_.size(), std::memory_order_seq_cst);
+}
+
+void Delegations::Remove(const wire::StateId& state_id) { End(state_id, false); }
+
+bool Delegations::EndClaim(const wire::StateId& state_id) { return End(state_id, true); }
+
+bool Delegations::End(const wire::StateId& state_id, bool awaits_claim) {
+  Dones over;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto entry = entries_.find(IdOf(state_id));
+    if (entry == entries_.end() || entry->second.awaits_claim != awaits_claim) return false;
+    Erase(entry->first, over);
+  }
+  for (Done& done : over) done();
+  return true;
+}
+
+void Delegations::Erase(Id id, Dones& over) {
+  const auto it = entries_.find(id);
+  Entry& entry = it->second;
+  std::move(entry.ended.begin(), entry.ended.end(), std::back_inserter(over));
+  std::move(entry.answered.begin(), entry.answered.end(), std::back_inserter(over));
+  const auto ids = by_key_.find(entry.delegation.key);
+  ids->second.erase(std::find(ids->second.begin(), ids->second.end(), id));
+  if (ids->second.empty()) by_key_.erase(ids);
+  const auto client = clients_.find(entry.delegation.client_id);
+  client->second.idle.erase(id);
+  if (--client->second.held == 0 && !client->second.is_admitted) clients_.erase(client);
+  entries_.erase(it);
+  count_.store(entries_.size(), std::memory_order_seq_cst);
+}
+
+std::optional<Delegations::Delegation> Delegations::Find(const ObjectKey& key,
+                                                         const wire::ClientId& client_id) const {
+  if (count_.load(std::memory_order_seq_cst) == 0) return std::nullopt;
+  absl::MutexLock lock(&mutex_);
+  const auto ids = by_key_.find(key);
+  if (ids == by_key_.end()) return std::nullopt;
+  for (const Id id : ids->second) {
+    const Entry& entry = entries_.find(id)->second;
+    if (entry.delegation.client_id == client_id && !entry.awaits_claim) return entry.delegation;
+  }
+  return std::nullopt;
+}
+
+bool Delegations::HasConflict(const ObjectKey& key, const wire::ClientId& client_id,
+                              Type type) const {
+  absl::MutexLock lock(&mutex_);
+  const auto ids = by_key_.find(key);
+  return ids != by_key_.end() && std::any_of(ids->second.begin(), ids->second.end(), [&](Id id) {
+           const Delegation& other = entries_.find(id)->second.delegation;
+           return other.client_id != client_id && Excludes(other.type, type);
+         });
+}
+
+// --- Conflicts ---
+
+Delegations::Recall Delegations::RecallOf(const Entry& entry) const {
+  Recall recall;
+  static_cast<Delegation&>(recall) = entry.delegation;
+  recall.client_name = clients_.find(entry.delegation.client_id)->second.name;
+  recall.has_holder = !entry.awaits_claim;
+  return recall;
+}
+
+void Delegations::RecallLocked(Id id, Entry& entry, std::vector<Recall>& begun) {
+  if (std::exchange(entry.is_recalled, true)) return;
+  clients_.find(entry.delegation.client_id)->second.idle.erase(id);
+  RecalledAt(entry.delegation.key).store(SecondsOf(Loop::Now()), std::memory_order_relaxed);
+  recalled_.fetch_add(1, std::memory_order_relaxed);
+  begun.push_back(RecallOf(entry));
+}
+
+void Delegations::Tell(const std::vector<Recall>& begun) const {
+  if (!may_recall()) return;
+  for (const Recall& recall : begun) hooks_.on_recall(recall);
+}
+
+bool Delegations::Resolve(const ObjectKey& key, const wire::ClientId& by, Use use,
+                          AwaitedList* awaited) {
+  bool is_free = true;
+  std::vector<Recall> begun;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto ids = by_key_.find(key);
+    if (ids == by_key_.end()) return true;
+    for (const Id id : ids->second) {
+      Entry& entry = entries_.find(id)->second;
+      if (entry.delegation.client_id == by) continue;
+      if (use == Use::kReads && entry.delegation.type != Type::kWrite) continue;
+      is_free = false;
+      RecallLocked(id, entry, begun);
+      if (awaited != nullptr) awaited->push_back({entry.delegation.state_id});
+    }
+  }
+  Tell(begun);
+  return is_free;
+}
+
+void Delegations::BeginRecall(const wire::StateId& state_id) {
+  std::vector<Recall> begun;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto entry = entries_.find(IdOf(state_id));
+    if (entry == entries_.end()) return;
+    RecallLocked(entry->first, entry->second, begun);
+  }
+  Tell(begun);
+}
+
+bool Delegations::GetReported(const ObjectKey& key, const wire::ClientId& by, absl::Time now,
+                              AwaitedList* awaited, Values* values) {
+  std::optional<Delegation> ask;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto ids = by_key_.find(key);
+    if (ids == by_key_.end()) return true;
+    for (const Id id : ids->second) {
+      Entry& entry = entries_.find(id)->second;
+      const Delegation& held = entry.delegation;
+      if (held.client_id == by || held.type != Type::kWrite || entry.awaits_claim) continue;
+      if (!entry.is_asked && now - entry.reported_at < kAskedFor) {
+        *values = entry.reported;
+        return true;
+      }
+      if (!std::exchange(entry.is_asked, true)) ask = held;
+      if (awaited != nullptr) awaited->push_back({held.state_id, /*answer=*/true});
+      break;
+    }
+  }
+  if (ask.has_value()) hooks_.on_ask(*ask);
+  return awaited == nullptr || awaited->empty();
+}
+
+void Delegations::SetReported(const wire::StateId& state_id, const Values& values, absl::Time now) {
+  Dones answered;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto entry = entries_.find(IdOf(state_id));
+    if (entry == entries_.end() || !std::exchange(entry->second.is_asked, false)) return;
+    entry->second.reported = values;
+    entry->second.reported_at = now;
+    answered = std::exchange(entry->second.answered, {});
+  }
+  for (Done& done : answered) done();
+}
+
+void Delegations::Await(const Awaited& awaited, absl::AnyInvocable<void()> done) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto entry = entries_.find(IdOf(awaited.state_id));
+    if (entry != entries_.end() && (!awaited.answer || entry->second.is_asked)) {
+      (awaited.answer ? entry->second.answered : entry->second.ended).push_back(std::move(done));
+      return;
+    }
+  }
+  done();
+}
+
+std::vector<Delegations::Recall> Delegations::RecallsOf(const wire::ClientId& client_id) const {
+  std::vector<Recall> recalls;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [id, entry] : entries_) {
+    if (entry.delegation.client_id == client_id && entry.is_recalled && !entry.awaits_claim) {
+      recalls.push_back(RecallOf(entry));
+    }
+  }
+  return recalls;
+}
+
+bool Delegations::Holds(const wire::StateId& state_id) const {
+  absl::MutexLock lock(&mutex_);
+  return entries_.contains(IdOf(state_id));
+}
+
+}  // namespace dafs::server

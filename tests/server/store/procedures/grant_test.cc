@@ -1,0 +1,401 @@
+// Open delegations: which are granted, what recalls them, and how they end.
+// Spec: 6.5.10, 6.5.11, 6.5.24, 6.6.4.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/loop.h"
+#include "server/store/holdings/grace.h"
+#include "server/store/holdings/holdings.h"
+#include "tests/server/store/promises_fixture.h"
+#include "wire/messages/messages.h"
+
+namespace dafs::server {
+namespace {
+
+using Type = Delegations::Type;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class GrantTest : public PromisesTest {
+ protected:
+  void SetUp() override {
+    PromisesTest::SetUp();
+    if (IsSkipped()) return;
+    WriteFile(Path("a/f"), "content", 0666);
+    ServeAgain();
+  }
+  void ServeAgain() {
+    Serve();
+    root_.client_name = user_.client_name = "one";
+    other_.client_name = "two";
+    root_.awaited = user_.awaited = other_.awaited = &awaited_;
+    store_->delegations().SetHooks({[this](const auto& recall) { recalls_.push_back(recall); },
+                                    [this](const auto& asked) { asked_.push_back(asked); }});
+    file_ = Handle({"a", "f"});
+  }
+  wire::OpenDelegatedRes OpenDelegated(const Caller& caller, uint32_t access,
+                                       Type want = Type::kWrite, std::string owner = "owner") {
+    wire::OpenDelegatedArgs args;
+    args.filehandle = file_;
+    args.share_access = access;
+    args.owner = owner;
+    args.want = want;
+    wire::OpenDelegatedRes res;
+    EXPECT_OK(store_->OpenDelegated(caller, args, &res));
+    EXPECT_EQ(res.recall, false);
+    return res;
+  }
+  wire::StateId Delegated(const Caller& caller, uint32_t access, Type expected) {
+    const wire::OpenDelegatedRes res = OpenDelegated(caller, access);
+    EXPECT_EQ(res.delegation_type, expected);
+    // Only the delegation is left.
+    EXPECT_OK(Close(caller, {file_, res.state_id}));
+    return res.delegation_state_id;
+  }
+  DafsStatus Return(const Caller& caller, const wire::StateId& state_id) {
+    wire::DelegreturnArgs args;
+    args.state_id = state_id;
+    return store_->Delegreturn(caller, args);
+  }
+  DafsStatus OpenAs(const Caller& caller, uint32_t access, uint32_t deny = 0) {
+    wire::OpenHandleArgs args;
+    args.filehandle = file_;
+    args.share_access = access;
+    args.share_deny = deny;
+    args.owner = "open";
+    return store_->OpenHandle(caller, args, &opened_);
+  }
+  // `request` of another client must wait until the delegation is returned. Then it succeeds.
+  void ExpectRecall(Type type, const std::function<DafsStatus(const Caller&)>& request) {
+    ServeAgain();
+    recalls_.clear();
+    const wire::StateId state_id =
+        Delegated(root_, type == Type::kWrite ? wire::kShareBoth : wire::kShareRead, type);
+    awaited_.clear();
+    EXPECT_DAFS(kDelay, request(other_));
+    ASSERT_THAT(awaited_, SizeIs(1));
+    ASSERT_THAT(recalls_, SizeIs(1));
+    EXPECT_EQ(recalls_[0].state_id, state_id);
+    EXPECT_EQ(recalls_[0].client_name, "one");
+    EXPECT_EQ(store_->HandleOf(recalls_[0].key), file_);
+    bool ended = false;
+    store_->delegations().Await(awaited_[0], [&] { ended = true; });
+    EXPECT_OK(Return(root_, state_id));
+    EXPECT_TRUE(ended);
+    EXPECT_OK(request(other_));
+    EXPECT_THAT(recalls_, SizeIs(1));
+  }
+
+  wire::FileHandle file_;
+  wire::OpenHandleRes opened_;
+  Delegations::AwaitedList awaited_;
+  std::vector<Delegations::Recall> recalls_;
+  std::vector<Delegations::Delegation> asked_;
+};
+
+// Shows DAFS-6.5.24-17
+TEST_F(GrantTest, AnOpenForReadingGetsAReadDelegationAndOneForWritingAWriteDelegation) {
+  EXPECT_EQ(OpenDelegated(root_, wire::kShareRead, Type::kNone).delegation_type, Type::kNone);
+  const wire::StateId read = Delegated(root_, wire::kShareRead, Type::kRead);
+  const wire::StateId second = Delegated(other_, wire::kShareRead, Type::kRead);
+  EXPECT_OK(Return(root_, read));
+  EXPECT_OK(Return(other_, second));
+  EXPECT_EQ(OpenDelegated(root_, wire::kShareWrite, Type::kRead).delegation_type, Type::kNone);
+  Delegated(root_, wire::kShareWrite, Type::kWrite);
+  EXPECT_THAT(recalls_, IsEmpty());
+}
+
+TEST_F(GrantTest, NoDelegationOfAFileThatIsShared) {
+  // Another client has it open for writing.
+  ASSERT_OK(OpenAs(other_, wire::kShareWrite));
+  Delegated(root_, wire::kShareRead, Type::kNone);
+  Delegated(root_, wire::kShareWrite, Type::kNone);
+  ASSERT_OK(Close(other_, {file_, opened_.state_id}));
+  // Another client has it open for reading.
+  ASSERT_OK(OpenAs(other_, wire::kShareRead));
+  Delegated(root_, wire::kShareWrite, Type::kNone);
+  ASSERT_OK(Close(other_, {file_, opened_.state_id}));
+  // An open denies something.
+  ASSERT_OK(OpenAs(root_, wire::kShareRead, wire::kShareWrite));
+  Delegated(root_, wire::kShareRead, Type::kNone);
+  ASSERT_OK(Close(root_, {file_, opened_.state_id}));
+  Delegated(root_, wire::kShareWrite, Type::kWrite);
+}
+
+TEST_F(GrantTest, OnlyAClientThatCanBeCalledAndUsesDelegationsGetsOne) {
+  wire::OpenRes res;
+  ASSERT_OK(store_->Open(root_, OpenArgs(A(), "f"), &res));
+  EXPECT_EQ(res.delegation_type, Type::kNone) << "it has not shown that it knows delegations";
+  EXPECT_OK(store_->Delegpurge(root_, {}));
+  ASSERT_OK(store_->Open(root_, OpenArgs(A(), "f"), &res));
+  EXPECT_EQ(res.delegation_type, Type::kWrite);
+  EXPECT_OK(Return(root_, res.delegation_state_id));
+  Caller mute = root_;
+  mute.promisee = 0;
+  EXPECT_EQ(OpenDelegated(mute, wire::kShareRead).delegation_type, Type::kNone);
+  store_->promises().Void(root_.promisee);
+  EXPECT_EQ(OpenDelegated(root_, wire::kShareRead).delegation_type, Type::kNone);
+}
+
+// Shows DAFS-6.5.24-20, DAFS-6.5.24-21
+TEST_F(GrantTest, ADelegationStatesItsSpaceAndWhoseOpensItCovers) {
+  wire::OpenDelegatedRes res = OpenDelegated(user_, wire::kShareBoth);
+  EXPECT_EQ(res.delegation_type, Type::kWrite);
+  EXPECT_EQ(res.limitby, wire::LimitBy::kSize);
+  EXPECT_GT(res.filesize, 7u);
+  EXPECT_EQ(res.permissions_acetype, wire::kAceAllowed);
+  EXPECT_EQ(res.permissions_acemask, 7u);  // read, write and append data
+  EXPECT_EQ(res.delegation_who, "1000");
+  EXPECT_OK(Return(user_, res.delegation_state_id));
+  EXPECT_OK(Close(user_, {file_, res.state_id}));
+  res = OpenDelegated(user_, wire::kShareRead);
+  EXPECT_EQ(res.delegation_type, Type::kRead);
+  EXPECT_EQ(res.permissions_acemask, 1u);
+}
+
+// Shows DAFS-6.6.4-01, DAFS-7-06
+TEST_F(GrantTest, ConflictingRequestsOfOthersRecall) {
+  const auto open_to_read = [&](const Caller& c) { return OpenAs(c, wire::kShareRead); };
+  const auto open_to_write = [&](const Caller& c) { return OpenAs(c, wire::kShareWrite); };
+  const auto open_by_path = [&](const Caller& c) {
+    wire::OpenRes res;
+    return store_->Open(c, OpenArgs(A(), "f"), &res);
+  };
+  const auto open_to_deny = [&](const Caller& c) {
+    return OpenAs(c, wire::kShareRead, wire::kShareWrite);
+  };
+  const auto truncate = [&](const Caller& c) {
+    wire::FileAttributes attributes;
+    attributes.set(wire::kFattrObjectSize);
+    uint64_t set = 0;
+    return store_->Setattr(c, file_, {}, attributes, &set);
+  };
+  const auto write = [&](const Caller& c) { return Write(c, {file_, {}}, 0, "x"); };
+  const auto link = [&](const Caller& c) {
+    unlink(Path("a/g").c_str());
+    wire::LinkArgs args;
+    args.source_object = file_;
+    args.destination_object = A();
+    args.newname = "g";
+    wire::LinkRes res;
+    return store_->Link(c, args, &res);
+  };
+  ExpectRecall(Type::kRead, open_to_write);
+  ExpectRecall(Type::kRead, open_by_path);
+  ExpectRecall(Type::kRead, open_to_deny);
+  ExpectRecall(Type::kRead, truncate);
+  ExpectRecall(Type::kRead, write);
+  ExpectRecall(Type::kWrite, open_to_read);
+  ExpectRecall(Type::kWrite, open_to_write);
+  ExpectRecall(Type::kWrite, truncate);
+  ExpectRecall(Type::kWrite, write);
+  Caller root_of_other = root_;
+  root_of_other.client_id = other_.client_id;
+  ExpectRecall(Type::kWrite, [&](const Caller&) { return link(root_of_other); });
+  ExpectRecall(Type::kRead, [&](const Caller& c) {
+    WriteFile(Path("a/over"), "", 0666);
+    return Rename(c, A(), "over", A(), "f");
+  });
+  WriteFile(Path("a/f"), "content", 0666);
+  ExpectRecall(Type::kRead, [&](const Caller& c) { return Remove(c, A(), "f"); });
+}
+
+TEST_F(GrantTest, ALockOfAnotherClientRecallsAWriteDelegation) {
+  Delegated(root_, wire::kShareWrite, Type::kWrite);
+  wire::LockArgs lock;
+  lock.filehandle = file_;
+  lock.length = 1;
+  lock.lock_type = wire::LockType::kRead;
+  wire::LockRes res;
+  EXPECT_DAFS(kDelay, store_->Lock(other_, lock, &res));
+  EXPECT_THAT(recalls_, SizeIs(1));
+}
+
+TEST_F(GrantTest, ReadersAndTheHolderItselfRecallNothing) {
+  const wire::StateId state_id = Delegated(root_, wire::kShareRead, Type::kRead);
+  EXPECT_OK(OpenAs(other_, wire::kShareRead));
+  EXPECT_OK(Close(other_, {file_, opened_.state_id}));
+  EXPECT_OK(OpenAs(root_, wire::kShareWrite));
+  EXPECT_OK(Close(root_, {file_, opened_.state_id}));
+  EXPECT_OK(Write(root_, {file_, {}}, 0, "x"));
+  EXPECT_THAT(recalls_, IsEmpty());
+  EXPECT_OK(Return(root_, state_id));
+}
+
+// The state id of a delegation is as good as that of an open, as far as its type permits.
+TEST_F(GrantTest, TheStateIdOfADelegationPermitsReadingAndWriting) {
+  const wire::StateId write = Delegated(user_, wire::kShareBoth, Type::kWrite);
+  chmod(Path("a/f").c_str(), 0);
+  EXPECT_OK(Write(user_, {file_, write}, 0, "CONTENT"));
+  EXPECT_EQ(Read(user_, {file_, write}, 0, 7), "CONTENT");
+  wire::FileAttributes size;
+  size.set(wire::kFattrObjectSize);
+  uint64_t set = 0;
+  EXPECT_OK(store_->Setattr(user_, file_, write, size, &set));
+  EXPECT_DAFS(kBadStateId, Write(other_, {file_, write}, 0, "x"));
+  EXPECT_DAFS(kBadStateId, Close(user_, {file_, write})) << "it is no open";
+  wire::OpenOwnerArgs again;
+  again.filehandle = file_;
+  again.state_id = write;
+  again.owner = "local";
+  wire::OpenOwnerRes opened;
+  EXPECT_OK(store_->OpenOwner(user_, again, &opened)) << "for an open without a message";
+  EXPECT_OK(Close(user_, {file_, opened.state_id}));
+  EXPECT_OK(Return(user_, write));
+  EXPECT_DAFS(kBadStateId, Write(user_, {file_, write}, 0, "x"));
+  chmod(Path("a/f").c_str(), 0666);
+  const wire::StateId read = Delegated(user_, wire::kShareRead, Type::kRead);
+  EXPECT_DAFS(kAcces, Write(user_, {file_, read}, 0, "x"));
+}
+
+TEST_F(GrantTest, ADelegationKeepsAFileThatItsHolderRemoves) {
+  const wire::StateId write = Delegated(root_, wire::kShareBoth, Type::kWrite);
+  EXPECT_OK(Remove(root_, A(), "f"));
+  EXPECT_THAT(recalls_, IsEmpty());
+  EXPECT_EQ(Read(root_, {file_, write}, 0, 7), "content");
+  EXPECT_OK(Return(root_, write));
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kStale, store_->Getattr(root_, file_, wire::kFattrAll, &attributes));
+}
+
+// Shows DAFS-6.5.11-01, DAFS-6.5.11-02
+TEST_F(GrantTest, OnlyACurrentDelegationIsReturned) {
+  const wire::StateId first = Delegated(root_, wire::kShareRead, Type::kRead);
+  EXPECT_DAFS(kBadStateId, Return(other_, first));
+  EXPECT_OK(Return(root_, first));
+  EXPECT_DAFS(kBadStateId, Return(root_, first));
+  const wire::StateId second = Delegated(root_, wire::kShareRead, Type::kRead);
+  EXPECT_DAFS(kOldStateId, Return(root_, first));
+  EXPECT_DAFS(kBadStateId, Return(root_, {}));
+  EXPECT_OK(OpenAs(root_, wire::kShareRead));
+  EXPECT_DAFS(kBadStateId, Return(root_, opened_.state_id)) << "an open is no delegation";
+  ServeAgain();
+  EXPECT_DAFS(kStaleStateId, Return(root_, second));
+}
+
+TEST_F(GrantTest, ARevokedDelegationHasExpired) {
+  const wire::StateId write = Delegated(root_, wire::kShareBoth, Type::kWrite);
+  EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
+  ASSERT_THAT(recalls_, SizeIs(1));
+  store_->RevokeDelegation(recalls_[0]);
+  EXPECT_DAFS(kExpired, Write(root_, {file_, write}, 0, "x"));
+  EXPECT_DAFS(kBadStateId, Return(root_, write));
+  EXPECT_OK(OpenAs(other_, wire::kShareRead));
+}
+
+TEST_F(GrantTest, TheDelegationsOfAClientThatIsGoneEnd) {
+  Delegated(root_, wire::kShareBoth, Type::kWrite);
+  store_->ReleaseClient(root_.client_id);
+  EXPECT_OK(OpenAs(other_, wire::kShareWrite));
+  EXPECT_THAT(recalls_, IsEmpty());
+  EXPECT_EQ(store_->delegations().GetCounts().held, 0u);
+}
+
+// Shows DAFS-6.5.24-15
+TEST_F(GrantTest, ADelegationIsClaimedWhileItIsRecalled) {
+  const wire::StateId write = Delegated(root_, wire::kShareBoth, Type::kWrite);
+  EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
+  wire::OpenArgs args = OpenArgs(A(), "f", wire::kShareWrite);
+  args.claim_type = wire::OpenClaimType::kDelegateCur;
+  args.claimdelcur_stateid = write;
+  wire::OpenRes res;
+  EXPECT_DAFS(kBadStateId, store_->Open(other_, args, &res));
+  EXPECT_OK(store_->Open(root_, args, &res));
+  EXPECT_EQ(res.delegation_type, Type::kNone);
+  EXPECT_OK(Return(root_, write));
+  EXPECT_OK(Write(root_, {file_, res.state_id}, 0, "x"));
+  EXPECT_DAFS(kBadStateId, store_->Open(root_, args, &res)) << "it was returned";
+}
+
+TEST_F(GrantTest, AReadDelegationCannotBeClaimedForWriting) {
+  wire::OpenArgs args = OpenArgs(A(), "f", wire::kShareWrite);
+  args.claim_type = wire::OpenClaimType::kDelegateCur;
+  args.claimdelcur_stateid = Delegated(root_, wire::kShareRead, Type::kRead);
+  wire::OpenRes res;
+  EXPECT_DAFS(kAcces, store_->Open(root_, args, &res));
+  args.share_access = wire::kShareRead;
+  EXPECT_OK(store_->Open(root_, args, &res));
+}
+
+// Shows DAFS-6.5.24-16, DAFS-6.5.10-01, DAFS-6.5.10-03
+TEST_F(GrantTest, ALaterInstanceOfTheClientClaimsOrPurgesWriteDelegations) {
+  Caller later = root_;
+  for (const bool purges : {false, true}) {
+    ServeAgain();
+    recalls_.clear();
+    Delegated(root_, wire::kShareBoth, Type::kWrite);
+    later.client_id = wire::OpaqueFromUint64<wire::ClientId>(7);
+    store_->SupersedeClient(root_.client_id, later.client_id, "one");
+    EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead)) << "it may be claimed";
+    wire::OpenArgs args = OpenArgs(A(), "f");
+    args.claim_type = wire::OpenClaimType::kDelegatePrev;
+    wire::OpenRes res;
+    EXPECT_DAFS(kExpired, store_->Open(other_, args, &res));
+    if (purges) {
+      EXPECT_OK(store_->Delegpurge(later, {}));
+      EXPECT_DAFS(kExpired, store_->Open(later, args, &res));
+      EXPECT_OK(OpenAs(other_, wire::kShareRead));
+      continue;
+    }
+    EXPECT_OK(store_->Open(later, args, &res));
+    EXPECT_EQ(res.delegation_type, Type::kWrite);
+    EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
+    EXPECT_OK(Return(later, res.delegation_state_id));
+    EXPECT_DAFS(kExpired, store_->Open(later, args, &res)) << "it was claimed before";
+  }
+}
+
+// Shows DAFS-6.5.24-18
+TEST_F(GrantTest, AClientGetsWhatItClaimsAfterARestart) {
+  Holdings lost[2] = {};
+  root_.holdings = &lost[0];
+  other_.holdings = &lost[1];
+  lost[0].lost_opens = lost[1].lost_opens = 2;
+  Grace::Owed owed;
+  owed.expected = {{"one", &lost[0]}, {"two", &lost[1]}};
+  store_->grace().Start(std::move(owed), Loop::Now() + absl::Hours(1));
+  wire::OpenArgs args = OpenArgs(A(), "f", wire::kShareRead);
+  args.claim_type = wire::OpenClaimType::kPrevious;
+  args.filehandle = file_;
+  args.delegate_type = Type::kRead;
+  Caller mute = root_;
+  mute.promisee = 0;  // it claims before it sends PROMISES
+  wire::OpenRes res, again;
+  EXPECT_OK(store_->Open(mute, args, &res));
+  EXPECT_EQ(res.delegation_type, Type::kRead);
+  EXPECT_FALSE(res.recall);
+  EXPECT_OK(store_->Open(mute, args, &again));
+  EXPECT_EQ(again.delegation_state_id, res.delegation_state_id) << "the same claim again";
+  EXPECT_EQ(lost[0].opens, 2u) << "the open and the delegation";
+
+  args.delegate_type = Type::kWrite;
+  EXPECT_OK(store_->Open(other_, args, &again));
+  EXPECT_EQ(again.delegation_type, Type::kWrite);
+  EXPECT_TRUE(again.recall);
+  EXPECT_EQ(recalls_.back().state_id, again.delegation_state_id);
+}
+
+// Shows DAFS-6.6.3-03
+TEST_F(GrantTest, GetattrOfAnotherClientReportsTheHoldersValues) {
+  const wire::StateId write = Delegated(root_, wire::kShareBoth, Type::kWrite);
+  wire::FileAttributes attributes;
+  awaited_.clear();
+  EXPECT_OK(store_->Getattr(root_, file_, wire::kFattrAll, &attributes));
+  EXPECT_THAT(asked_, IsEmpty()) << "the holder asks itself";
+  EXPECT_DAFS(kDelay, store_->Getattr(other_, file_, wire::kFattrAll, &attributes));
+  ASSERT_THAT(asked_, SizeIs(1));
+  ASSERT_THAT(awaited_, SizeIs(1));
+  EXPECT_TRUE(awaited_[0].answer);
+  awaited_.clear();
+  const uint64_t change = attributes.change + 5;
+  store_->delegations().SetReported(
+      write, {.change = change, .size = 100, .time_modify = wire::Time{1, 0}}, Loop::Now());
+  EXPECT_OK(store_->Getattr(other_, file_, wire::kFattrAll, &attributes));
+  EXPECT_EQ(attributes.change, change);
+  EXPECT_EQ(attributes.object_size, 100u);
+  EXPECT_GT(attributes.time_modify.seconds, 1) << "only raised";
+  EXPECT_THAT(recalls_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace dafs::server
