@@ -70,6 +70,7 @@ struct ServerOptions {
   // The server waits this long for the answer to the announcement of a change. A client without one
   // loses its promises.
   absl::Duration recall_time = absl::Seconds(10);
+  Delegations::Options delegations;
   uint32_t max_promises = 262144;  // of one client; 0: the server makes none
   // From the connection to an authenticated session. Limits the cost of silent peers.
   absl::Duration connect_timeout = absl::Seconds(10);

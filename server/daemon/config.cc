@@ -43,6 +43,7 @@ struct Raw {
   double lease_time_s = 90;
   double grace_time_s = 0;
   double recall_time_s = 10;
+  std::string delegations = "write";
   double response_cache_time_s = 3600;
   std::string stable = "process";
   std::string kill_at;
@@ -110,8 +111,13 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
                  "seconds after a restart in which clients reclaim; 0: the lease time");
   app.add_option("--promises", s.max_promises,
                  "promises of exact caching to one client, at most; 0: none");
+  app.add_option("--delegations", raw.delegations,
+                 "which delegations of files clients may get: none, read, write (both)")
+      ->check(CLI::IsMember({"none", "read", "write"}));
+  app.add_option("--max-delegations", s.delegations.of_client,
+                 "delegations of one client, at most");
   app.add_option("--recall-time", raw.recall_time_s,
-                 "seconds that a change waits for a client that caches what changes");
+                 "seconds that a request waits for a client that caches what it concerns");
   app.set_version_flag("--version", "dafsd 0.1.0");
 }
 
@@ -165,6 +171,10 @@ absl::Status Convert(const Raw& raw, Config& config) {
     return absl::InvalidArgumentError("--recall-time: 1 to 60 seconds");
   }
   config.server.recall_time = absl::Seconds(raw.recall_time_s);
+  using Type = Delegations::Type;
+  config.server.delegations.most = raw.delegations == "none"   ? Type::kNone
+                                   : raw.delegations == "read" ? Type::kRead
+                                                               : Type::kWrite;
   return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@
 #include "server/procedures/procedures.h"
 #include "server/session/callbacks.h"
 #include "server/session/lock_announcer.h"
+#include "server/session/recalls.h"
 #include "server/session/worker.h"
 #include "server/store/durable/state_dir_check.h"
 #include "server/store/holdings/grace.h"
@@ -69,6 +70,7 @@ StoreOptions StoreOptionsOf(const ServerOptions& options) {
   store.lease_time = options.lease_time;
   store.keep_orphans = true;
   store.promises.of_client = options.max_promises;
+  store.delegations = options.delegations;
   return store;
 }
 
@@ -107,6 +109,7 @@ absl::Status Server::Begin(const Providers& providers) {
   chores_ = std::make_unique<Pool>(2);
   export_pools_ = std::make_unique<ExportPools>(o.exports.size());
   RETURN_IF_ERROR(OpenStore());
+  recalls_ = std::make_unique<Recalls>(*store_, *callbacks_, *chores_, options_.recall_time);
   std::string said;
   cpu_latency_ = CpuLatency::For(o.cpu_latency, IdleFactsOfMachine(), CpuLatency::kDevice, &said);
   const bool in_vain = o.cpu_latency.wanted.value_or(false) && cpu_latency_ == nullptr;
@@ -120,6 +123,7 @@ absl::Status Server::Begin(const Providers& providers) {
                       .clients = &clients_,
                       .callbacks = callbacks_.get(),
                       .lock_announcer = lock_announcer_.get(),
+                      .recalls = recalls_.get(),
                       .sessions = &sessions_,
                       .responses = responses_.get(),
                       .budget = &budget_,
@@ -131,6 +135,7 @@ absl::Status Server::Begin(const Providers& providers) {
     workers_.push_back(std::move(worker));
   }
   callbacks_->Start(workers_.front()->loop());
+  recalls_->Start(workers_.front()->loop());
   ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(shared, workers_, std::move(listeners)));
   return absl::OkStatus();
 }

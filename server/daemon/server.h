@@ -30,6 +30,7 @@ class Acceptor;
 class Callbacks;
 class LockAnnouncer;
 class JournalRecovery;
+class Recalls;
 class StateLock;
 struct Unheard;
 class Worker;
@@ -92,6 +93,7 @@ class Server {
   ClientTable clients_;
   std::unique_ptr<Callbacks> callbacks_;           // outlives the sessions
   std::unique_ptr<LockAnnouncer> lock_announcer_;  // the same
+  std::unique_ptr<Recalls> recalls_;               // the same
   SessionTable sessions_;
   std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
   CreditBudget budget_;

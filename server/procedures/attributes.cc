@@ -33,7 +33,7 @@ DafsStatus Nverify(Call& call, const wire::NverifyArgs& args, wire::NverifyRes*)
 }  // namespace
 
 constexpr Procedure kAccessHandler = kAtOnce<&Store::Access>;
-constexpr Procedure kGetattrInlineHandler = kAtOnce<Getattr>;
+constexpr Procedure kGetattrInlineHandler = kReadsDelegated<Getattr>;
 constexpr Procedure kGetFsattrHandler = kAtOnce<GetFsattr>;
 constexpr Procedure kSetattrInlineHandler = kModifies<Setattr>;
 constexpr Procedure kVerifyHandler = kAtOnce<Verify>;

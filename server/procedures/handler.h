@@ -140,6 +140,13 @@ Task<void> ExecuteModificationInPool(Call& call) {
   call.Finish(status, args, res);
 }
 
+// A function that only reads waits at most for the holder of a delegation.
+template <auto kFunction>
+void ExecuteReading(Call& call) {
+  if (call.session().store().delegations().any()) return ExecuteModification<kFunction>(call);
+  ExecuteAtOnce<kFunction>(call);
+}
+
 struct Always {
   constexpr bool operator()(const Store&, const auto&) const { return true; }
 };
@@ -167,6 +174,10 @@ inline constexpr Procedure kAtOnce = {.run = internal::ExecuteAtOnce<kFunction>}
 // Like kAtOnce, for a function that modifies something.
 template <auto kFunction>
 inline constexpr Procedure kModifies = {.run = internal::ExecuteModification<kFunction>};
+
+// Like kAtOnce, for a function that may wait for the holder of a delegation.
+template <auto kFunction>
+inline constexpr Procedure kReadsDelegated = {.run = internal::ExecuteReading<kFunction>};
 
 // Executed in the pool, because it may wait for a disk.
 template <auto kFunction>

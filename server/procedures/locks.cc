@@ -4,7 +4,7 @@
 
 namespace dafs::server {
 
-constexpr Procedure kLockHandler = kAtOnce<&Store::Lock>;
+constexpr Procedure kLockHandler = kModifies<&Store::Lock>;
 constexpr Procedure kLocktHandler = kAtOnce<&Store::Lockt>;
 constexpr Procedure kLockuHandler = kAtOnce<&Store::Locku>;
 constexpr Procedure kOpenOwnerHandler = kModifies<&Store::OpenOwner>;

@@ -1,5 +1,6 @@
-// Procedures on opens: OPEN, CLOSE, OPEN_DOWNGRADE, and the private OPEN_HANDLE and OPEN_EXECUTE.
-// Spec: 6.5.7, 6.5.24, 6.5.26; R15 for the private ones.
+// Procedures on opens and delegations: OPEN, CLOSE, OPEN_DOWNGRADE, DELEGPURGE, DELEGRETURN, and
+// the private OPEN_HANDLE, OPEN_DELEGATED and OPEN_EXECUTE.
+// Spec: 6.5.7, 6.5.10, 6.5.11, 6.5.24, 6.5.26; R15 for the private ones.
 #include "server/procedures/handler.h"
 #include "server/session/own_pool.h"
 
@@ -15,18 +16,12 @@ Task<void> Open(Call& call) {
   wire::OpenRes res;
   DafsStatus status = DafsStatus::kServerFault;
   Session& session = call.session();
-  const bool delegation = args.claim_type == wire::OpenClaimType::kDelegateCur ||
-                          args.claim_type == wire::OpenClaimType::kDelegatePrev;
   const bool truncates =
       args.open_type == wire::OpenType::kCreate && args.createattrs.has(wire::kFattrObjectSize);
   // A reclaim names the file, not a directory.
   Pool* own = call.may_hang() ? &call.pool() : nullptr;
   if (args.claim_type == wire::OpenClaimType::kPrevious) {
     own = OwnPool(session.shared(), args.claim_handle().fshandle);
-  }
-  if (delegation) {
-    call.FinishError(DafsStatus::kNotSupp);  // the server grants no delegations
-    co_return;
   }
   Modification& modification = call.BeginModification();
   if (truncates || own != nullptr) call.NotInTurn();
@@ -49,7 +44,10 @@ Task<void> Open(Call& call) {
 
 constexpr Procedure kOpenHandler = {.start = Open};
 constexpr Procedure kOpenHandleHandler = kModifies<&Store::OpenHandle>;
-constexpr Procedure kOpenExecuteHandler = kAtOnce<&Store::OpenExecute>;
+constexpr Procedure kOpenDelegatedHandler = kModifies<&Store::OpenDelegated>;
+constexpr Procedure kOpenExecuteHandler = kModifies<&Store::OpenExecute>;
+constexpr Procedure kDelegpurgeHandler = kAtOnce<&Store::Delegpurge>;
+constexpr Procedure kDelegreturnHandler = kAtOnce<&Store::Delegreturn>;
 constexpr Procedure kCloseHandler = kModifies<&Store::Close>;  // of a named attribute
 constexpr Procedure kOpenDowngradeHandler = kAtOnce<&Store::OpenDowngrade>;
 

@@ -8,10 +8,7 @@ constexpr ProcedureTable kProcedureTable = {
 #undef DAFS_SERVER_ADDRESS
 };
 
-// Not implemented by this server: delegations and fencing.
-constexpr Procedure kDelegpurgeHandler;
-constexpr Procedure kDelegreturnHandler;
-constexpr Procedure kOpenDelegatedHandler;
+// Not implemented by this server: fencing.
 constexpr Procedure kGetFencingListHandler;
 constexpr Procedure kSetFencingListHandler;
 

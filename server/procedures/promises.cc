@@ -2,6 +2,7 @@
 #include "server/procedures/handler.h"
 #include "server/session/callbacks.h"
 #include "server/session/lock_announcer.h"
+#include "server/session/recalls.h"
 
 namespace dafs::server {
 namespace {
@@ -17,11 +18,12 @@ DafsStatus AdmitToPromises(Call& call, const wire::PromisesArgs& args, wire::Pro
   Callbacks& callbacks = *session.shared().callbacks;
   res->recall_ms = static_cast<uint32_t>(absl::ToInt64Milliseconds(callbacks.recall_time()));
   if (!session.identity().trusted()) return DafsStatus::kOk;
-  res->granted = callbacks.Admit(session.identity().client(), args.most, back_control.route());
+  Client& client = session.identity().client();
+  res->granted = callbacks.Admit(client, args.most, back_control.route());
   if (res->granted > 0) {
-    session.shared().lock_announcer->Bind(session.identity().client().client_id(),
-                                          back_control.route());
+    session.shared().lock_announcer->Bind(client.client_id(), back_control.route());
   }
+  session.shared().recalls->Resend(client.client_id());
   return DafsStatus::kOk;
 }
 

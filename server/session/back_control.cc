@@ -36,13 +36,13 @@ size_t BackControl::most_completions() const {
   return std::min<size_t>((request_bytes_ - kCompletions) / kCompletionBytes, wire::kBatchMax);
 }
 
-void BackControl::Enqueue(OwnedEncode encode, Done done) {
+void BackControl::Enqueue(OwnedEncode encode, Done done, Decode decode) {
   if (ended_) return done(absl::UnavailableError("the Back-control Channel has ended"));
-  if (waiting_.empty() && SendNow(encode, done)) return;
-  waiting_.push_back({std::move(encode), std::move(done)});
+  if (waiting_.empty() && SendNow(encode, done, decode)) return;
+  waiting_.push_back({std::move(encode), std::move(done), std::move(decode)});
 }
 
-bool BackControl::SendNow(absl::FunctionRef<Encode> encode, Done& done) {
+bool BackControl::SendNow(absl::FunctionRef<Encode> encode, Done& done, Decode& decode) {
   // WIRE 11.5: fewer than Nreq are outstanding, and the stream id is below Nreq.
   if (ended_ || channel_.connection().ending() || outstanding_ >= nreq_) return false;
   const auto stream =
@@ -60,13 +60,16 @@ bool BackControl::SendNow(absl::FunctionRef<Encode> encode, Done& done) {
       encode(header, order_, outgoing->buffer->memory().first(request_bytes_), options);
   stream->busy = true;
   stream->done = std::move(done);
+  stream->decode = std::move(decode);
   ++outstanding_;
   channel_.requests().SendDirective(std::move(outgoing), size.ok() ? *size : 0);
   return true;
 }
 
 void BackControl::SendWaiting() {
-  while (!waiting_.empty() && SendNow(waiting_.front().encode, waiting_.front().done)) {
+  while (!waiting_.empty()) {
+    Waiting& first = waiting_.front();
+    if (!SendNow(first.encode, first.done, first.decode)) return;
     waiting_.pop_front();
   }
 }
@@ -102,6 +105,7 @@ absl::StatusOr<absl::AnyInvocable<void()>> BackControl::OnResponse(
     return absl::DataLossError("reply to a directive has a wrong checksum");
   }
   Stream& stream = streams_[header.stream_id];
+  if (stream.decode != nullptr) RETURN_IF_ERROR(stream.decode(message, order_, header.status));
   stream.busy = false;
   --outstanding_;
   nreq_ = std::max<uint32_t>({nreq_ - 1, header.target_nreq, 1});

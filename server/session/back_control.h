@@ -20,7 +20,7 @@
 #include "runtime/loop.h"
 #include "server/store/holdings/promises.h"
 #include "wire/codec/codec.h"
-#include "wire/messages/back_control.h"
+#include "wire/messages/messages.h"
 #include "wire/protocol/status.h"
 #include "wire/protocol/types.h"
 
@@ -69,6 +69,12 @@ class BackControl {
   // request_bytes(), the channel ends.
   template <class Args>
   void Send(Args args, Done done);
+  // Send, for a directive with a result, which is meaningful only with the status OK.
+  template <class Args>
+  void Ask(
+      Args args,
+      absl::AnyInvocable<void(const absl::StatusOr<wire::DafsStatus>&, const wire::ResOf<Args>&)>
+          done);
   // Sends it now. Returns false if no credit or no buffer is free; Batches::Report is called when
   // one may be.
   template <class Args>
@@ -86,10 +92,14 @@ class BackControl {
   void End();
 
  private:
+  // Decodes the result in a reply. Null: there is none.
+  using Decode = absl::AnyInvocable<absl::Status(std::span<const std::byte>, wire::ByteOrder,
+                                                 wire::DafsStatus)>;
   struct Stream {
     bool busy = false;
     uint16_t seq_number = 0;
     Done done;
+    Decode decode;
   };
   // Writes a directive with this header, and returns its size.
   using Encode = absl::StatusOr<size_t>(const wire::RequestHeader&, wire::ByteOrder,
@@ -100,10 +110,11 @@ class BackControl {
   struct Waiting {
     OwnedEncode encode;
     Done done;
+    Decode decode;
   };
-  // Leaves `done` alone if it returns false.
-  bool SendNow(absl::FunctionRef<Encode> encode, Done& done);
-  void Enqueue(OwnedEncode encode, Done done);
+  // Leaves `done` and `decode` alone if it returns false.
+  bool SendNow(absl::FunctionRef<Encode> encode, Done& done, Decode& decode);
+  void Enqueue(OwnedEncode encode, Done done, Decode decode);
 
   Session& channel_;
   const uint32_t request_bytes_;
@@ -124,18 +135,38 @@ void BackControl::Send(Args args, Done done) {
                                std::span<std::byte> out, const wire::EncodeOptions& options) {
         return wire::EncodeRequest(header, args, order, out, options);
       },
-      std::move(done));
+      std::move(done), nullptr);
+}
+
+template <class Args>
+void BackControl::Ask(
+    Args args,
+    absl::AnyInvocable<void(const absl::StatusOr<wire::DafsStatus>&, const wire::ResOf<Args>&)>
+        done) {
+  const auto res = std::make_shared<wire::ResOf<Args>>();  // shared by the two functions
+  Enqueue(
+      [args = std::move(args)](const wire::RequestHeader& header, wire::ByteOrder order,
+                               std::span<std::byte> out, const wire::EncodeOptions& options) {
+        return wire::EncodeRequest(header, args, order, out, options);
+      },
+      [res, done = std::move(done)](absl::StatusOr<wire::DafsStatus> status) mutable {
+        done(status, *res);
+      },
+      [res](std::span<const std::byte> message, wire::ByteOrder order, wire::DafsStatus status) {
+        return wire::DecodeRes(message, order, status, *res);
+      });
 }
 
 template <class Args>
 bool BackControl::TrySend(const Args& args, Done done) {
   if (!waiting_.empty()) return false;
+  Decode none;
   return SendNow(
       [&args](const wire::RequestHeader& header, wire::ByteOrder order, std::span<std::byte> out,
               const wire::EncodeOptions& options) {
         return wire::EncodeRequest(header, args, order, out, options);
       },
-      done);
+      done, none);
 }
 
 }  // namespace dafs::server

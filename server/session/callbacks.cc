@@ -128,6 +128,13 @@ void Callbacks::Lost(const std::shared_ptr<BackControlRoute>& route) {
   SetTimer();
 }
 
+std::shared_ptr<BackControlRoute> Callbacks::RouteOf(const wire::ClientId& client_id) const {
+  const Promisee promisee = store_.promises().PromiseeOf(client_id);
+  absl::MutexLock lock(&mutex_);
+  const auto holder = holders_.find(promisee);
+  return holder == holders_.end() ? nullptr : holder->second->route;
+}
+
 void Callbacks::Expired(Promisee promisee) { Void(promisee, ""); }
 
 void Callbacks::Forget(const wire::ClientId& client_id, Promisee promisee) {

@@ -73,6 +73,10 @@ class Callbacks {
   // The client is gone.
   void Forget(const wire::ClientId& client_id, Promisee promisee) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The channel to the client, for other directives. Null: it is lost, or the client takes no part.
+  std::shared_ptr<BackControlRoute> RouteOf(const wire::ClientId& client_id) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Makes the calls and, for each, calls Promises::Dropped and then group->Answered when it is
   // over; perhaps before this returns. `group` may be null.
   void Call(std::vector<Promises::Call> calls, std::shared_ptr<CallGroup> group)
@@ -126,7 +130,7 @@ class Callbacks {
   ClientTable& clients_;
   const absl::Duration recall_time_;
   Loop* loop_ = nullptr;  // set before the first connection
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::flat_hash_map<Promisee, std::unique_ptr<Holder>> holders_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_message_ ABSL_GUARDED_BY(mutex_) = 0;
   bool timer_set_ ABSL_GUARDED_BY(mutex_) = false;

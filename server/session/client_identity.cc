@@ -41,7 +41,8 @@ ClientTable::Confirmation ClientIdentity::Confirm(AuthType method) {
     // Ends its connections: their machine may be gone without having closed them.
     for (const auto& worker : *shared_.workers) worker->EndSuperseded();
     shared_.callbacks->Forget(result.replaced->client_id(), result.replaced->promisee());
-    shared_.store->ReleaseClient(result.replaced->client_id());
+    shared_.store->SupersedeClient(result.replaced->client_id(), client_->client_id(),
+                                   client_->client_id_string());
     shared_.store->grace().Complete(result.replaced->client_id_string());
     shared_.clients->Released(result.replaced);
   }

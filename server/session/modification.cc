@@ -31,13 +31,17 @@ Modification::Modification(Session& session, Caller& caller)
       caller_(caller),
       changing_(session.store().promises(), caller.promisee, caller.client_name) {
   caller.changing = &changing_;
+  caller.awaited = &awaited_;
 }
 
 bool Modification::MustCall(wire::DafsStatus status) {
   repeats_ = status == wire::DafsStatus::kDelay;
   if (!repeats_ && status != wire::DafsStatus::kOk) return false;
   const bool awaits_return = repeats_ && changing_.awaits_return();
-  if (!changing_.has_calls() && !awaits_return) return false;  // DELAY for another reason
+  if (!repeats_) awaited_.clear();
+  if (!changing_.has_calls() && awaited_.empty() && !awaits_return) {
+    return false;  // DELAY for another reason
+  }
   if (waits_ == kMostWaits) return false;
   calls_ = changing_.TakeCalls();
   caller_.recent = nullptr;  // the turn ends before the wait
@@ -48,9 +52,13 @@ Task<bool> Modification::Call() {
   ++waits_;
   LoopWait wait(session_.loop());
   const bool awaits_return = repeats_ && changing_.awaits_return();
-  const auto answers =
-      std::make_shared<Answers>(calls_.size() + (awaits_return ? 1 : 0), wait.waker());
+  const Delegations::AwaitedList awaited = std::exchange(awaited_, {});
+  const auto answers = std::make_shared<Answers>(
+      calls_.size() + awaited.size() + (awaits_return ? 1 : 0), wait.waker());
   session_.shared().callbacks->Call(std::exchange(calls_, {}), answers);
+  for (const Delegations::Awaited& each : awaited) {
+    session_.store().delegations().Await(each, [answers] { answers->Answered(); });
+  }
   if (awaits_return) {
     session_.store().promises().AwaitReturn(caller_.client_name,
                                             [answers] { answers->Answered(); });

@@ -1,7 +1,7 @@
 // A request that modifies something: what it changes, and its waits for the clients that must be
 // called first. The store returns DELAY if there are such clients; the request then waits for their
-// answers and is executed again.
-// Spec: WIRE 9.6.
+// answers and is executed again. It also waits for delegations that conflict with it to end.
+// Spec: WIRE 9.6; draft 6.6.4.
 // Belongs to the session's thread, except that MustCall runs where the store was called. Nothing
 // blocks.
 #pragma once
@@ -24,9 +24,12 @@ class Modification {
   // recall-time, and is followed by another one only if something was promised meanwhile.
   static constexpr int kMostWaits = 16;
 
-  // Sets caller.changing until the end. `session` and `caller` outlive this.
+  // Sets caller.changing and caller.awaited until the end. `session` and `caller` outlive this.
   Modification(Session& session, Caller& caller);
-  ~Modification() { caller_.changing = nullptr; }
+  ~Modification() {
+    caller_.changing = nullptr;
+    caller_.awaited = nullptr;
+  }
   Modification(const Modification&) = delete;
   Modification& operator=(const Modification&) = delete;
 
@@ -39,8 +42,9 @@ class Modification {
   // The request is executed. Returns whether the names in the directories that it changed are
   // promised to its client.
   bool Keep() { return changing_.Keep(); }
-  // Calls the clients and waits until each has answered or is void. Returns false if the session
-  // has ended: the request is not to be executed.
+  // Calls the clients and waits until each has answered or is void, and until all delegations that
+  // are awaited have ended. Returns false if the session has ended: the request is not to be
+  // executed.
   Task<bool> Call();
 
  private:
@@ -48,6 +52,7 @@ class Modification {
   Caller& caller_;
   Promises::Changing changing_;
   std::vector<Promises::Call> calls_;  // to be made
+  Delegations::AwaitedList awaited_;
   int waits_ = 0;
   bool repeats_ = true;
 };

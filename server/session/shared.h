@@ -16,6 +16,7 @@ class ClientTable;
 class CreditBudget;
 class ExportPools;
 class Pool;
+class Recalls;
 class RefusalLog;
 class ResponseCache;
 class SessionTable;
@@ -33,6 +34,7 @@ struct Shared {
   ClientTable* clients = nullptr;
   Callbacks* callbacks = nullptr;
   LockAnnouncer* lock_announcer = nullptr;
+  Recalls* recalls = nullptr;
   SessionTable* sessions = nullptr;
   ResponseCache* responses = nullptr;
   CreditBudget* budget = nullptr;

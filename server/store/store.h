@@ -262,6 +262,8 @@ class Store {
   wire::DafsStatus Delegreturn(const Caller& caller, const wire::DelegreturnArgs& args);
   // Ends a delegation that was recalled and not returned: its state id then fails with EXPIRED.
   void RevokeDelegation(const Delegations::Delegation& delegation);
+  // Ends what clients with an expired lease hold of the file of a delegation that is recalled.
+  void RevokeExpired(const Delegations::Delegation& delegation);
   Delegations& delegations();
 
   // Private procedure 1002: opens for reading a file that the caller may read or execute.

@@ -120,6 +120,10 @@ void Store::RevokeDelegation(const Delegations::Delegation& delegation) {
   impl_->CloseOpen(delegation.client_id, delegation.state_id, delegation.key);
 }
 
+void Store::RevokeExpired(const Delegations::Delegation& delegation) {
+  impl_->RevokeExpired(delegation.key);
+}
+
 void Store::SupersedeClient(const wire::ClientId& from, const wire::ClientId& to,
                             std::string_view name) {
   impl_->delegations.Supersede(from, to, name, Loop::Now() + impl_->options.lease_time);

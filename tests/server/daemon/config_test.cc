@@ -34,6 +34,8 @@ TEST(ConfigTest, ParsesEveryOption) {
                              "--spin=0",
                              "--rdma-read-channel=required",
                              "--promises=0",
+                             "--delegations=read",
+                             "--max-delegations=5",
                              "--recall-time=2.5"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server.exports.size(), 2u);
@@ -53,6 +55,8 @@ TEST(ConfigTest, ParsesEveryOption) {
   EXPECT_EQ(config->server.spin, absl::ZeroDuration());
   EXPECT_EQ(config->server.rdma_read_channel, RdmaReadChannel::kRequired);
   EXPECT_EQ(config->server.max_promises, 0u);
+  EXPECT_EQ(config->server.delegations.most, Delegations::Type::kRead);
+  EXPECT_EQ(config->server.delegations.of_client, 5u);
   EXPECT_EQ(config->server.recall_time, absl::Seconds(2.5));
 }
 
@@ -147,6 +151,7 @@ TEST(ConfigTest, ReportsMistakesInTheFileWithFileAndLine) {
   EXPECT_THAT(message("lease-time = 0"), HasSubstr("--lease-time"));
   EXPECT_THAT(message("recall-time = 0.5"), HasSubstr("--recall-time: 1 to 60"));
   EXPECT_THAT(message("recall-time = 61"), HasSubstr("--recall-time: 1 to 60"));
+  EXPECT_THAT(message("delegations = all"), HasSubstr("delegations"));
   EXPECT_THAT(message("cpu-latency = soon"), HasSubstr("--cpu-latency soon"));
   EXPECT_THAT(message("rdma-read-channel = yes"), HasSubstr("rdma-read-channel"));
   EXPECT_THAT(message("help"), HasSubstr("command line"));

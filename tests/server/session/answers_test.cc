@@ -19,9 +19,7 @@ bool Connects(Proc proc) {
 }
 // Procedures that this server does not implement, and those that a client implements.
 bool NotOffered(const wire::ProcInfo& info) {
-  static const std::set<Proc> kMissing = {Proc::kDelegpurge, Proc::kDelegreturn,
-                                          Proc::kOpenDelegated, Proc::kGetFencingList,
-                                          Proc::kSetFencingList};
+  static const std::set<Proc> kMissing = {Proc::kGetFencingList, Proc::kSetFencingList};
   return info.direction == wire::Direction::kToClient || kMissing.contains(info.number);
 }
 bool IsSetattr(Proc proc) { return proc == Proc::kSetattrInline || proc == Proc::kSetattrDirect; }
@@ -152,9 +150,8 @@ TEST_F(AnswersTest, FirstFaultDecidesTheStatus) {
 TEST_F(AnswersTest, UnofferedProceduresReturnNotSupported) {
   StartServer();
   auto client = Session();
-  for (const uint32_t number :
-       {0u,   1u,   99u,  107u, 118u, 119u, 120u,  121u,  151u,  152u,       153u,
-        154u, 155u, 158u, 159u, 161u, 999u, 1004u, 1999u, 2000u, 0xffffffffu}) {
+  for (const uint32_t number : {0u, 1u, 99u, 107u, 120u, 121u, 151u, 152u, 153u, 154u, 155u, 158u,
+                                159u, 161u, 999u, 1004u, 1999u, 2000u, 0xffffffffu}) {
     for (const size_t bytes : {kHeader, kHeader + 8, size_t{1024}}) {
       Bytes message = client->Encode(client->Header(), wire::NullArgs());
       message.resize(bytes, std::byte{0xff});
@@ -165,7 +162,7 @@ TEST_F(AnswersTest, UnofferedProceduresReturnNotSupported) {
   }
   // In a chain it counts as a failed member.
   Bytes member = client->Encode(client->Header(0, wire::kChfForw), wire::NullArgs());
-  Put(member, 32, 118, 4);
+  Put(member, 32, 120, 4);
   EXPECT_EQ(Ask(*client, member).name, "DAFSERR_NOTSUPP");
   member = client->Encode(client->Header(0, wire::kChfBack), wire::NullArgs());
   EXPECT_EQ(Ask(*client, member).name, "DAFSERR_CHAIN_BROKEN");

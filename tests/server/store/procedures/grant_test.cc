@@ -283,6 +283,22 @@ TEST_F(GrantTest, ARevokedDelegationHasExpired) {
   EXPECT_OK(OpenAs(other_, wire::kShareRead));
 }
 
+TEST_F(GrantTest, AClientWithAnExpiredLeaseIsNotWaitedFor) {
+  Holdings held = {};
+  root_.holdings = &held;
+  const wire::StateId write = Delegated(root_, wire::kShareBoth, Type::kWrite);
+  EXPECT_EQ(held.opens, 1u);
+  EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
+  ASSERT_THAT(recalls_, SizeIs(1));
+  store_->RevokeExpired(recalls_[0]);
+  EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
+  held.expired = 1;
+  store_->RevokeExpired(recalls_[0]);
+  EXPECT_OK(OpenAs(other_, wire::kShareRead));
+  EXPECT_DAFS(kExpired, Write(root_, {file_, write}, 0, "x"));
+  EXPECT_EQ(held.opens, 0u);
+}
+
 TEST_F(GrantTest, TheDelegationsOfAClientThatIsGoneEnd) {
   Delegated(root_, wire::kShareBoth, Type::kWrite);
   store_->ReleaseClient(root_.client_id);

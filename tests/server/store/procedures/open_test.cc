@@ -95,7 +95,7 @@ TEST_F(StoreOpenTest, OpenRefusesOtherTypesThanRegularFiles) {
   EXPECT_DAFS(kInval, Open(root_, args));
   args = OpenArgs(A(), "f");
   args.claim_type = OpenClaimType::kDelegateCur;
-  EXPECT_DAFS(kNotSupp, Open(root_, args));
+  EXPECT_DAFS(kBadStateId, Open(root_, args));
   args.open_type = wire::OpenType::kCreate;
   EXPECT_DAFS(kInval, Open(root_, args));
 }

@@ -1,0 +1,182 @@
+// Recalls of delegations over the Back-control Channel, and the requests that wait for them.
+// Spec: 6.5.11, 6.5.24, 6.6.3, 6.6.4.
+#include <string>
+
+#include "tests/server/promises_fixture.h"
+#include "wire/messages/back_control.h"
+#include "wire/messages/open_close.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::DafsStatus;
+using Type = wire::OpenDelegationType;
+
+class RecallsTest : public PromisesTest {
+ protected:
+  // Starts a server with the file "a/f" and a holder of a delegation of it.
+  void Serve(uint32_t access) {
+    StartServer();
+    WriteFile("a/f", "content");
+    holder_ = Connect("holder");
+    EXPECT_GT(Admit(*holder_), 0u);
+    other_ = Connect("other");
+    file_ = LookUp(*holder_->session, {"a", "f"});
+    delegation_ = OpenDelegated(*holder_, access);
+  }
+  wire::OpenDelegatedRes OpenDelegated(PromiseClient& client, uint32_t access) {
+    wire::OpenDelegatedArgs args;
+    args.filehandle = file_;
+    args.share_access = access;
+    args.owner = "o";
+    args.want = Type::kWrite;
+    auto reply = client.session->Call(args);
+    EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+    return reply.res;
+  }
+  wire::OpenHandleArgs OpenFor(uint32_t access) const {
+    wire::OpenHandleArgs args;
+    args.filehandle = file_;
+    args.share_access = access;
+    args.owner = "o";
+    return args;
+  }
+  std::string Return(PromiseClient& client) const {
+    wire::DelegreturnArgs args;
+    args.state_id = delegation_.delegation_state_id;
+    return std::string(client.session->Call(args).name());
+  }
+  // Takes the next directive of the holder's channel.
+  template <class Args>
+  wire::RequestHeader Take(Args* args) {
+    std::optional<Bytes> message = holder_->back->Receive();
+    EXPECT_TRUE(message.has_value());
+    if (!message) return {};
+    auto header = wire::DecodeRequestHeader(*message, holder_->back->order);
+    EXPECT_EQ(header->header.procedure, Args::kProc);
+    EXPECT_EQ(wire::DecodeArgs(*message, holder_->back->order, *args), DafsStatus::kOk);
+    return header->header;
+  }
+  void TakeRecall(DafsStatus status) {
+    wire::BcRecallArgs args;
+    const wire::RequestHeader header = Take(&args);
+    EXPECT_EQ(args.filehandle, file_);
+    EXPECT_EQ(args.state_id, delegation_.delegation_state_id);
+    EXPECT_FALSE(args.truncate);
+    holder_->Answer({header, {}}, status);
+  }
+
+  // The open of the holder also got a promise of the attributes, which another client changes.
+  void AnswerChange() {
+    auto announced = holder_->Take();
+    ASSERT_TRUE(announced);
+    holder_->Answer(*announced);
+  }
+
+  std::unique_ptr<PromiseClient> holder_, other_;
+  wire::FileHandle file_;
+  wire::OpenDelegatedRes delegation_;
+};
+
+// Shows DAFS-6.6.4-01, DAFS-3.2.6.1-01
+TEST_F(RecallsTest, AConflictingOpenWaitsForTheReturnOfTheDelegation) {
+  Serve(wire::kShareRead);
+  ASSERT_EQ(delegation_.delegation_type, Type::kRead);
+  ASSERT_TRUE(other_->session->SendRequest(OpenFor(wire::kShareWrite)));
+  TakeRecall(DafsStatus::kOk);
+  AnswerChange();
+  // The answer to BC_RECALL does not complete the recall.
+  EXPECT_EQ(holder_->session->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+  other_->session->Poll();
+  EXPECT_FALSE(other_->session->ready());
+  EXPECT_EQ(Return(*holder_), "DAFS_STATUS_OK");
+  EXPECT_EQ(other_->session->ReceiveReply<wire::OpenHandleArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(Return(*holder_), "DAFSERR_BAD_STATEID");
+}
+
+TEST_F(RecallsTest, ADelegationThatIsNotReturnedInTimeIsRevoked) {
+  options_.recall_time = absl::Milliseconds(300);
+  Serve(wire::kShareBoth);
+  ASSERT_EQ(delegation_.delegation_type, Type::kWrite);
+  const absl::Time start = Loop::Now();
+  EXPECT_EQ(other_->session->Call(OpenFor(wire::kShareRead)).name(), "DAFS_STATUS_OK");
+  EXPECT_GE(Loop::Now() - start, absl::Milliseconds(300));
+  wire::ReadInlineArgs read;
+  read.filehandle = file_;
+  read.state_id = delegation_.delegation_state_id;
+  read.byte_count = 1;
+  EXPECT_EQ(holder_->session->Call(read).name(), "DAFSERR_EXPIRED");
+}
+
+// The response that grants the delegation may be on its way, so the recall is repeated once.
+TEST_F(RecallsTest, ADelegationThatTheClientDoesNotKnowEnds) {
+  Serve(wire::kShareRead);
+  ASSERT_TRUE(other_->session->SendRequest(OpenFor(wire::kShareWrite)));
+  TakeRecall(DafsStatus::kBadHandle);
+  AnswerChange();
+  TakeRecall(DafsStatus::kBadStateId);
+  EXPECT_EQ(other_->session->ReceiveReply<wire::OpenHandleArgs>().name(), "DAFS_STATUS_OK");
+}
+
+TEST_F(RecallsTest, ARecallIsRepeatedOnANewChannel) {
+  Serve(wire::kShareRead);
+  holder_->back.reset();
+  ASSERT_TRUE(other_->session->SendRequest(OpenFor(wire::kShareWrite)));
+  holder_ = Connect("holder");
+  EXPECT_GT(Admit(*holder_), 0u);
+  TakeRecall(DafsStatus::kOk);
+  EXPECT_EQ(Return(*holder_), "DAFS_STATUS_OK");
+  EXPECT_EQ(other_->session->ReceiveReply<wire::OpenHandleArgs>().name(), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-6.6.3-03
+TEST_F(RecallsTest, GetattrOfAnotherClientAsksTheHolder) {
+  Serve(wire::kShareBoth);
+  wire::GetattrInlineArgs get;
+  get.filehandle = file_;
+  get.attr_request_bitmap = wire::kFattrObjectSize | wire::kFattrFileId;
+  ASSERT_TRUE(other_->session->SendRequest(get));
+  wire::BcGetattrArgs args;
+  const wire::RequestHeader header = Take(&args);
+  EXPECT_EQ(args.filehandle, file_);
+  wire::BcGetattrRes res;
+  res.obj_attributes.set(wire::kFattrObjectSize);
+  res.obj_attributes.object_size = 1000;
+  Bytes out(256);
+  const auto size = wire::EncodeResponse(wire::ResponseTo(header, DafsStatus::kOk, 8), res,
+                                         holder_->back->order, out);
+  ASSERT_TRUE(size.ok());
+  out.resize(*size);
+  EXPECT_TRUE(holder_->back->Send(out));
+  auto reply = other_->session->ReceiveReply<wire::GetattrInlineArgs>();
+  EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(reply.res.obj_attributes.object_size, 1000u);
+  EXPECT_EQ(Return(*holder_), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-6.5.24-16
+TEST_F(RecallsTest, AClientThatStartedAgainClaimsItsWriteDelegation) {
+  Serve(wire::kShareBoth);
+  auto again = Connect("holder", /*verifier=*/2);
+  EXPECT_GT(Admit(*again), 0u);
+  wire::OpenArgs args;
+  args.claim_type = wire::OpenClaimType::kDelegatePrev;
+  args.dir_handle = again->directory;
+  args.pathname = {"f"};
+  args.owner = "o";
+  args.share_access = wire::kShareBoth;
+  auto reply = again->session->Call(args);
+  EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(reply.res.delegation_type, Type::kWrite);
+  EXPECT_FALSE(reply.res.recall);
+}
+
+TEST_F(RecallsTest, NoDelegationWithoutPromisesOrIfTheServerGrantsNone) {
+  options_.delegations.most = Type::kRead;
+  Serve(wire::kShareBoth);
+  EXPECT_EQ(delegation_.delegation_type, Type::kNone);
+  EXPECT_EQ(OpenDelegated(*other_, wire::kShareRead).delegation_type, Type::kNone);
+}
+
+}  // namespace
+}  // namespace dafs::server
