@@ -141,6 +141,9 @@ inline constexpr uint32_t kShareRead = 1;
 inline constexpr uint32_t kShareWrite = 2;
 inline constexpr uint32_t kShareBoth = 3;
 inline constexpr uint32_t kShareDenyNone = 0;
+// Private, in `share_access` of OPEN and OPEN_DELEGATED to a server that grants
+// kExtensionOpenXorDelegation: the client wants a delegation in place of the open. WIRE 9.7.
+inline constexpr uint32_t kShareWantOpenXorDelegation = 0x200000;
 
 inline constexpr uint32_t kOpenResultMlock = 1;  // result_flags of OPEN
 
