@@ -56,8 +56,12 @@ bool Add(StoreImpl& store, const Caller& caller, const Grant& grant, Type type,
   return true;
 }
 
-bool MayHang(StoreImpl& store, const Object& file) {
-  return store.mounts->ExportThatMayHang(file.key().fshandle()).has_value();
+// Whether the data of the file changes only through this server, or after a recall.
+bool IsProtected(const Object& file) { return file.fs().exported->only_clients_change; }
+
+// Whether files of this export may be delegated.
+bool IsDelegable(StoreImpl& store, const Object& file) {
+  return IsProtected(file) && !store.mounts->ExportThatMayHang(file.key().fshandle()).has_value();
 }
 
 // Adds the delegation that `caller` may get. Returns whether there is one.
@@ -81,7 +85,7 @@ void GrantDelegation(StoreImpl& store, const Caller& caller, const Grant& grant,
                      wire::OpenDelegation* res) {
   if (grant.most == Type::kNone || caller.promisee == 0 ||
       !store.delegations.IsAdmitted(caller.client_id) || store.promises.IsVoid(caller.promisee) ||
-      store.grace.active() || !grant.file->is_regular() || MayHang(store, *grant.file)) {
+      store.grace.active() || !grant.file->is_regular() || !IsDelegable(store, *grant.file)) {
     return;
   }
   Delegations::Delegation delegation;
@@ -113,7 +117,7 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
     const bool writes = delegation->type == Type::kWrite;
     conflicts = sharing.is_denied || (writes ? sharing.is_shared : sharing.is_written) ||
                 delegation->type > store.delegations.options().most ||
-                MayHang(store, *grant.file) ||
+                !IsDelegable(store, *grant.file) ||
                 store.delegations.HasConflict(key, caller.client_id, delegation->type);
   }
   FillIn(caller, *grant.file, *delegation, res);

@@ -17,8 +17,8 @@ struct Grant {
 };
 
 // Grants a delegation after `caller` has opened the file, or none. Fills in *res. Not for clients
-// without a Back-control Channel for recalls (9.6), nor for files that local caches of the server
-// do not keep exact: those of exports that may hang.
+// without a Back-control Channel for recalls (9.6), nor in exports that may hang or that local
+// programs change.
 void GrantDelegation(StoreImpl& store, const Caller& caller, const Grant& grant,
                      wire::OpenDelegation* res);
 

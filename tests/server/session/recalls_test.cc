@@ -16,6 +16,7 @@ class RecallsTest : public PromisesTest {
  protected:
   // Starts a server with the file "a/f" and a holder of a delegation of it.
   void Serve(uint32_t access) {
+    options_.exports[0].only_clients_change = true;
     StartServer();
     WriteFile("a/f", "content");
     holder_ = Connect("holder");

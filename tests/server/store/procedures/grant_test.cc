@@ -22,6 +22,7 @@ class GrantTest : public PromisesTest {
     PromisesTest::SetUp();
     if (IsSkipped()) return;
     WriteFile(Path("a/f"), "content", 0666);
+    exports_[0].only_clients_change = true;
     ServeAgain();
   }
   void ServeAgain() {
@@ -135,6 +136,13 @@ TEST_F(GrantTest, OnlyAClientThatCanBeCalledAndUsesDelegationsGetsOne) {
   EXPECT_EQ(OpenDelegated(mute, wire::kShareRead).delegation_type, Type::kNone);
   store_->promises().Void(root_.promisee);
   EXPECT_EQ(OpenDelegated(root_, wire::kShareRead).delegation_type, Type::kNone);
+}
+
+TEST_F(GrantTest, NoDelegationWhereLocalProgramsChangeFiles) {
+  exports_[0].only_clients_change = false;
+  ServeAgain();
+  Delegated(root_, wire::kShareRead, Type::kNone);
+  Delegated(root_, wire::kShareWrite, Type::kNone);
 }
 
 // Shows DAFS-6.5.24-20, DAFS-6.5.24-21
