@@ -75,8 +75,10 @@ struct ClientOptions {
   // server reports completed batch items (client/batch/batch.h).
   bool back_control_channel = false;
   // The control session (client/status/lease_keeper.h) has a Back-control Channel in any case, and
-  // requests promises (client/state/promises.h).
+  // requests announcements of free locks (client/state/locks.h).
   bool callbacks = false;
+  // With `callbacks`: also requests promises (client/state/promises.h).
+  bool promises = true;
   // Memory windows for data buffers, application memory and batch items. A session has none if
   // either channel above is requested.
   Windows windows = Windows::kAuto;

@@ -146,7 +146,7 @@ Task<void> PromiseKeeper::Ask(Session& session) {
   const bool known = promises_.offered();
   if (known) promises_.Ask();
   Call<wire::PromisesArgs> call;
-  call.args.most = kMostPromises;
+  call.args.most = client_.options().promises ? kMostPromises : 0;
   CallBase* const chain[] = {&call};
   Task<absl::Status> asking = session.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
   const absl::Status status = co_await asking;
@@ -157,12 +157,16 @@ Task<void> PromiseKeeper::Ask(Session& session) {
     if (connection_.session() != nullptr) Renew();
     co_return;
   }
-  if (!call.ok() || call.res.granted == 0 || call.res.recall_ms == 0) {
-    Refused(call.ok() ? "it grants no promises" : wire::Name(call.status));
+  if (!call.ok()) {
+    Refused(wire::Name(call.status));
+    co_return;
+  }
+  client_.locks().SetAnnounced(call.res.recall_ms != 0);
+  if (call.res.granted == 0 || call.res.recall_ms == 0) {
+    NotGranted("it grants no promises");
     co_return;
   }
   refused_ = false;
-  client_.locks().SetAnnounced(true);
   if (!known) {
     // What was cached by time would outlast the promises: from now on nothing is.
     promises_.Ask();
@@ -179,9 +183,13 @@ Task<void> PromiseKeeper::Ask(Session& session) {
 }
 
 void PromiseKeeper::Refused(std::string_view why) {
-  promises_.Refuse();
   client_.locks().SetAnnounced(false);
-  if (std::exchange(refused_, true)) return;
+  NotGranted(why);
+}
+
+void PromiseKeeper::NotGranted(std::string_view why) {
+  promises_.Refuse();
+  if (std::exchange(refused_, true) || !client_.options().promises) return;
   LogInfo(absl::StrCat(client_.options().server_name, ": the server announces no changes: ",
                        Text(why), "; attributes and names are cached by time"));
 }

@@ -53,6 +53,7 @@ class PromiseKeeper final : public BackControlHandler {
   void Dropped();
   Task<void> Ask(Session& session);
   void Refused(std::string_view why);
+  void NotGranted(std::string_view why);
   void DropChanged(const wire::Changed& change, const std::shared_ptr<Drops>& drops);
   void Watch();
   void Probe();

@@ -53,7 +53,8 @@ client::ClientOptions ClientOptionsOf(const Options& o, bool may_lock) {
   c.checksums = o.checksum;
   c.keep_atime = (o.mount_flags & MS_NOATIME) != 0;
   c.rdma_read_channel = o.rdma_read_channel;
-  c.callbacks = TakesPromises(o);
+  c.callbacks = o.callbacks;
+  c.promises = TakesPromises(o);
   c.windows = WindowsOf(o);
   if (o.msgsize != 0) c.max_request_size = c.max_response_size = o.msgsize;
   c.uncommitted_bytes = size_t{o.uncommitted} << 20;

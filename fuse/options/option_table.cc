@@ -168,8 +168,7 @@ constexpr OptionRow kOptions[] = {
      "names cached: existing and missing, existing (default), or none"},
     {kCaching, "callbacks", "nocallbacks", Switch<&Options::callbacks>(),
      "whether the server announces changes, if it can, so that caches are exact (default: yes; "
-     "with "
-     "noac: no)"},
+     "with noac: only free locks)"},
     {kCaching, "sync_on_close", "nosync_on_close", Switch<&Options::sync_on_close>(),
      "whether close(2) waits for the server's disk (default: no)"},
     {kCaching, "write_behind", "nowrite_behind", Switch<&Options::write_behind>(),

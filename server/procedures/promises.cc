@@ -16,13 +16,11 @@ DafsStatus AdmitToPromises(Call& call, const wire::PromisesArgs& args, wire::Pro
   const BackControl& back_control = *channel->channels().back_control();
   if (back_control.request_bytes() < Callbacks::kLeastRequestBytes) return DafsStatus::kInval;
   Callbacks& callbacks = *session.shared().callbacks;
-  res->recall_ms = static_cast<uint32_t>(absl::ToInt64Milliseconds(callbacks.recall_time()));
   if (!session.identity().trusted()) return DafsStatus::kOk;
   Client& client = session.identity().client();
+  res->recall_ms = static_cast<uint32_t>(absl::ToInt64Milliseconds(callbacks.recall_time()));
   res->granted = callbacks.Admit(client, args.most, back_control.route());
-  if (res->granted > 0) {
-    session.shared().lock_announcer->Bind(client.client_id(), back_control.route());
-  }
+  session.shared().lock_announcer->Bind(client.client_id(), back_control.route());
   session.shared().recalls->Resend(client.client_id());
   return DafsStatus::kOk;
 }

@@ -155,7 +155,19 @@ TEST_F(PromiseKeeperTest, GrantOfZeroPromisesIsNone) {
   ASSERT_TRUE(Until([this] { return asked() == 1; }));
   Settle();
   EXPECT_FALSE(promises().offered());
+  EXPECT_FALSE(client_->locks().announced());
   EXPECT_EQ(voids_, 0);
+}
+
+TEST_F(PromiseKeeperTest, FreeLocksAreAnnouncedThoughNoPromisesAreGranted) {
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kPromises) return false;
+    c.Answer(request, wire::PromisesRes{.granted = 0, .recall_ms = 10000});
+    return true;
+  };
+  StartKeeper(this);
+  ASSERT_TRUE(Until([this] { return client_->locks().announced(); }));
+  EXPECT_FALSE(promises().offered());
 }
 
 TEST_F(PromiseKeeperTest, SessionWithoutTheChannelRequestsNothing) {

@@ -50,9 +50,9 @@ class LockAnnouncerTest : public PromisesTest {
       return args.filehandle == lock.filehandle && args.offset == 0 && args.length == 1;
     }
   };
-  Locker Open(const std::string& name) {
+  Locker Open(const std::string& name, uint32_t promises = 1000) {
     Locker locker{Connect(name), {}};
-    EXPECT_GT(Admit(*locker.client), 0u);
+    EXPECT_EQ(Admit(*locker.client, promises), promises);
     auto opened = locker.client->session->Call(OpenArgs(locker.client->directory, "f", false));
     EXPECT_EQ(opened.name(), "DAFS_STATUS_OK");
     locker.lock.filehandle = opened.res.filehandle;
@@ -74,6 +74,15 @@ TEST_F(LockAnnouncerTest, FreeLockIsAnnouncedToTheFirstWaiter) {
   first.Unlock();
   EXPECT_TRUE(second.IsAnnounced());
   EXPECT_EQ(second.Lock(0), "DAFS_STATUS_OK");
+}
+
+TEST_F(LockAnnouncerTest, FreeLockIsAnnouncedToAClientThatWantsNoPromises) {
+  Locker holder = Open("holder"), waiter = Open("waiter", 0);
+  ASSERT_EQ(holder.Lock(0), "DAFS_STATUS_OK");
+  EXPECT_EQ(waiter.Lock(wire::kLockAwaits), "DAFSERR_DENIED");
+  holder.Unlock();
+  EXPECT_TRUE(waiter.IsAnnounced());
+  EXPECT_EQ(waiter.Lock(wire::kLockAwaits), "DAFS_STATUS_OK");
 }
 
 // Neither a client that is gone nor one without a channel holds up the next waiter.
