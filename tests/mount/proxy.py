@@ -2,7 +2,8 @@
 
 It relays bytes both ways and counts them. The plan names the n-th segment relayed in one direction, or the n-th byte,
 counted over all connections, and what happens there: the connection is cut or reset, or goes silent until it is
-released. It can also alter what it relays.
+released. Instead of its own connection, the n-th segment can end the control session of a client, or the Back-control
+Channel alone. The proxy can also alter what it relays.
 """
 
 import random
@@ -20,6 +21,19 @@ ALTERED_LEAST = 8192  # bytes of a segment that may be altered: segments that se
 TO_SERVER = 0
 TO_CLIENT = 1
 
+OWN = "own"  # the connection that the segment comes from
+BACK_CONTROL = "back control"  # the Back-control Channel of a client, any of them
+CONTROL = "control"  # all connections of the session that has it
+
+BACK_CONTROL_TYPE = 2  # docs/wire.md 11.1
+
+
+def session_and_type(segment):
+    """The session differentiator and channel type in the first segment of a client (RFC 5044, docs/wire.md 11.1)."""
+    private = segment[20:36]
+    order = ">" if private[:4] == b"DAFS" else "<"
+    return private[4:12], struct.unpack(f"{order}I", private[12:16])[0] if len(private) == 16 else 0
+
 
 class Proxy:
     """Listens on loopback; clients connect to `port`."""
@@ -32,13 +46,14 @@ class Proxy:
         self.counts = [0, 0]  # segments relayed in each direction
         self.bytes = [0, 0]
         self.broken = 0  # how often a plan was carried out
-        self.plan = None  # (direction, count, action)
+        self.plan = None  # (direction, count, action, which connections)
         self.byte_plan = None
         self.altering = None  # (direction, segments between two that are altered)
         self.altered = 0
         self.dice = random.Random(1)
         self.stalled = False
         self.pairs = {}  # socket: (its peer, direction of what it sends)
+        self.channels = {}  # socket of a client: its session_and_type()
         self.selector = selectors.DefaultSelector()
         self.wake_read, self.wake_write = socket.socketpair()
         self.selector.register(self.listener, selectors.EVENT_READ)
@@ -53,10 +68,11 @@ class Proxy:
     def __exit__(self, *_):
         self.close()
 
-    def break_after(self, direction, segments, what):
-        """Stops relaying at the `segments`-th segment from now on in `direction`, and does `what`."""
+    def break_after(self, direction, segments, what, where=OWN):
+        """Stops relaying at the `segments`-th segment from now on in `direction`, and does `what` to the connections
+        `where`. With BACK_CONTROL and CONTROL it is a CUT or a RESET, and the segment is relayed afterwards."""
         with self.lock:
-            self.plan = (direction, self.counts[direction] + segments, what)
+            self.plan = (direction, self.counts[direction] + segments, what, where)
 
     def break_nothing(self):
         """Drops a plan that was not carried out."""
@@ -143,6 +159,8 @@ class Proxy:
         if not data:
             self.end(source, CUT)
             return
+        if direction == TO_SERVER and source not in self.channels:
+            self.channels[source] = session_and_type(data)
         with self.lock:
             data = self.flip(direction, data)
         keep = len(data) // 2  # a part of it arrives, so that messages are cut in the middle too
@@ -158,8 +176,13 @@ class Proxy:
                 self.byte_plan = None
                 self.broken += 1
             if due:
-                self.plan = None
+                where, self.plan = self.plan[3], None
                 self.broken += 1
+        if due and where != OWN:
+            self.end_control(where, what)
+            if source not in self.pairs:
+                return
+            what = None
         if what == STALL:
             self.stalled = True
             data_later = data
@@ -186,11 +209,19 @@ class Proxy:
                 pass
         self.wake_read.settimeout(None)
 
+    def end_control(self, where, what):
+        sessions = sorted(session for session, kind in self.channels.values() if kind == BACK_CONTROL_TYPE)
+        chosen = self.dice.choice(sessions) if sessions else None
+        for client, (session, kind) in list(self.channels.items()):
+            if session == chosen and (where == CONTROL or kind == BACK_CONTROL_TYPE):
+                self.end(client, what)
+
     def end(self, source, what):
         peer, _ = self.pairs[source]
         for one in (source, peer):
             self.selector.unregister(one)
             del self.pairs[one]
+            self.channels.pop(one, None)
             self.drop(one, what)
 
     @staticmethod

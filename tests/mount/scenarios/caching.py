@@ -43,8 +43,8 @@ def seen_within(seconds, what, look):
     print(f"{what}: seen after {time.monotonic() - start:.3f} s", flush=True)
 
 
-def two_mounts(rig, options):
-    server = rig.serve()
+def two_mounts(rig, options, export_options=""):
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash{export_options}"])
     other = rig.base / "other"
     other.mkdir(exist_ok=True)
     return rig.mount(server, options), rig.mount(server, options, point=other)

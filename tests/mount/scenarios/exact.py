@@ -1,192 +1,186 @@
 """With a server that announces changes, a mount shows the changes of other clients at once, with default options."""
 
+import multiprocessing
 import os
 import random
+import signal
 import stat
 import threading
+import time
 
-from rig import check, equal, scenario
+import proxy
+from known_tree import ATTRIBUTES, DIRECTORY, LINK, KnownTree
+from rig import check, equal, note, scenario
 
 from .caching import two_mounts, write
+from .promises import await_promises, status
+from .recovery import mount_through
 
-NAMES = [f"name{number}" for number in range(12)]
-
-
-class Changes:
-    """Random changes in one directory tree of `top`, and what the tree must be after each."""
-
-    def __init__(self, top, seed):
-        self.top = top
-        self.random = random.Random(seed)
-        self.files = {}  # path -> inode of `content`
-        self.content = {}  # inode -> [bytes, mode]
-        self.links = {}  # path -> target
-        self.directories = {""}
-
-    def path(self, kind=None):
-        """A path to change: of this kind, or a free one."""
-        if kind is not None:
-            return self.random.choice(sorted(kind)) if kind else None
-        for _ in range(20):
-            path = os.path.join(self.random.choice(sorted(self.directories)), self.random.choice(NAMES))
-            if path not in self.files and path not in self.links and path not in self.directories:
-                return path
-        return None
-
-    def taken(self, directory):
-        return any(os.path.dirname(path) == directory for path in (*self.files, *self.links, *self.directories - {""}))
-
-    def create(self):
-        path = self.path()
-        if path is None:
-            return []
-        data = b"new " + path.encode()
-        write(self.top / path, data)
-        inode = os.stat(self.top / path).st_ino
-        self.files[path] = inode
-        self.content[inode] = [data, 0o644]
-        return [path]
-
-    def unlink(self):
-        path = self.path({*self.files, *self.links})
-        if path is None:
-            return []
-        os.unlink(self.top / path)
-        self.files.pop(path, None)
-        self.links.pop(path, None)
-        return [path]
-
-    def rename(self):
-        old = self.path({*self.files, *self.links})
-        new = self.path({*self.files, *self.links}) if self.random.random() < 0.5 else self.path()
-        if old is None or new is None or old == new or (old in self.files and self.files[old] == self.files.get(new)):
-            return []
-        os.rename(self.top / old, self.top / new)
-        self.files.pop(new, None)
-        self.links.pop(new, None)
-        for table in (self.files, self.links):
-            if old in table:
-                table[new] = table.pop(old)
-        return [old, new]
-
-    def mkdir(self):
-        path = self.path()
-        if path is None or path.count("/") > 2 or len(self.directories) > 12:
-            return []
-        os.mkdir(self.top / path)
-        self.directories.add(path)
-        return [path]
-
-    def rmdir(self):
-        path = self.path({path for path in self.directories if path and not self.taken(path)})
-        if path is None:
-            return []
-        os.rmdir(self.top / path)
-        self.directories.remove(path)
-        return [path]
-
-    def change_file(self, change):
-        path = self.path(self.files)
-        if path is None:
-            return []
-        change(self.top / path, self.content[self.files[path]])
-        return [same for same, inode in self.files.items() if inode == self.files[path]]
-
-    def chmod(self):
-        def change(path, content):
-            content[1] = self.random.choice((0o600, 0o640, 0o644, 0o755))
-            os.chmod(path, content[1])
-
-        return self.change_file(change)
-
-    def truncate(self):
-        def change(path, content):
-            size = self.random.randrange(40)
-            os.truncate(path, size)
-            content[0] = content[0][:size].ljust(size, b"\0")
-
-        return self.change_file(change)
-
-    def append(self):
-        def change(path, content):
-            data = b"+%d" % self.random.randrange(100)
-            write(path, data, os.O_WRONLY | os.O_APPEND)
-            content[0] += data
-
-        return self.change_file(change)
-
-    def link(self):
-        old, new = self.path(self.files), self.path()
-        if old is None or new is None:
-            return []
-        os.link(self.top / old, self.top / new)
-        self.files[new] = self.files[old]
-        return [same for same, inode in self.files.items() if inode == self.files[old]]
-
-    def symlink(self):
-        path = self.path()
-        if path is None:
-            return []
-        target = f"to {self.random.randrange(100)}"
-        os.symlink(target, self.top / path)
-        self.links[path] = target
-        return [path]
-
-    def next(self):
-        """Makes one change. Returns its name and the paths that it concerns."""
-        kinds = (self.create, self.create, self.unlink, self.rename, self.mkdir, self.rmdir, self.chmod, self.truncate,
-                 self.append, self.link, self.symlink)
-        while True:
-            kind = self.random.choice(kinds)
-            if paths := kind():
-                return kind.__name__, paths
-
-    def names_in(self, directory):
-        return sorted(os.path.basename(path) for path in (*self.files, *self.links, *self.directories - {""})
-                      if os.path.dirname(path) == directory)
+CLIENTS = ",changed_by=clients"
 
 
-def look(there, model, path, what):
-    """The path is on mount `there` what the model says."""
+def seen(point, path):
+    """What lstat(2) shows, except the time of access; None if the path does not exist."""
     try:
-        found = os.lstat(there / path)
+        found = os.lstat(point / path)
     except FileNotFoundError:
-        found = None
-    expected = path in model.files or path in model.links or path in model.directories
-    equal(found is not None, expected, f"{what}: {path} exists")
-    if found is None:
-        return
-    if path in model.links:
-        equal(os.readlink(there / path), model.links[path], f"{what}: target of {path}")
-    elif path in model.directories:
-        check(stat.S_ISDIR(found.st_mode), f"{what}: {path} is no directory")
-        links = 2 + sum(1 for inner in model.directories if inner and os.path.dirname(inner) == path)
-        check(found.st_nlink in (1, links), f"{what}: {path} has {found.st_nlink} links, not {links}")
-    else:
-        data, mode = model.content[model.files[path]]
-        links = sum(1 for inode in model.files.values() if inode == model.files[path])
-        equal((stat.S_IMODE(found.st_mode), found.st_size, found.st_nlink, found.st_ino),
-              (mode, len(data), links, model.files[path]), f"{what}: attributes of {path}")
-        with open(there / path, "rb") as file:
-            equal(file.read(), data, f"{what}: content of {path}")
+        return None
+    return {"mode": found.st_mode, "links": found.st_nlink, "size": found.st_size, "inode": found.st_ino,
+            "owner": found.st_uid, "group": found.st_gid, "mtime": found.st_mtime_ns, "ctime": found.st_ctime_ns}
 
 
-@scenario(timeout=180, where="server")
-def exact(rig):
-    """After each of 2,000 random changes on one mount, stat, open, readlink and readdir on another show it at once."""
-    here, there = two_mounts(rig, "rw")
+def look(there, tree, path, what):
+    """On the mount `there` the path is what `tree` has. Returns what lstat(2) shows."""
+    node = tree.nodes.get(path)
+    found = seen(there, path)
+    equal(found is not None, node is not None, f"{what}: {path} exists")
+    if node is None:
+        return found
+    if node.kind == LINK:
+        check(stat.S_ISLNK(found["mode"]), f"{what}: {path} is no symbolic link")
+        equal(os.readlink(os.fsencode(there / path)), node.data, f"{what}: target of {path}")
+        return found
+    equal(stat.S_IMODE(found["mode"]), node.mode, f"{what}: mode of '{path}'")
+    equal({name: os.getxattr(there / path, name) for name in os.listxattr(there / path) if name in ATTRIBUTES},
+          node.attributes, f"{what}: extended attributes of {path}")
+    if node.kind == DIRECTORY:
+        check(stat.S_ISDIR(found["mode"]), f"{what}: {path} is no directory")
+        check(found["links"] in (1, tree.links(node)), f"{what}: '{path}' has {found['links']} links")
+        return found
+    equal((stat.S_IFMT(found["mode"]), found["size"], found["links"]),
+          (stat.S_IFREG, len(node.data), tree.links(node)), f"{what}: type, size and links of {path}")
+    with open(there / path, "rb") as file:
+        equal(file.read(), node.data, f"{what}: content of {path}")
+    return found
+
+
+TOP = "tree"  # the server itself changes the root, in which it keeps files that are open and have no name
+
+
+def change_and_look(points, count, each=lambda number: None):
+    """Makes random changes on one of two mounts. After each, stat, open, readlink, readdir and getxattr on the other
+    show it, and stat shows the same on both. Calls each(number) before each change."""
+    os.mkdir(points[0] / TOP, 0o755)
+    tops = [point / TOP for point in points]
     seed = random.randrange(1 << 30)
-    print(f"seed {seed}", flush=True)
-    model = Changes(here, seed)
-    for number in range(2000):
-        kind, paths = model.next()
-        what = f"seed {seed}, change {number}, {kind}"
-        for path in dict.fromkeys(paths):
-            look(there, model, path, what)
-        other = os.path.join(model.random.choice(sorted(model.directories)), model.random.choice(NAMES))
-        look(there, model, other, f"{what}: another")
-        directory = os.path.dirname(model.random.choice([*paths, other]))
-        equal(sorted(os.listdir(there / directory)), model.names_in(directory), f"{what}: names in {directory or 'the root'}")
+    note(f"seed {seed}, {count} changes")
+    tree, slowest = KnownTree(seed), (0, "")
+    for number in range(count):
+        each(number)
+        here, there = tree.random.sample(tops, 2)
+        start = time.monotonic()
+        kind, paths = tree.change(here)
+        slowest = max(slowest, (time.monotonic() - start, f"{number}, {kind} on {here.parent.name}"))
+        what = f"seed {seed}, change {number}, {kind} on {here.parent.name}"
+        for path in paths:
+            equal(look(there, tree, path, what), seen(here, path), f"{what}: stat of '{path}' on {there.parent.name}")
+        other = tree.any_path()
+        look(there, tree, other, f"{what}: another")
+        directory = os.path.dirname(tree.random.choice([*paths, other]))
+        if directory in tree.nodes:
+            equal(sorted(os.listdir(there / directory)), tree.names_in(directory), f"{what}: names in '{directory}'")
+    note(f"slowest change: {slowest[0]:.2f} s, {slowest[1]}")
+    return tree
+
+
+def check_all(tree, points, export):
+    """At the end both mounts and the exported directory have what the tree has."""
+    for point in (*points, export):
+        what = f"at the end, on {point.name}"
+        for path, node in tree.nodes.items():
+            look(point / TOP, tree, path, what)
+            if node.kind == DIRECTORY:
+                equal(sorted(os.listdir(point / TOP / path)), tree.names_in(path), f"{what}: names in '{path}'")
+
+
+def changes(rig):
+    return 100_000 if rig.full else 2_000
+
+
+def check_exact(rig, export_options, caching):
+    points = two_mounts(rig, "rw", export_options)
+    check_all(change_and_look(points, changes(rig)), points, rig.export)
+    for point in points:
+        found = status(rig, point)
+        note(f"{point.name}: {found['promises']}")
+        equal((found["caching"], found["promises"]["voids"]), (caching, 0), f"caching of {point.name}, lost promises")
+        check(found["promises"]["breaks"] > changes(rig) / 10, f"{point.name} was told of few changes")
+
+
+@scenario(timeout=3600, where="server")
+def exact(rig):
+    """Each of 2,000 random changes on either of two mounts (100,000 in a full run) is seen on the other at once."""
+    check_exact(rig, "", "bounded")
+
+
+@scenario(timeout=3600, where="server")
+def exact_clients(rig):
+    """The same on an export that only clients change: the kernel keeps names and attributes for minutes."""
+    check_exact(rig, CLIENTS, "exact")
+
+
+@scenario(timeout=3600, where="server")
+def exact_killed(rig):
+    """The same while the server is killed and restarted every 200 to 400 changes (1,000 to 2,000 in a full run)."""
+    rig.expect("session with .* lost", "no session for", "new session", "still waiting")
+    points = two_mounts(rig, "rw", CLIENTS)
+    server, every, dice = rig.servers[0], 1000 if rig.full else 200, random.Random()
+    made = multiprocessing.Value("L", 0)
+
+    def count(number):
+        made.value = number
+
+    def run():
+        check_all(change_and_look(points, changes(rig), count), points, rig.export)
+
+    # In a process of its own: a child with open files of a mount would wait for the server that it is to run.
+    load = multiprocessing.get_context("fork").Process(target=run, daemon=True)
+    load.start()
+    kills = 0
+    while load.is_alive():
+        due = made.value + dice.randrange(every, 2 * every)
+        while made.value < due and load.is_alive():
+            load.join(0.002)
+        if load.is_alive():
+            server.stop(signal.SIGKILL)
+            server.start()
+            kills += 1
+    note(f"the server was killed {kills} times")
+    equal(load.exitcode, 0, "exit status of the process that makes the changes, whose error is in scenario.log")
+    check(kills >= 4, f"the server was killed only {kills} times")
+    for point in points:
+        await_promises(rig, point, "exact")
+
+
+@scenario(timeout=3600, where="server", loopback=True)
+def exact_cut(rig):
+    """The same while the Back-control Channel of a mount, or all connections of its control session, are ended now and
+    then, in the middle of a change or of what looks at it."""
+    rig.expect("session with .* lost", "no session for", "new session", "still waiting")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash{CLIENTS}"])
+    other = rig.base / "other"
+    other.mkdir()
+    dice = random.Random()
+    with proxy.Proxy(server.port) as relay:
+        points = [mount_through(rig, relay, server), mount_through(rig, relay, server, point=other)]
+
+        def cut(number):
+            if number % 50 == 0:
+                direction, what = dice.choice((proxy.TO_SERVER, proxy.TO_CLIENT)), dice.choice((proxy.CUT, proxy.RESET))
+                relay.break_after(direction, dice.randrange(1, 200), what,
+                                  dice.choice((proxy.BACK_CONTROL, proxy.CONTROL)))
+
+        tree = change_and_look(points, changes(rig), cut)
+        relay.break_nothing()
+        note(f"{relay.broken} cuts")
+        check(relay.broken > changes(rig) / 100, f"only {relay.broken} cuts")
+        for point in points:
+            await_promises(rig, point, "exact")
+            note(f"{point.name}: {status(rig, point)['promises']}")
+            check(status(rig, point)["promises"]["voids"] > relay.broken / 8, f"{point.name} lost few promises")
+        check_all(tree, points, rig.export)
+        for point in points:
+            rig.umount(point)
 
 
 @scenario(timeout=120, where="server")

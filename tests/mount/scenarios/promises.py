@@ -28,9 +28,9 @@ def status(rig, point):
     return json.loads(text)
 
 
-def await_promises(rig, point):
+def await_promises(rig, point, caching="bounded"):
     """Waits until the server gives promises to the mount."""
-    check(processes.wait_until(lambda: status(rig, point)["caching"] == "bounded", 10 * rig.slowness),
+    check(processes.wait_until(lambda: status(rig, point)["caching"] == caching, 10 * rig.slowness),
           f"{point.name} has no promises of the server")
 
 
