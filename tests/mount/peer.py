@@ -16,7 +16,7 @@ from layout import (ALL_FATTR, ALL_FSATTR, BACK, FORW, PROC, STATUS, ZERO8, ZERO
 class Response:
     """A response as it came. `status` is a name; `body` begins at message offset 40."""
 
-    def __init__(self, order, message):
+    def __init__(self, order, message, conditions=3):
         self.order, self.message = order, message
         (self.magic, self.version, self.target_nreq, self.spec_cond, self.stream, self.sequence, self.analyzer,
          self.checksum, number, self.length, self.reserved) = struct.unpack_from(order + "IIHHHH8s4sIII", message)
@@ -26,7 +26,7 @@ class Response:
             raise ValueError(f"magic {self.magic:#x}")
         if self.length != len(message) or self.length % 8:
             raise ValueError(f"response_len {self.length} of {len(message)} bytes")
-        if self.reserved or self.spec_cond & ~3:
+        if self.reserved or self.spec_cond & ~conditions:
             raise ValueError(f"reserved {self.reserved}, spec_cond {self.spec_cond}")
         if self.target_nreq == 0:
             raise ValueError("target_nreq 0")
@@ -58,6 +58,8 @@ class Request:
 
 class Peer:
     """One Operation Channel. Every header field can be set; unset fields have the values of a correct client."""
+
+    conditions = 3  # the bits of spec_cond that the server may set
 
     def __init__(self, port, order="<", checksums=False, flags=0, name=None, connect=True, verifier=b"verifier",
                  **wish):
@@ -124,7 +126,7 @@ class Peer:
     def result(self, checked=None):
         """The next response; checks its header against the oldest request that it can belong to."""
         message = self.connection.receive()
-        response = Response(self.order, message)
+        response = Response(self.order, message, self.conditions)
         key = ((response.stream, response.sequence), response.analyzer)
         if key not in self.outstanding:
             raise ValueError(f"response for {key}, outstanding {self.outstanding}")
