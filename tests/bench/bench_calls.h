@@ -23,6 +23,8 @@ class Calls {
   virtual bool Stat(const char* path) = 0;
   virtual bool Rename(const char* from, const char* to) = 0;
   virtual bool Unlink(const char* path) = 0;
+  virtual bool MakeDirectory(const char* path) = 0;
+  virtual bool RemoveDirectory(const char* path) = 0;
   // Reads the entries of a directory and the attributes of each, as `ls -l` does.
   virtual bool ListLong(const char* path) = 0;
 };

@@ -171,6 +171,7 @@ class System:
 class Dafs(System):
     name = "dafs"
     about = "mount.dafs and dafsd over TCP"
+    export_options = ""
 
     def __init__(self, place, options, name=None, server_options=()):
         super().__init__(place, name)
@@ -180,8 +181,8 @@ class Dafs(System):
 
     def start(self):
         return self.serve([self.place.bin / "dafsd", "--foreground", "--listen", f"tcp:127.0.0.1:{self.port}",
-                           "--state-dir", self.state, "--export", f"/bench={self.place.backing},rw,no_root_squash",
-                           *self.server_options],
+                           "--state-dir", self.state, "--export",
+                           f"/bench={self.place.backing},rw,no_root_squash{self.export_options}", *self.server_options],
                           self.port)
 
     def attach(self, caches):
@@ -213,6 +214,17 @@ class DafsOwn(Dafs):
 
     def __init__(self, place):
         super().__init__(place, "nodefault_permissions,noacl", self.name)
+
+
+class DafsClients(Dafs):
+    """The same with an export that only clients change: the kernel keeps what is promised until the server calls."""
+
+    name = "dafs-clients"
+    about = "the same with the export option changed_by=clients"
+    export_options = ",changed_by=clients"
+
+    def __init__(self, place):
+        super().__init__(place, "", self.name)
 
 
 class DafsUnsaved(Dafs):

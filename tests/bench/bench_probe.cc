@@ -151,6 +151,11 @@ constexpr Row kRows[] = {
      [](Bench& b) { b.calls().Unlink(b.Made(b.count())); }},
     {"unlink", [](Bench& b) { b.MakeAll(); },
      [](Bench& b, size_t i) { return b.calls().Unlink(b.Made(i)); }, Nothing},
+    {"mkdir", Nothing,
+     [](Bench& b, size_t i) {
+       return b.calls().MakeDirectory(b.Made(i)) && b.calls().RemoveDirectory(b.Made(i));
+     },
+     Nothing},
     {"list", Nothing, [](Bench& b, size_t) { return b.calls().ListLong("entries"); }, Nothing},
 };
 

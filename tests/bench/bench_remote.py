@@ -1,5 +1,6 @@
 """The network file systems that scripts/bench compares with mount.dafs, from Debian's packages, each on its own
-loopback ports: sshfs with and without ssh, GlusterFS, and NFS-Ganesha through libnfs, which needs no mount.
+loopback ports: sshfs with and without ssh, GlusterFS, and NFS-Ganesha through libnfs, which needs no mount. And the
+NFS of the kernel, in a virtual machine (scripts/rdma-vm).
 
 If `caches` is false, their options disable the caches of attributes and names, and early replies to writes.
 """
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import threading
 
+import kernel_nfs
 import rig
 from bench_peers import System, call, remove_tree
 
@@ -218,6 +220,25 @@ class Gluster(System):
             remove_tree(self.behind)
 
 
+class KernelNfs(System):
+    """The client and server of the kernel. The server is the only one of the machine. Its processor time is not counted."""
+
+    name = "nfs"
+    about = "the kernel's NFS 4.2 over TCP"
+
+    def start(self):
+        return kernel_nfs.serve(self.place.backing)
+
+    def attach(self, caches):
+        options = "vers=4.2" + ("" if caches else ",noac,lookupcache=none")
+        call(["mount", "-t", "nfs", "-o", options, "127.0.0.1:/", self.point], self.place.log)
+        return f"mount -t nfs -o {options} 127.0.0.1:/"
+
+    def stop(self):
+        super().stop()
+        kernel_nfs.stop(self.place.backing)
+
+
 GANESHA = """
 NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = {port}; Bind_addr = 127.0.0.1; Enable_NLM = false; Enable_RQUOTA = false; }}
 NFSv4 {{ Grace_Period = 1; Lease_Lifetime = 60; RecoveryRoot = {state}; RecoveryBackend = fs; Graceless = true; }}
@@ -233,7 +254,8 @@ class Libnfs(System):
     name = "libnfs"
     about = "NFS-Ganesha by libnfs, no mount"
     # NFSv3 would need the machine's portmapper. Over NFSv4, libnfs 4.0 cannot write 4 KiB.
-    ROWS = ("read-4k", "read-1m", "stat", "stat-new", "missing", "create", "create-1k", "open", "rename", "unlink")
+    ROWS = ("read-4k", "read-1m", "stat", "stat-new", "stat-after-60s", "missing", "create", "create-1k", "open",
+            "mkdir", "rename", "unlink")
 
     def start(self):
         if shutil.which("ganesha.nfsd") is None:
@@ -264,4 +286,4 @@ class Libnfs(System):
         return f"nfs://127.0.0.1/bench?version=4&nfsport={self.port}"
 
 
-PEERS = {peer.name: peer for peer in (Sshfs, SshfsPlain, SshfsShared, Gluster, Libnfs)}
+PEERS = {peer.name: peer for peer in (Sshfs, SshfsPlain, SshfsShared, Gluster, Libnfs, KernelNfs)}

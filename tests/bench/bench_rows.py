@@ -16,7 +16,7 @@ import bench_peers
 FILE_BYTES = 64 << 20
 STREAM_BYTES = 256 << 20  # of the file that is read sequentially
 ENTRIES = 2000  # of the listed directory
-SMALL_FILES = 5000  # in the archive
+SMALL_FILES = 5000  # in the archive, fewer if --scale is below 1
 
 
 @dataclasses.dataclass
@@ -35,6 +35,7 @@ class Row:
     pinned: bool = True
     caches: bool = False  # whether the kernel may cache attributes and names, and peers may answer writes early
     fresh: bool = False  # mount again before each round
+    wait: int = 0  # seconds between `measure` on all systems, to fill their caches, and the round itself
 
     @property
     def more_is_better(self):
@@ -155,12 +156,39 @@ def untar(system, _count):
     return Result(seconds, {})
 
 
+def remove(system, _count):
+    path = system.point / f"remove-{next(NUMBERS)}"
+    path.mkdir()
+    bench_peers.call(["tar", "-xf", system.place.base / "files.tar", "-C", path], system.place.log)
+    return Result(timed(system, ["rm", "-rf", path]), {})
+
+
 def clone(system, _count):
     name = f"clone-{next(NUMBERS)}"
     seconds = timed(system, ["git", "clone", "-q", "--no-hardlinks", system.place.base / "repository",
                              system.point / name])
     bench_peers.remove_tree(system.behind / name)
     return Result(seconds, {})
+
+
+def worktree(system):
+    """A clone of the repository. The mount itself has made it: git's index has the inode numbers that it shows."""
+    path = system.point / f"worktree-{system.name}"
+    if not path.exists():
+        bench_peers.call(["git", "clone", "-q", "--no-hardlinks", system.place.base / "repository", path],
+                         system.place.log)
+    return path
+
+
+def again(*command):
+    """A row: the milliseconds of a program in the work tree, the second time."""
+
+    def measure(system, _count):
+        words = ["env", "-C", worktree(system), *command]
+        timed(system, words)
+        return Result(timed(system, words) * 1e3, {})
+
+    return measure
 
 
 ROWS = [
@@ -176,6 +204,7 @@ ROWS = [
     Row("create-1k", "create, write 1,000 bytes and close", "us", 3000, probe("create-1k"), caches=True),
     Row("append", "append 100 bytes to an open file", "us", 5000, probe("append"), caches=True),
     Row("open", "open and close", "us", 10000, probe("open"), caches=True),
+    Row("mkdir", "mkdir and rmdir", "us", 3000, probe("mkdir"), caches=True),
     Row("rename", "rename", "us", 5000, probe("rename"), caches=True),
     Row("unlink", "unlink", "us", 5000, probe("unlink"), caches=True),
     # The same without caches: a call needs at least one request to the server for each name of its path.
@@ -192,6 +221,7 @@ ROWS = [
           ("stat", "stat", "us", 5000, False), ("missing", "lookup of a missing name", "us", 5000, True),
           ("create", "create and close an empty file", "us", 3000, True), ("open", "open and close", "us", 5000, True),
           ("rename", "rename", "us", 3000, True), ("unlink", "unlink", "us", 3000, True),
+          ("mkdir", "mkdir and rmdir", "us", 2000, True),
           ("append", "append 100 bytes to an open file", "us", 3000, True))),
     Row("list", f"entries and attributes of a directory of {ENTRIES:,}", "entries/s", 1,
         probe("list", entries_per_second), caches=True, fresh=True),
@@ -204,27 +234,38 @@ ROWS = [
     Row("stream-read-4k", f"{STREAM_BYTES >> 20} MiB read 4 KiB at a time", "MB/s", 1, stream_read, pinned=False,
         caches=True, fresh=True),
     Row("untar", f"tar -x of {SMALL_FILES:,} small files", "s", 1, untar, pinned=False, caches=True, fresh=True),
+    Row("remove", f"rm -rf of {SMALL_FILES:,} small files", "s", 1, remove, pinned=False, caches=True),
     Row("clone", "git clone of 2,000 files", "s", 1, clone, pinned=False, caches=True, fresh=True),
+    # What was used a moment ago, and a minute ago.
+    Row("git-status", "git status of 2,000 files, again", "ms", 1, again("git", "-c", "safe.directory=*", "status"),
+        pinned=False, caches=True),
+    Row("grep-again", "grep -r of 2,000 files, again", "ms", 1, again("grep", "-rc", "--exclude-dir=.git", "x", "."),
+        pinned=False, caches=True),
+    Row("stat-after-60s", "stat of 500 files, 61 s after the last time", "us", 500,
+        probe("stat-new", lambda found: found["mean"]), caches=True, wait=61),
 ]
 
 
-def fill(backing, base):
-    """Creates the files that the rows need, in the backing directory and in `base`."""
+def fill(backing, base, names, scale):
+    """Creates the files that the rows `names` need, in the backing directory and in `base`."""
     dice = random.Random(1)
     (backing / "file").write_bytes(dice.randbytes(FILE_BYTES))
-    with open(backing / "stream", "wb") as stream:
-        for _ in range(STREAM_BYTES >> 24):
-            stream.write(dice.randbytes(1 << 24))
+    if "stream-read-4k" in names:
+        with open(backing / "stream", "wb") as stream:
+            for _ in range(STREAM_BYTES >> 24):
+                stream.write(dice.randbytes(1 << 24))
     entries = backing / "entries"
     entries.mkdir()
     for number in range(ENTRIES):
         (entries / f"entry-{number:06}").touch()
-    with tarfile.open(base / "files.tar", "w") as archive:
-        for number in range(SMALL_FILES):
-            entry = tarfile.TarInfo(f"dir-{number // 100:02}/file-{number:05}")
-            entry.size = dice.randrange(1, 8192)
-            archive.addfile(entry, io.BytesIO(dice.randbytes(entry.size)))
-    make_repository(base / "repository", dice)
+    if {"untar", "remove"} & names:
+        with tarfile.open(base / "files.tar", "w") as archive:
+            for number in range(int(SMALL_FILES * min(scale, 1)) or 1):
+                entry = tarfile.TarInfo(f"dir-{number // 100:02}/file-{number:05}")
+                entry.size = dice.randrange(1, 8192)
+                archive.addfile(entry, io.BytesIO(dice.randbytes(entry.size)))
+    if {"clone", "git-status", "grep-again"} & names:
+        make_repository(base / "repository", dice)
 
 
 def make_repository(repository, dice):

@@ -57,6 +57,8 @@ class LibnfsCalls : public Calls {
     return Good(nfs_rename(nfs_, old_path.c_str(), At(to)));
   }
   bool Unlink(const char* path) override { return Good(nfs_unlink(nfs_, At(path))); }
+  bool MakeDirectory(const char* path) override { return Good(nfs_mkdir(nfs_, At(path))); }
+  bool RemoveDirectory(const char* path) override { return Good(nfs_rmdir(nfs_, At(path))); }
   bool ListLong(const char*) override {
     errno = ENOSYS;
     return false;

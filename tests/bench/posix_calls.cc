@@ -37,6 +37,8 @@ class PosixCalls : public Calls {
     return rename(old_path.c_str(), At(to)) == 0;
   }
   bool Unlink(const char* path) override { return unlink(At(path)) == 0; }
+  bool MakeDirectory(const char* path) override { return mkdir(At(path), 0755) == 0; }
+  bool RemoveDirectory(const char* path) override { return rmdir(At(path)) == 0; }
   bool ListLong(const char* path) override {
     DIR* directory = opendir(At(path));
     if (directory == nullptr) return false;

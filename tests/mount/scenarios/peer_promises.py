@@ -73,7 +73,7 @@ def peer_promises(rig):
     after = server.usage()["resident"] << 10
     promises = CLIENTS * each
     bytes_each = (after - before) / promises
-    note(f"{promises} promises: {before >> 20} MiB resident before, {after >> 20} MiB with them, {bytes_each:.0f} bytes each")
+    note(f"{promises} promises: {before >> 20} MiB resident before, {after >> 20} MiB with them, {bytes_each:.0f} B each")
     check(bytes_each < MOST, f"a promise takes {bytes_each:.0f} bytes")
     for holder in holders:
         holder.close()
