@@ -192,7 +192,7 @@ void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
       request_.chain->filehandle = wire::ResultFileHandle(res);
     }
     if constexpr (kInfo.state_id_after == wire::Current::kFromResult) {
-      request_.chain->state_id = res.state_id;
+      request_.chain->state_id = wire::ResultStateId(res);
     }
   }
   Complete(status, size.ok() ? *size : 0);

@@ -30,12 +30,17 @@ uint64_t InitialSize(const wire::OpenArgs& args) {
   return args.createattrs.has(wire::kFattrObjectSize) ? args.createattrs.object_size : 0;
 }
 
+// An attribute is never delegated.
+uint32_t AccessOf(const wire::OpenArgs& args) {
+  return args.share_access & ~wire::kShareWantOpenXorDelegation;
+}
+
 // Share reservations, share keys and exclusive creation are supported for files only.
 DafsStatus CheckOpen(const wire::OpenArgs& args) {
   if (args.claim_type != wire::OpenClaimType::kNull) return DafsStatus::kNotSupp;
   if (args.pathname.empty()) return DafsStatus::kInval;
   if (args.pathname.size() > 1) return DafsStatus::kNotDir;
-  if (args.share_access < wire::kShareRead || args.share_access > wire::kShareBoth) {
+  if (AccessOf(args) < wire::kShareRead || AccessOf(args) > wire::kShareBoth) {
     return DafsStatus::kInval;
   }
   if (args.share_deny != wire::kShareDenyNone || args.share_key_type != wire::ShareKeyType::kNone) {
@@ -119,7 +124,7 @@ DafsStatus NamedAttributes::Open(const Caller& caller, const wire::OpenArgs& arg
   open.client_id = caller.client_id;
   open.owner = args.owner;
   open.name = args.pathname.front();
-  open.access = args.share_access;
+  open.access = AccessOf(args);
   const bool changes =
       (open.access & wire::kShareWrite) != 0 || args.open_type == wire::OpenType::kCreate;
   if (changes && object->fs().exported->read_only) {

@@ -266,6 +266,9 @@ class StoreImpl {
   // the file's orphan link, unless another open of the file may still be reclaimed.
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                              const ObjectKey& key);
+  // The same for a delegation, if the caller holds the file's lock.
+  wire::DafsStatus CloseLocked(const wire::ClientId& client_id, const wire::StateId& state_id,
+                               const ObjectKey& key);
 
   // Checks I/O that the open of `state_id` (zero: none) does not allow: DENIED if a share
   // reservation of another open forbids it and that client's lease has not expired.

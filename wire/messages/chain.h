@@ -2,6 +2,8 @@
 // Functions on values; nothing blocks.
 #pragma once
 
+#include <type_traits>
+
 #include "wire/messages/messages.h"
 
 namespace dafs::wire {
@@ -44,6 +46,17 @@ const FileHandle& ResultFileHandle(const Res& res) {
   } else {
     return res.filehandle;
   }
+}
+
+// Returns the state id that a result makes current: the field `state_id`, or that of a delegation
+// that has taken the place of an open (WIRE 9.7). Only for procedures with Current::kFromResult.
+template <class Res>
+const StateId& ResultStateId(const Res& res) {
+  static_assert(InfoOf(Res::kProc).state_id_after == Current::kFromResult);
+  if constexpr (std::is_base_of_v<OpenDelegation, Res>) {
+    if (res.state_id.is_zero()) return res.delegation_state_id;
+  }
+  return res.state_id;
 }
 
 }  // namespace dafs::wire

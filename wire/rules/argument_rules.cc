@@ -24,6 +24,11 @@ DafsStatus CheckShare(uint32_t access, uint32_t deny) {
   return access - 1 <= 2 && deny <= 3 ? DafsStatus::kOk : DafsStatus::kInval;
 }
 
+// For procedures and claims whose open a delegation may take the place of.
+DafsStatus CheckShareOrWish(uint32_t access, uint32_t deny) {
+  return CheckShare(access & ~kShareWantOpenXorDelegation, deny);
+}
+
 DafsStatus InvalIf(bool wrong) { return wrong ? DafsStatus::kInval : DafsStatus::kOk; }
 
 }  // namespace
@@ -147,12 +152,15 @@ DafsStatus CheckRules(const OpenArgs& args) {
       if (!create || args.createmode == CreateMode::kExclusive) return DafsStatus::kInval;
       break;
   }
-  const DafsStatus share = CheckShare(args.share_access, args.share_deny);
+  const bool may_wish =
+      args.claim_type == OpenClaimType::kNull || args.claim_type == OpenClaimType::kCreateUnlinked;
+  const DafsStatus share = may_wish ? CheckShareOrWish(args.share_access, args.share_deny)
+                                    : CheckShare(args.share_access, args.share_deny);
   return share != DafsStatus::kOk ? share : CheckSettable(args.createattrs);
 }
 
 DafsStatus CheckRules(const OpenDelegatedArgs& args) {
-  return CheckShare(args.share_access, args.share_deny);
+  return CheckShareOrWish(args.share_access, args.share_deny);
 }
 
 DafsStatus CheckRules(const OpenDowngradeArgs& args) {

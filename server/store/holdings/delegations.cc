@@ -124,12 +124,16 @@ void Delegations::EndClaims(absl::Time now) {
 
 // --- Granting ---
 
+bool Delegations::WasRecalledLately(const ObjectKey& key, absl::Time now) const {
+  const uint32_t recalled = recalled_at_[PlaceOf(key)].load(std::memory_order_relaxed);
+  return SecondsOf(now) - recalled < absl::ToInt64Seconds(kNotAgainFor);
+}
+
 Delegations::Type Delegations::Choose(const ObjectKey& key, const wire::ClientId& client_id,
                                       Type most, absl::Time now) {
   most = std::min(most, options_.most);
   if (most == Type::kNone || !may_recall()) return Type::kNone;
-  const uint32_t recalled = RecalledAt(key).load(std::memory_order_relaxed);
-  if (SecondsOf(now) - recalled < absl::ToInt64Seconds(kNotAgainFor)) return Type::kNone;
+  if (WasRecalledLately(key, now)) return Type::kNone;
   std::vector<Recall> begun;
   {
     absl::MutexLock lock(&mutex_);
@@ -162,6 +166,32 @@ void Delegations::Add(const Delegation& delegation) {
   ++client.held;
   client.idle.insert(id);
   count_.store(entries_.size(), std::memory_order_seq_cst);
+}
+
+std::optional<Delegations::Delegation> Delegations::Upgrade(const ObjectKey& key,
+                                                            const wire::ClientId& client_id,
+                                                            absl::Time now) {
+  if (options_.most != Type::kWrite || !may_recall() || WasRecalledLately(key, now)) {
+    return std::nullopt;
+  }
+  absl::MutexLock lock(&mutex_);
+  const auto ids = by_key_.find(key);
+  if (ids == by_key_.end() || ids->second.size() != 1) return std::nullopt;
+  Entry& entry = entries_.find(ids->second.front())->second;
+  if (entry.delegation.client_id != client_id || entry.delegation.type != Type::kRead ||
+      entry.is_recalled) {
+    return std::nullopt;
+  }
+  entry.delegation.type = Type::kWrite;
+  return entry.delegation;
+}
+
+bool Delegations::Downgrade(const wire::StateId& state_id) {
+  absl::MutexLock lock(&mutex_);
+  const auto entry = entries_.find(IdOf(state_id));
+  if (entry == entries_.end() || entry->second.is_recalled) return false;
+  entry->second.delegation.type = Type::kRead;
+  return true;
 }
 
 void Delegations::Remove(const wire::StateId& state_id) { End(state_id, false); }
@@ -231,7 +261,8 @@ Delegations::Recall Delegations::RecallOf(const Entry& entry) const {
 void Delegations::RecallLocked(Id id, Entry& entry, std::vector<Recall>& begun) {
   if (std::exchange(entry.is_recalled, true)) return;
   clients_.find(entry.delegation.client_id)->second.idle.erase(id);
-  RecalledAt(entry.delegation.key).store(SecondsOf(Loop::Now()), std::memory_order_relaxed);
+  recalled_at_[PlaceOf(entry.delegation.key)].store(SecondsOf(Loop::Now()),
+                                                    std::memory_order_relaxed);
   recalled_.fetch_add(1, std::memory_order_relaxed);
   begun.push_back(RecallOf(entry));
 }

@@ -118,6 +118,13 @@ class Delegations {
   Type Choose(const ObjectKey& key, const wire::ClientId& client_id, Type most, absl::Time now)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Add(const Delegation& delegation) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The read delegation that the client has of the file becomes a write delegation, and is
+  // returned. nullopt: there is none, it is being recalled, or Choose would not return kWrite.
+  std::optional<Delegation> Upgrade(const ObjectKey& key, const wire::ClientId& client_id,
+                                    absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A write delegation becomes a read delegation. Returns false if it is being recalled, or is
+  // unknown.
+  bool Downgrade(const wire::StateId& state_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // The delegation has ended. Does nothing if it is unknown, or awaits a claim.
   void Remove(const wire::StateId& state_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same for one that awaits a claim. Returns false if it does not.
@@ -212,6 +219,7 @@ class Delegations {
     std::set<Id> idle;  // not recalled, the oldest first
   };
 
+  bool WasRecalledLately(const ObjectKey& key, absl::Time now) const;
   bool Resolve(const ObjectKey& key, const wire::ClientId& by, Use use, AwaitedList* awaited)
       ABSL_LOCKS_EXCLUDED(mutex_);
   bool GetReported(const ObjectKey& key, const wire::ClientId& by, absl::Time now,
@@ -225,9 +233,7 @@ class Delegations {
   // Adds to `over` whoever waits for the end.
   void Erase(Id id, Dones& over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(const std::vector<Recall>& begun) const;
-  std::atomic<uint32_t>& RecalledAt(const ObjectKey& key) {
-    return recalled_at_[absl::HashOf(key) % recalled_at_.size()];
-  }
+  size_t PlaceOf(const ObjectKey& key) const { return absl::HashOf(key) % recalled_at_.size(); }
 
   const Options options_;
   Hooks hooks_;

@@ -261,7 +261,6 @@ DafsStatus OpenTable::Downgrade(const wire::ClientId& client_id, const wire::Sta
   }
   Record& record = records_.find(serial)->second;
   File& file = files_.find(key)->second;
-  if (record.is_delegation) return DafsStatus::kBadStateId;
   if ((access & ~record.access) != 0 || (deny & ~record.deny) != 0) return DafsStatus::kInval;
   if (share_key.has_value() && (!record.has_key || *share_key != file.share_key)) {
     return DafsStatus::kInval;
@@ -328,6 +327,17 @@ DafsStatus OpenTable::FindDelegation(const wire::ClientId& client_id, const wire
     if (IsSuperseded(client_id, serial, closed.owner.key)) return DafsStatus::kOldStateId;
   }
   return DafsStatus::kBadStateId;
+}
+
+void OpenTable::ExtendDelegation(const wire::StateId& state_id, uint32_t access) {
+  absl::MutexLock lock(&mutex_);
+  const auto it = records_.find(SerialOf(state_id));
+  if (it == records_.end()) return;
+  Record& record = it->second;
+  if ((access & ~record.access & wire::kShareWrite) != 0) {
+    promises_.OpenedToWrite(record.key, record.client_id);
+  }
+  record.access |= access;
 }
 
 void OpenTable::RevokeDelegation(const wire::StateId& state_id) {

@@ -124,6 +124,8 @@ class OpenTable {
   // Finds the file of a delegation. BAD_STATEID, OLD_STATEID, STALE_STATEID.
   wire::DafsStatus FindDelegation(const wire::ClientId& client_id, const wire::StateId& state_id,
                                   ObjectKey* key) const;
+  // Adds to the access of a delegation.
+  void ExtendDelegation(const wire::StateId& state_id, uint32_t access);
   // The state id of this delegation fails with EXPIRED after it is closed.
   void RevokeDelegation(const wire::StateId& state_id);
   // The opens of a file that are no delegations.

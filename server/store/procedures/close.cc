@@ -54,6 +54,11 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
                                 const ObjectKey& key) {
   const WaitersTold telling(*this);
   absl::MutexLock lock(&FileLock(key));
+  return CloseLocked(client_id, state_id, key);
+}
+
+DafsStatus StoreImpl::CloseLocked(const wire::ClientId& client_id, const wire::StateId& state_id,
+                                  const ObjectKey& key) {
   Closed closed;
   STORE_RETURN_IF_NOT_OK(opens.Close(client_id, state_id, key, &closed));
   const WriteEnd write_end{promises, client_id, key, closed};

@@ -11,6 +11,7 @@
 
 #include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
+#include "server/store/procedures/grant.h"
 #include "server/store/procedures/open_object.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
@@ -28,8 +29,7 @@ constexpr int kCreateAttempts = 8;  // the name may come or go between two syste
 
 }  // namespace
 
-DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId* state_id,
-                         bool* made) {
+DafsStatus Creation::Run(const std::string& name, ObjectRef* file, Opened* opened, bool* made) {
   STORE_RETURN_IF_NOT_OK(CheckName(name));
   STORE_RETURN_IF_NOT_OK(store_.CheckNotReserved(directory_, name));
   const NameGuard guard = store_.GuardName(directory_, name);
@@ -43,7 +43,7 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId
         caller_.operation != nullptr) {
       status = store_.LookupName(directory_, name, file);
     }
-    if (status == DafsStatus::kOk) return OpenExisting(name, *file, state_id);
+    if (status == DafsStatus::kOk) return OpenExisting(name, *file, opened);
     if (status != DafsStatus::kNoEnt) return status;
     if (read_only) return DafsStatus::kRofs;
     STORE_RETURN_IF_NOT_OK(
@@ -55,23 +55,21 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId
                                                               : Make(name, file);
     if (status == DafsStatus::kOk) {
       *made = true;
-      return OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated,
-                        state_id);
+      return OpenMade(*file, Made::kCreated, opened);
     }
     if (status != DafsStatus::kExist) return status;
   }
   return DafsStatus::kDelay;
 }
 
-DafsStatus Creation::RunUnlinked(ObjectRef* file, wire::StateId* state_id) {
+DafsStatus Creation::RunUnlinked(ObjectRef* file, Opened* opened) {
   UniqueFd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, Mode()));
   if (!fd.valid()) return errno == EISDIR ? DafsStatus::kNotSupp : StatusFromErrno();
   STORE_RETURN_IF_NOT_OK(Take(fd, file));
   uint64_t set = 0;
   STORE_RETURN_IF_NOT_OK(ApplyAttributes(**file, LeftToSet(), -1, &set));
   Keep(std::move(fd), **file);
-  STORE_RETURN_IF_NOT_OK(
-      OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated, state_id));
+  STORE_RETURN_IF_NOT_OK(OpenMade(*file, Made::kCreated, opened));
   // The pin keeps the file in this instance of the server, the link until the next one has it.
   store_.opens.Pin(*file);
   store_.OrphansOf((*file)->fs()).Link(**file);
@@ -212,21 +210,23 @@ bool Creation::HasOurVerifier(const Object& file) const {
   return n == static_cast<ssize_t>(stored.bytes.size()) && stored == args_.create_verifier;
 }
 
-DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file,
-                                  wire::StateId* state_id) {
-  const OpenRequest request = RequestOf(caller_, args_);
+DafsStatus Creation::OpenMade(const ObjectRef& file, Made made, Opened* opened) {
+  return OpenObject(store_, caller_, file, RequestOf(caller_, args_), made, opened,
+                    InsteadOf(args_));
+}
+
+DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file, Opened* opened) {
   if (args_.createmode == wire::CreateMode::kGuarded) return DafsStatus::kExist;
   if (args_.createmode == wire::CreateMode::kExclusive) {
     // A retry of the request that created the file succeeds like that request (6.5.24-07).
     if (!file->is_regular() || !HasOurVerifier(*file)) return DafsStatus::kExist;
-    return OpenObject(store_, caller_, file, request, Made::kFound, state_id);
+    return OpenMade(file, Made::kFound, opened);
   }
-  Shares before;
   // For an existing file only a size of zero takes effect (6.5.24-05).
   const bool truncates =
       args_.createattrs.has(wire::kFattrObjectSize) && args_.createattrs.object_size == 0;
   // An open for writing announces this itself.
-  if (truncates && (request.access & wire::kShareWrite) == 0) {
+  if (truncates && (args_.share_access & wire::kShareWrite) == 0) {
     STORE_RETURN_IF_NOT_OK(
         store_.Announce(caller_, {AnnouncedChange::OfAttributes(file->key())}, [&] {
           return faccessat(file->path_fd(), "", W_OK, AT_EMPTY_PATH | AT_EACCESS) == 0
@@ -234,23 +234,22 @@ DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file
                      : StatusFromErrno();
         }));
   }
-  STORE_RETURN_IF_NOT_OK(
-      OpenObject(store_, caller_, file, request, Made::kFound, state_id, &before));
+  STORE_RETURN_IF_NOT_OK(OpenMade(file, Made::kFound, opened));
   if (!truncates) return DafsStatus::kOk;
   DafsStatus status = file->fs().exported->read_only ? DafsStatus::kRofs : Truncate(name, file);
-  if (status != DafsStatus::kOk) Unopen(file, request, before, *state_id);
+  if (status != DafsStatus::kOk) Unopen(file, *opened);
   return status;
 }
 
 // Undoes the open. An earlier open of the owner stays open and keeps its locks.
-void Creation::Unopen(const ObjectRef& file, const OpenRequest& request, const Shares& before,
-                      const wire::StateId& state_id) {
-  if (before.access == 0) {
-    store_.CloseOpen(caller_.client_id, state_id, file->key());
+void Creation::Unopen(const ObjectRef& file, const Opened& opened) {
+  if (opened.delegation.has_value()) return TakeBackDelegation(store_, opened);
+  if (opened.before.access == 0) {
+    store_.CloseOpen(caller_.client_id, opened.state_id, file->key());
     return;
   }
   ObjectRef drop_write;
-  store_.opens.TakeBack(request, before, file->key(), &drop_write);
+  store_.opens.TakeBack(RequestOf(caller_, args_), opened.before, file->key(), &drop_write);
   if (drop_write != nullptr) drop_write->DropWriteFd();
 }
 

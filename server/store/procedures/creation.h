@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/unique_fd.h"
+#include "server/store/procedures/open_object.h"
 #include "server/store/store_impl.h"
 #include "wire/messages/open_close.h"
 
@@ -24,11 +25,10 @@ class Creation {
         change_before_(change_before) {}
 
   // Creates or finds `name`, and opens it. Sets *made if it was created.
-  wire::DafsStatus Run(const std::string& name, ObjectRef* file, wire::StateId* state_id,
-                       bool* made);
+  wire::DafsStatus Run(const std::string& name, ObjectRef* file, Opened* opened, bool* made);
 
   // Creates and opens a file without a name, CLAIM_CREATE_UNLINKED.
-  wire::DafsStatus RunUnlinked(ObjectRef* file, wire::StateId* state_id);
+  wire::DafsStatus RunUnlinked(ObjectRef* file, Opened* opened);
 
  private:
   mode_t Mode() const;
@@ -43,10 +43,9 @@ class Creation {
   wire::DafsStatus MakeExclusiveFile(const std::string& name, ObjectRef* file);
   int SetVerifier(int fd) const;
   bool HasOurVerifier(const Object& file) const;
-  wire::DafsStatus OpenExisting(const std::string& name, const ObjectRef& file,
-                                wire::StateId* state_id);
-  void Unopen(const ObjectRef& file, const OpenRequest& request, const Shares& before,
-              const wire::StateId& state_id);
+  wire::DafsStatus OpenMade(const ObjectRef& file, Made made, Opened* opened);
+  wire::DafsStatus OpenExisting(const std::string& name, const ObjectRef& file, Opened* opened);
+  void Unopen(const ObjectRef& file, const Opened& opened);
   wire::DafsStatus Truncate(const std::string& name, const ObjectRef& file);
 
   StoreImpl& store_;

@@ -1,7 +1,12 @@
 #include "server/store/procedures/grant.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/loop.h"
@@ -28,15 +33,34 @@ uint64_t SpaceLimit(const Object& file) {
   return stx.stx_size + uint64_t{space.f_bavail} * space.f_frsize / 8;
 }
 
-void FillIn(const Caller& caller, const Object& file, const Delegations::Delegation& delegation,
-            wire::OpenDelegation* res) {
-  const bool writes = delegation.type == Type::kWrite;
+void FillIn(StoreImpl& store, const Caller& caller, const Object& file,
+            const Delegations::Delegation& delegation, wire::OpenDelegation* res) {
+  OpenRights rights;
+  store.opens.Find(caller.client_id, delegation.state_id, delegation.key, &rights);
   res->delegation_type = delegation.type;
   res->delegation_state_id = delegation.state_id;
-  if (writes) res->filesize = SpaceLimit(file);
+  if (delegation.type == Type::kWrite) res->filesize = SpaceLimit(file);
   res->permissions_acetype = wire::kAceAllowed;
-  res->permissions_acemask = writes ? kMayRead | kMayWrite : kMayRead;
+  if ((rights.access & wire::kShareRead) != 0) res->permissions_acemask |= kMayRead;
+  if ((rights.access & wire::kShareWrite) != 0) res->permissions_acemask |= kMayWrite;
   res->delegation_who = absl::StrCat(caller.uid);
+}
+
+// The access that a write delegation permits: that of the open, and what else the identity entered
+// may do.
+uint32_t AccessToWrite(const Grant& grant) {
+  const auto may = [&](uint32_t access, int mode) {
+    return (grant.access & access) != 0 ||
+           faccessat(grant.file->path_fd(), "", mode, AT_EMPTY_PATH | AT_EACCESS) == 0;
+  };
+  return (may(wire::kShareRead, R_OK) ? wire::kShareRead : 0) |
+         (may(wire::kShareWrite, W_OK) ? wire::kShareWrite : 0);
+}
+
+// Whether a delegation may pin descriptors. It stays after the file is closed, so it leaves room
+// for opens (StoreImpl::MayPin).
+bool MayPin(StoreImpl& store) {
+  return store.cache.descriptors().load(std::memory_order_relaxed) < store.max_descriptors / 4;
 }
 
 // Records a delegation. The caller holds the file's lock. Returns false if the client has as many
@@ -44,11 +68,11 @@ void FillIn(const Caller& caller, const Object& file, const Delegations::Delegat
 bool Add(StoreImpl& store, const Caller& caller, const Grant& grant, Type type,
          Delegations::Delegation* delegation) {
   const bool writes = type == Type::kWrite;
-  OpenRequest request = RequestOf(
-      caller, "", writes ? grant.access : grant.access & wire::kShareRead, wire::kShareDenyNone);
+  OpenRequest request =
+      RequestOf(caller, "", writes ? AccessToWrite(grant) : grant.access & wire::kShareRead);
   request.is_delegation = true;
   *delegation = {caller.client_id, {}, grant.file->key(), type};
-  if (store.opens.Open(request, grant.file, store.MayPin(), &delegation->state_id) !=
+  if (store.opens.Open(request, grant.file, MayPin(store), &delegation->state_id) !=
       DafsStatus::kOk) {
     return false;
   }
@@ -64,39 +88,130 @@ bool IsDelegable(StoreImpl& store, const Object& file) {
   return IsProtected(file) && !store.mounts->ExportThatMayHang(file.key().fshandle()).has_value();
 }
 
-// Adds the delegation that `caller` may get. Returns whether there is one.
-bool AddChosen(StoreImpl& store, const Caller& caller, const Grant& grant,
-               Delegations::Delegation* delegation) {
-  const ObjectKey& key = grant.file->key();
-  absl::MutexLock lock(&store.FileLock(key));
-  const OpenTable::Sharing sharing = store.opens.SharingOf(key, caller.client_id);
+// Whether `caller` can be granted delegations of this file, as far as its opens do not matter.
+bool MayGrant(StoreImpl& store, const Caller& caller, const Grant& grant) {
+  return grant.most != Type::kNone && caller.promisee != 0 &&
+         store.delegations.IsAdmitted(caller.client_id) &&
+         !store.promises.IsVoid(caller.promisee) && !store.grace.active() &&
+         grant.file->is_regular() && IsDelegable(store, *grant.file);
+}
+
+// The type that an open for this access may get; kNone if the file is shared, or if that is more
+// than the client wants.
+Type TypeFor(StoreImpl& store, const Caller& caller, const Grant& grant) {
+  const OpenTable::Sharing sharing = store.opens.SharingOf(grant.file->key(), caller.client_id);
   const bool writes = (grant.access & wire::kShareWrite) != 0;
   const Type type = writes ? Type::kWrite : Type::kRead;
-  if (type > grant.most || sharing.is_denied || (writes ? sharing.is_shared : sharing.is_written)) {
-    return false;
-  }
-  return store.delegations.Choose(key, caller.client_id, type, Loop::Now()) == type &&
+  const bool is_shared = sharing.is_denied || (writes ? sharing.is_shared : sharing.is_written);
+  return type > grant.most || is_shared ? Type::kNone : type;
+}
+
+// Adds the delegation that `caller` may get. Returns whether there is one. The caller holds the
+// file's lock.
+bool AddChosen(StoreImpl& store, const Caller& caller, const Grant& grant,
+               Delegations::Delegation* delegation) {
+  const Type type = TypeFor(store, caller, grant);
+  return type != Type::kNone &&
+         store.delegations.Choose(grant.file->key(), caller.client_id, type, Loop::Now()) == type &&
          Add(store, caller, grant, type, delegation);
+}
+
+// Makes the client's read delegation one for writing, if it has one and the file is not shared.
+bool Upgrade(StoreImpl& store, const Caller& caller, const Grant& grant, Opened* opened) {
+  if (TypeFor(store, caller, grant) != Type::kWrite) return false;
+  opened->delegation = store.delegations.Upgrade(grant.file->key(), caller.client_id, Loop::Now());
+  if (!opened->delegation.has_value()) return false;
+  store.opens.ExtendDelegation(opened->delegation->state_id, AccessToWrite(grant));
+  opened->is_upgraded = true;
+  return true;
+}
+
+// A change that does not hold the file's lock has marked the file before it looked for delegations.
+// If it has not seen one that was added, this sees the mark.
+bool IsBeingChanged(StoreImpl& store, const Caller& caller, const Grant& grant) {
+  return store.promises.IsBeingChanged(grant.file->key(), caller.changing);
+}
+
+// Grants a delegation beside the open.
+void GrantBeside(StoreImpl& store, const Caller& caller, const Grant& grant,
+                 wire::OpenDelegation* res) {
+  if (!MayGrant(store, caller, grant)) return;
+  Delegations::Delegation delegation;
+  {
+    absl::MutexLock lock(&store.FileLock(grant.file->key()));
+    if (!AddChosen(store, caller, grant, &delegation)) return;
+  }
+  if (IsBeingChanged(store, caller, grant)) {
+    store.CloseOpen(caller.client_id, delegation.state_id, delegation.key);
+    return;
+  }
+  FillIn(store, caller, *grant.file, delegation, res);
+}
+
+void EndReadDelegation(StoreImpl& store, const Caller& caller, const ObjectKey& key) {
+  const auto held = store.delegations.Find(key, caller.client_id);
+  if (held.has_value() && held->type == Type::kRead) {
+    store.CloseOpen(caller.client_id, held->state_id, key);
+  }
 }
 
 }  // namespace
 
+DafsStatus OpenOrDelegate(StoreImpl& store, const Caller& caller, const Grant& grant,
+                          const OpenRequest& request, Opened* opened) {
+  Delegations::Delegation added;
+  bool is_added = false;
+  if (MayGrant(store, caller, grant)) {
+    if (Upgrade(store, caller, grant, opened)) return DafsStatus::kOk;
+    is_added = AddChosen(store, caller, grant, &added);
+    if (is_added && !IsBeingChanged(store, caller, grant)) {
+      opened->delegation = added;
+      return DafsStatus::kOk;
+    }
+  }
+  const DafsStatus status =
+      store.opens.Open(request, grant.file, store.MayPin(), &opened->state_id, &opened->before);
+  // After the open, so that the file does not count as closed between the two.
+  if (is_added) store.CloseLocked(caller.client_id, added.state_id, added.key);
+  return status;
+}
+
+void TakeBackDelegation(StoreImpl& store, const Opened& opened) {
+  const Delegations::Delegation& delegation = *opened.delegation;
+  if (opened.is_upgraded) {
+    DowngradeDelegation(store, delegation);
+  } else {
+    store.CloseOpen(delegation.client_id, delegation.state_id, delegation.key);
+  }
+}
+
 void GrantDelegation(StoreImpl& store, const Caller& caller, const Grant& grant,
-                     wire::OpenDelegation* res) {
-  if (grant.most == Type::kNone || caller.promisee == 0 ||
-      !store.delegations.IsAdmitted(caller.client_id) || store.promises.IsVoid(caller.promisee) ||
-      store.grace.active() || !grant.file->is_regular() || !IsDelegable(store, *grant.file)) {
-    return;
+                     const Opened& opened, wire::OpenDelegation* res) {
+  if (opened.delegation.has_value()) {
+    FillIn(store, caller, *grant.file, *opened.delegation, res);
+  } else if (!grant.instead) {
+    GrantBeside(store, caller, grant, res);
+  } else if ((grant.access & wire::kShareWrite) != 0) {
+    EndReadDelegation(store, caller, grant.file->key());
   }
-  Delegations::Delegation delegation;
-  if (!AddChosen(store, caller, grant, &delegation)) return;
-  // A change that does not hold the file's lock has marked the file before it looked for
-  // delegations. If it has not seen this one, this sees the mark.
-  if (store.promises.IsBeingChanged(delegation.key, caller.changing)) {
-    store.CloseOpen(caller.client_id, delegation.state_id, delegation.key);
-    return;
+}
+
+bool DowngradeDelegation(StoreImpl& store, const Delegations::Delegation& delegation) {
+  ObjectRef drop_write;
+  {
+    absl::MutexLock lock(&store.FileLock(delegation.key));
+    OpenRights rights;
+    if (store.opens.Find(delegation.client_id, delegation.state_id, delegation.key, &rights) !=
+            DafsStatus::kOk ||
+        (rights.access & wire::kShareRead) == 0 ||
+        !store.delegations.Downgrade(delegation.state_id)) {
+      return false;
+    }
+    store.opens.Downgrade(delegation.client_id, delegation.state_id, delegation.key,
+                          wire::kShareRead, wire::kShareDenyNone, std::nullopt, &drop_write);
   }
-  FillIn(caller, *grant.file, delegation, res);
+  if (drop_write != nullptr) drop_write->DropWriteFd();
+  return true;
 }
 
 void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
@@ -110,8 +225,10 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
   {
     absl::MutexLock lock(&store.FileLock(key));
     delegation = store.delegations.Find(key, caller.client_id);  // of a claim before
-    if (!delegation.has_value() && !Add(store, caller, grant, grant.most, &delegation.emplace())) {
-      return;
+    if (!delegation.has_value()) {
+      if (!Add(store, caller, grant, grant.most, &delegation.emplace())) return;
+    } else if (delegation->type == Type::kWrite) {
+      store.opens.ExtendDelegation(delegation->state_id, grant.access);
     }
     const OpenTable::Sharing sharing = store.opens.SharingOf(key, caller.client_id);
     const bool writes = delegation->type == Type::kWrite;
@@ -120,7 +237,7 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
                 !IsDelegable(store, *grant.file) ||
                 store.delegations.HasConflict(key, caller.client_id, delegation->type);
   }
-  FillIn(caller, *grant.file, *delegation, res);
+  FillIn(store, caller, *grant.file, *delegation, res);
   res->recall = conflicts;
   if (conflicts) store.delegations.BeginRecall(delegation->state_id);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "server/store/procedures/open_object.h"
 #include "server/store/store_impl.h"
 #include "wire/messages/open_close.h"
 
@@ -14,13 +15,28 @@ struct Grant {
   ObjectRef file;
   uint32_t access = 0;  // of the open
   Delegations::Type most = Delegations::Type::kNone;
+  bool instead = false;  // the client wants it in place of the open
 };
 
-// Grants a delegation after `caller` has opened the file, or none. Fills in *res. Not for clients
-// without a Back-control Channel for recalls (9.6), nor in exports that may hang or that local
-// programs change.
+// Opens the file for `request`, or grants a delegation of at most `grant.most` in place of that. A
+// read delegation of the client may so become a write delegation. The caller holds the file's lock,
+// and has checked the rights of the client.
+wire::DafsStatus OpenOrDelegate(StoreImpl& store, const Caller& caller, const Grant& grant,
+                                const OpenRequest& request, Opened* opened);
+// Undoes it if a delegation was granted. The caller holds no lock of a file.
+void TakeBackDelegation(StoreImpl& store, const Opened& opened);
+
+// Fills in *res after `caller` has opened the file: the delegation in place of the open, or one
+// beside it unless the client wants none there. If an open for writing was wanted as a delegation
+// and was not, it ends the client's read delegation. The caller holds no lock of a file.
+// No delegations for clients without a Back-control Channel for recalls (9.6), and in exports that
+// may hang or that local programs change.
 void GrantDelegation(StoreImpl& store, const Caller& caller, const Grant& grant,
-                     wire::OpenDelegation* res);
+                     const Opened& opened, wire::OpenDelegation* res);
+
+// A write delegation becomes a read delegation. Returns false if it is being recalled, does not
+// permit reading, or has ended. `delegation.type` is not used.
+bool DowngradeDelegation(StoreImpl& store, const Delegations::Delegation& delegation);
 
 // The same for a client that claims the delegation `grant.most`: it gets it, and is recalled at
 // once if there is a conflict.

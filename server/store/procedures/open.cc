@@ -26,8 +26,16 @@ DafsStatus CheckShare(uint32_t access, uint32_t deny) {
              : DafsStatus::kInval;
 }
 
+// For opens whose place a delegation may take.
+DafsStatus CheckShareOrWish(uint32_t access, uint32_t deny) {
+  return CheckShare(access & ~wire::kShareWantOpenXorDelegation, deny);
+}
+
 DafsStatus CheckOpen(const wire::OpenArgs& args) {
-  STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
+  const bool may_wish = args.claim_type == wire::OpenClaimType::kNull ||
+                        args.claim_type == wire::OpenClaimType::kCreateUnlinked;
+  STORE_RETURN_IF_NOT_OK(may_wish ? CheckShareOrWish(args.share_access, args.share_deny)
+                                  : CheckShare(args.share_access, args.share_deny));
   const bool create = args.open_type == wire::OpenType::kCreate;
   switch (args.claim_type) {
     case wire::OpenClaimType::kNull:
@@ -52,7 +60,7 @@ DafsStatus CheckOpen(const wire::OpenArgs& args) {
 
 // CLAIM_DELEGATE_CUR: opens under a delegation of the client, which may be recalled at present.
 DafsStatus OpenCurrent(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
-                       const ObjectRef& file, wire::OpenRes* res) {
+                       const ObjectRef& file, Opened* opened) {
   OpenRights rights;
   STORE_RETURN_IF_NOT_OK(
       store.opens.Find(caller.client_id, args.claimdelcur_stateid, file->key(), &rights));
@@ -60,41 +68,38 @@ DafsStatus OpenCurrent(StoreImpl& store, const Caller& caller, const wire::OpenA
   if (!rights.is_delegation || !delegation.has_value()) return DafsStatus::kBadStateId;
   const bool writes = (args.share_access & wire::kShareWrite) != 0;
   if (writes && delegation->type != Delegations::Type::kWrite) return DafsStatus::kAcces;
-  return OpenObject(store, caller, file, RequestOf(caller, args), Made::kDelegated, &res->state_id);
+  return OpenObject(store, caller, file, RequestOf(caller, args), Made::kDelegated, opened);
 }
 
 // CLAIM_DELEGATE_PREV: the client has started again, and claims its earlier delegation.
 DafsStatus OpenPrevious(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
-                        const ObjectRef& file, wire::OpenRes* res) {
+                        const ObjectRef& file, Opened* opened, wire::OpenRes* res) {
   if (!store.delegations.MayClaim(file->key(), caller.client_id, Loop::Now())) {
     return DafsStatus::kExpired;
   }
   STORE_RETURN_IF_NOT_OK(
-      OpenObject(store, caller, file, RequestOf(caller, args), Made::kDelegated, &res->state_id));
+      OpenObject(store, caller, file, RequestOf(caller, args), Made::kDelegated, opened));
   store.delegations.Claimed(file->key(), caller.client_id);
   GrantClaimed(store, caller, {file, args.share_access, Delegations::Type::kWrite}, res);
   return DafsStatus::kOk;
 }
 
 DafsStatus OpenFound(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
-                     const ObjectRef& file, wire::OpenRes* res) {
+                     const ObjectRef& file, Opened* opened, wire::OpenRes* res) {
   switch (args.claim_type) {
     case wire::OpenClaimType::kDelegateCur:
-      return OpenCurrent(store, caller, args, file, res);
+      return OpenCurrent(store, caller, args, file, opened);
     case wire::OpenClaimType::kDelegatePrev:
-      return OpenPrevious(store, caller, args, file, res);
+      return OpenPrevious(store, caller, args, file, opened, res);
     default:
-      return OpenObject(store, caller, file, RequestOf(caller, args), Made::kFound, &res->state_id);
+      return OpenObject(store, caller, file, RequestOf(caller, args), Made::kFound, opened,
+                        InsteadOf(args));
   }
 }
 
-// The most that an OPEN with these arguments may get. A file that is to be reserved is shared.
-Delegations::Type MostFor(const wire::OpenArgs& args) {
-  const bool reserves = args.share_deny != wire::kShareDenyNone ||
-                        args.share_key_type != wire::ShareKeyType::kNone ||
-                        args.delete_disp != wire::OpenDeleteDisp::kDontCare;
-  return args.claim_type != wire::OpenClaimType::kNull || reserves ? Delegations::Type::kNone
-                                                                   : Delegations::Type::kWrite;
+Grant GrantOf(const ObjectRef& file, const wire::OpenArgs& args) {
+  return {file, args.share_access & wire::kShareBoth, MostFor(args),
+          WantsInstead(args.share_access)};
 }
 
 // Claims with a path: opens the last component in the directory that the others lead to.
@@ -118,40 +123,44 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   ObjectRef file;
   ChangeProbe probe(directory, caller.recent);
   bool made = false;
+  Opened opened;
   if (create) {
     // Checked before the creation, because the open would fail only after it.
     if (!store.opens.MayOpen(caller.client_id)) return DafsStatus::kResource;
-    status = Creation(store, caller, args, directory, probe.before())
-                 .Run(name, &file, &res->state_id, &made);
+    status =
+        Creation(store, caller, args, directory, probe.before()).Run(name, &file, &opened, &made);
   } else {
     status = store.LookupLiving(directory, name, &file);
-    if (status == DafsStatus::kOk) status = OpenFound(store, caller, args, file, res);
+    if (status == DafsStatus::kOk) status = OpenFound(store, caller, args, file, &opened, res);
   }
-  if (status != DafsStatus::kOk) {
-    res->state_id = {};  // set by an open that was undone: an error reply has none (WIRE 9.4)
-    return status;
-  }
+  STORE_RETURN_IF_NOT_OK(status);
+  res->state_id = opened.state_id;
   res->filehandle = file->handle();
   res->component_count = static_cast<uint32_t>(path.size());
   res->change_info = made ? probe.Modified() : probe.Unmodified();
-  GrantDelegation(store, caller, {file, args.share_access, MostFor(args)}, res);
+  GrantDelegation(store, caller, GrantOf(file, args), opened, res);
   return DafsStatus::kOk;
 }
 
 // CLAIM_PREVIOUS. Several sessions of a client, or one that lost the reply, may claim the same
-// open. It counts once, and a repeated claim never fails for being late.
+// open. It counts once, and a repeated claim never fails for being late. A delegation counted as
+// one open, so of the claims of one file with a delegation only the first counts.
 DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file,
-                   OpenRequest request, wire::StateId* state_id) {
+                   const wire::OpenArgs& args, Opened* opened, wire::OpenRes* res) {
+  OpenRequest request = RequestOf(caller, args);
   request.reclaims = true;
   absl::MutexLock lock(&store.ReclaimLock(file->key()));
   const bool repeated = store.opens.IsReclaimed(request, file->key());
   if (!repeated)
     STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimOpen(caller, file->key(), request.denies()));
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *file->fs().exported));
-  STORE_RETURN_IF_NOT_OK(OpenObject(store, caller, file, request, Made::kReclaimed, state_id));
-  if (!repeated) {
+  STORE_RETURN_IF_NOT_OK(OpenObject(store, caller, file, request, Made::kReclaimed, opened));
+  const bool is_counted = args.delegate_type != Delegations::Type::kNone &&
+                          store.delegations.Find(file->key(), caller.client_id).has_value();
+  if (!repeated && !is_counted) {
     store.grace.Reclaimed(caller, file->key(), request.owner, request.denies());
   }
+  GrantClaimed(store, caller, {file, args.share_access, args.delegate_type}, res);
   return DafsStatus::kOk;
 }
 
@@ -161,6 +170,9 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
   *res = {};
   if (IsOfAttributes(args.claim_handle())) return impl_->attributes.Open(caller, args, res);
   STORE_RETURN_IF_NOT_OK(CheckOpen(args));
+  if (WantsInstead(args.share_access)) {
+    impl_->delegations.Admit(caller.client_id, caller.client_name);
+  }
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.claim_handle(), &place));
   if (args.claim_type != wire::OpenClaimType::kPrevious &&
@@ -168,19 +180,21 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
     return OpenByPath(*impl_, caller, args, std::move(place), res);
   }
   ObjectRef file;
+  Opened opened;
   if (args.claim_type == wire::OpenClaimType::kCreateUnlinked) {
     if (place.pseudo != nullptr) return DafsStatus::kRofs;
     if (!place.object->is_dir()) return DafsStatus::kNotDir;
     if (place.object->fs().exported->read_only) return DafsStatus::kRofs;
     STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
     STORE_RETURN_IF_NOT_OK(
-        Creation(*impl_, caller, args, *place.object, 0).RunUnlinked(&file, &res->state_id));
+        Creation(*impl_, caller, args, *place.object, 0).RunUnlinked(&file, &opened));
+    GrantDelegation(*impl_, caller, GrantOf(file, args), opened, res);
   } else {
     if (place.pseudo != nullptr) return DafsStatus::kIsDir;
     file = place.object;
-    STORE_RETURN_IF_NOT_OK(Reclaim(*impl_, caller, file, RequestOf(caller, args), &res->state_id));
-    GrantClaimed(*impl_, caller, {file, args.share_access, args.delegate_type}, res);
+    STORE_RETURN_IF_NOT_OK(Reclaim(*impl_, caller, file, args, &opened, res));
   }
+  res->state_id = opened.state_id;
   res->filehandle = file->handle();
   return DafsStatus::kOk;
 }
@@ -209,7 +223,9 @@ DafsStatus Store::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& a
   ObjectRef file;
   STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
   const OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
-  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id));
+  Opened opened;
+  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, file, request, Made::kFound, &opened));
+  res->state_id = opened.state_id;
   res->filehandle = file->handle();
   return DafsStatus::kOk;
 }
@@ -219,15 +235,19 @@ DafsStatus Store::OpenDelegated(const Caller& caller, const wire::OpenDelegatedA
   if (args.want != Delegations::Type::kNone) {
     impl_->delegations.Admit(caller.client_id, caller.client_name);
   }
-  STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
-  ObjectRef file;
-  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
+  STORE_RETURN_IF_NOT_OK(CheckShareOrWish(args.share_access, args.share_deny));
+  Grant grant;
+  grant.instead = WantsInstead(args.share_access);
+  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &grant.file));
   const OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
-  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id));
-  res->filehandle = file->handle();
-  if (!request.denies()) {
-    GrantDelegation(*impl_, caller, {file, args.share_access, args.want}, res);
-  }
+  grant.access = request.access;
+  if (!request.denies()) grant.most = args.want;
+  Opened opened;
+  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, grant.file, request, Made::kFound, &opened,
+                                    grant.instead ? grant.most : Delegations::Type::kNone));
+  res->filehandle = grant.file->handle();
+  res->state_id = opened.state_id;
+  GrantDelegation(*impl_, caller, grant, opened, res);
   return DafsStatus::kOk;
 }
 
@@ -238,11 +258,13 @@ DafsStatus Store::OpenExecute(const Caller& caller, const wire::OpenExecuteArgs&
   ObjectRef file;
   STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
   const OpenRequest request = RequestOf(caller, args.owner, wire::kShareRead);
-  DafsStatus status = OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id);
+  Opened opened;
+  DafsStatus status = OpenObject(*impl_, caller, file, request, Made::kFound, &opened);
   if (status == DafsStatus::kAcces && MayExecute(*file)) {
-    status = OpenObject(*impl_, caller, file, request, Made::kPermitted, &res->state_id);
+    status = OpenObject(*impl_, caller, file, request, Made::kPermitted, &opened);
   }
   STORE_RETURN_IF_NOT_OK(status);
+  res->state_id = opened.state_id;
   res->filehandle = file->handle();
   return DafsStatus::kOk;
 }
@@ -250,6 +272,19 @@ DafsStatus Store::OpenExecute(const Caller& caller, const wire::OpenExecuteArgs&
 DafsStatus Store::OpenDowngrade(const Caller& caller, const wire::OpenDowngradeArgs& args) {
   if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
   STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
+  OpenRights rights;
+  STORE_RETURN_IF_NOT_OK(
+      impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
+  if (rights.is_delegation) {
+    const bool is_to_read = args.share_access == wire::kShareRead &&
+                            args.share_deny == wire::kShareDenyNone &&
+                            args.share_key_type == wire::ShareKeyType::kNone;
+    return is_to_read && DowngradeDelegation(*impl_, {.client_id = caller.client_id,
+                                                      .state_id = args.state_id,
+                                                      .key = KeyOf(args.filehandle)})
+               ? DafsStatus::kOk
+               : DafsStatus::kInval;
+  }
   std::optional<uint64_t> share_key;
   if (args.share_key_type == wire::ShareKeyType::kBoth) share_key = args.share_key;
   ObjectRef drop_write;

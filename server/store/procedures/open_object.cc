@@ -8,6 +8,7 @@
 #include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/procedures/data_access.h"
+#include "server/store/procedures/grant.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
 
@@ -21,7 +22,7 @@ OpenRequest RequestOf(const Caller& caller, std::string_view owner, uint32_t acc
   request.client_id = caller.client_id;
   request.holdings = caller.holdings;
   request.owner = owner;
-  request.access = access;
+  request.access = access & wire::kShareBoth;
   request.deny = deny;
   return request;
 }
@@ -31,6 +32,16 @@ OpenRequest RequestOf(const Caller& caller, const wire::OpenArgs& args) {
   request.deny_delete = args.delete_disp == wire::OpenDeleteDisp::kDeny;
   if (args.share_key_type == wire::ShareKeyType::kBoth) request.share_key = args.share_key;
   return request;
+}
+
+Delegations::Type MostFor(const wire::OpenArgs& args) {
+  const bool reserves = args.share_deny != wire::kShareDenyNone ||
+                        args.share_key_type != wire::ShareKeyType::kNone ||
+                        args.delete_disp != wire::OpenDeleteDisp::kDontCare;
+  const bool may_get =
+      args.claim_type == wire::OpenClaimType::kNull ||
+      (args.claim_type == wire::OpenClaimType::kCreateUnlinked && WantsInstead(args.share_access));
+  return may_get && !reserves ? Delegations::Type::kWrite : Delegations::Type::kNone;
 }
 
 bool MayExecute(const Object& file) {
@@ -97,8 +108,8 @@ DafsStatus CheckReclaim(const Caller& caller, Object& file, uint32_t access) {
 }  // namespace
 
 DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
-                      const OpenRequest& request, Made made, wire::StateId* state_id,
-                      Shares* before) {
+                      const OpenRequest& request, Made made, Opened* opened,
+                      Delegations::Type instead) {
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (file->type() == S_IFLNK) return DafsStatus::kSymlink;
   if (!file->is_regular()) return DafsStatus::kInval;  // clients open devices and FIFOs themselves
@@ -124,7 +135,7 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
     const bool excludes = writes || request.denies();
     STORE_RETURN_IF_NOT_OK(store.AwaitDelegations(
         caller, file->key(), excludes ? Delegations::Use::kWrites : Delegations::Use::kReads));
-    status = store.opens.Open(request, file, store.MayPin(), state_id, before);
+    status = OpenOrDelegate(store, caller, {file, request.access, instead}, request, opened);
     // For every kind of OPEN, because the grace period may end before the file's last name is
     // removed.
     Orphans& orphans = store.OrphansOf(file->fs());

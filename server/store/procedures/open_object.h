@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "server/store/store_impl.h"
@@ -22,15 +23,36 @@ enum class Made : uint8_t {
   kDelegated,  // the client has a delegation of it, and may have opened it already
 };
 
+// What an open has made.
+struct Opened {
+  wire::StateId state_id;  // zero: the delegation has taken the place of the open
+  Shares before;           // what its owner had open already
+  std::optional<Delegations::Delegation> delegation;
+  bool is_upgraded = false;  // that was a read delegation before
+};
+
+// Whether the client wants a delegation in place of the open. WIRE 9.7.
+inline bool WantsInstead(uint32_t share_access) {
+  return (share_access & wire::kShareWantOpenXorDelegation) != 0;
+}
+// The most that an OPEN with these arguments may get. A file that is to be reserved is shared.
+Delegations::Type MostFor(const wire::OpenArgs& args);
+// The most of it that may take the place of the open.
+inline Delegations::Type InsteadOf(const wire::OpenArgs& args) {
+  return WantsInstead(args.share_access) ? MostFor(args) : Delegations::Type::kNone;
+}
+
 OpenRequest RequestOf(const Caller& caller, const wire::OpenArgs& args);
+// Ignores that the client wants a delegation instead.
 OpenRequest RequestOf(const Caller& caller, std::string_view owner, uint32_t access,
                       uint32_t deny = wire::kShareDenyNone);
 
 bool MayExecute(const Object& file);
 
-// Opens `file` for `request`, as the identity entered. *before: what its owner had open already.
+// Opens `file` for `request`, as the identity entered. `instead`: the most that may take the place
+// of the open.
 wire::DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
-                            const OpenRequest& request, Made made, wire::StateId* state_id,
-                            Shares* before = nullptr);
+                            const OpenRequest& request, Made made, Opened* opened,
+                            Delegations::Type instead = Delegations::Type::kNone);
 
 }  // namespace dafs::server

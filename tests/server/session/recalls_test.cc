@@ -1,6 +1,7 @@
 // Recalls of delegations over the Back-control Channel, and the requests that wait for them.
 // Spec: 6.5.11, 6.5.24, 6.6.3, 6.6.4.
 #include <string>
+#include <type_traits>
 
 #include "tests/server/promises_fixture.h"
 #include "wire/messages/back_control.h"
@@ -170,6 +171,58 @@ TEST_F(RecallsTest, AClientThatStartedAgainClaimsItsWriteDelegation) {
   EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
   EXPECT_EQ(reply.res.delegation_type, Type::kWrite);
   EXPECT_FALSE(reply.res.recall);
+}
+
+// WIRE 9.7.
+TEST_F(RecallsTest, ADelegationInPlaceOfAnOpenIsTheCurrentStateIdOfTheChain) {
+  Serve(wire::kShareRead);
+  EXPECT_EQ(Return(*holder_), "DAFS_STATUS_OK");
+  wire::ExtensionsArgs extensions;
+  extensions.wanted = wire::kExtensionOpenXorDelegation;
+  EXPECT_EQ(holder_->session->Call(extensions).res.granted, extensions.wanted);
+  WriteFile("a/g", "0123");
+  wire::OpenArgs open = OpenArgs(holder_->directory, "g", false);
+  open.share_access = wire::kShareRead | wire::kShareWantOpenXorDelegation;
+  wire::OpenDelegatedArgs by_handle;
+  by_handle.filehandle = LookUp(*holder_->session, {"a", "g"});
+  by_handle.share_access = open.share_access;
+  by_handle.want = Type::kRead;
+  const auto expect_returned = [&](const auto& opens) {
+    using Args = std::decay_t<decltype(opens)>;
+    RawClient& client = *holder_->session;
+    ASSERT_TRUE(client.SendRequest(opens, 0, wire::kChfForw));
+    ASSERT_TRUE(client.SendRequest(wire::DelegreturnArgs(), 1, wire::kChfBack | wire::kChfStateId));
+    auto opened = client.ReceiveReply<Args>();
+    EXPECT_EQ(opened.name(), "DAFS_STATUS_OK");
+    EXPECT_EQ(opened.res.delegation_type, Type::kRead);
+    EXPECT_TRUE(opened.res.state_id.is_zero());
+    EXPECT_EQ(client.ReceiveReply<wire::DelegreturnArgs>().name(), "DAFS_STATUS_OK");
+  };
+  expect_returned(open);
+  expect_returned(by_handle);
+}
+
+// A file that its holder removes is kept until DELEGRETURN, unless that comes first.
+TEST_F(RecallsTest, AHolderThatReturnsADelegationFirstLeavesNoOrphan) {
+  Serve(wire::kShareRead);
+  wire::CloseArgs close;
+  close.filehandle = file_;
+  close.state_id = delegation_.state_id;
+  EXPECT_EQ(holder_->session->Call(close).name(), "DAFS_STATUS_OK");
+  wire::DelegreturnArgs give_back;
+  give_back.state_id = delegation_.delegation_state_id;
+  RawClient& client = *holder_->session;
+  ASSERT_TRUE(client.SendRequest(give_back, 0, wire::kChfForw));
+  ASSERT_TRUE(client.SendRequest(Remove(holder_->directory, "f"), 1, wire::kChfBack));
+  EXPECT_EQ(client.ReceiveReply<wire::DelegreturnArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(client.ReceiveReply<wire::RemoveArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_FALSE(Exists("a/f"));
+  EXPECT_FALSE(Exists("a/.dafsd-orphans"));
+  WriteFile("a/f", "content");
+  file_ = LookUp(client, {"a", "f"});
+  EXPECT_EQ(OpenDelegated(*holder_, wire::kShareRead).delegation_type, Type::kRead);
+  EXPECT_EQ(client.Call(Remove(holder_->directory, "f")).name(), "DAFS_STATUS_OK");
+  EXPECT_TRUE(Exists("a/.dafsd-orphans"));
 }
 
 TEST_F(RecallsTest, NoDelegationWithoutPromisesOrIfTheServerGrantsNone) {

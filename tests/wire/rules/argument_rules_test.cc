@@ -95,6 +95,34 @@ TEST(ArgumentRulesTest, ShareValuesAreChecked) {
   EXPECT_EQ(CheckRules(delegated), kOk);
 }
 
+// WIRE 9.7.
+TEST(ArgumentRulesTest, ADelegationIsWantedInPlaceOfNewOpensOnly) {
+  constexpr uint32_t kWish = kShareWantOpenXorDelegation;
+  OpenHandleArgs by_handle;
+  by_handle.share_access = kWish | kShareRead;
+  EXPECT_EQ(CheckRules(by_handle), kInval);
+  OpenDowngradeArgs downgrade;
+  downgrade.share_access = kWish | kShareRead;
+  EXPECT_EQ(CheckRules(downgrade), kInval);
+  OpenDelegatedArgs delegated;
+  delegated.share_access = kWish;
+  EXPECT_EQ(CheckRules(delegated), kInval);
+  delegated.share_access = kWish | kShareBoth;
+  EXPECT_EQ(CheckRules(delegated), kOk);
+  OpenArgs args;
+  args.pathname = {"f"};
+  args.share_access = kWish | kShareRead;
+  EXPECT_EQ(CheckRules(args), kOk);
+  for (const auto claim :
+       {OpenClaimType::kPrevious, OpenClaimType::kDelegateCur, OpenClaimType::kDelegatePrev}) {
+    args.claim_type = claim;
+    EXPECT_EQ(CheckRules(args), kInval);
+  }
+  args.claim_type = OpenClaimType::kCreateUnlinked;
+  args.open_type = OpenType::kCreate;
+  EXPECT_EQ(CheckRules(args), kOk);
+}
+
 // WIRE 5.2, column "Set". Shows DAFS-6.1.5-08, DAFS-6.1.5-15, DAFS-6.1.5-21
 TEST(ArgumentRulesTest, OnlySettableAttributesAreAccepted) {
   // ARCHIVE, HIDDEN, SYSTEM, MODE, OBJECT_SIZE, TIME_ACCESS_SET, TIME_BACKUP, TIME_CREATE,

@@ -67,6 +67,36 @@ TEST_F(DelegationsTest, ManyReadOrOneWriteDelegation) {
   EXPECT_EQ(Choose(2, 2), Type::kNone);
 }
 
+TEST_F(DelegationsTest, AReadDelegationOfOneClientBecomesAWriteDelegation) {
+  EXPECT_FALSE(table_.Upgrade(Key(1), Id(1), now_)) << "it has none";
+  const wire::StateId first = Add(1, 1);
+  const wire::StateId second = Add(1, 2);
+  EXPECT_FALSE(table_.Upgrade(Key(1), Id(1), now_)) << "another has one";
+  table_.Remove(second);
+  EXPECT_FALSE(table_.Upgrade(Key(1), Id(2), now_));
+  const auto upgraded = table_.Upgrade(Key(1), Id(1), now_);
+  ASSERT_TRUE(upgraded.has_value());
+  EXPECT_EQ(upgraded->state_id, first);
+  EXPECT_EQ(upgraded->type, Type::kWrite);
+  EXPECT_FALSE(table_.Upgrade(Key(1), Id(1), now_)) << "it is one already";
+  EXPECT_TRUE(table_.Downgrade(first));
+  EXPECT_TRUE(IsFree(1, 2, Use::kReads));
+  EXPECT_TRUE(table_.Upgrade(Key(1), Id(1), now_));
+  EXPECT_FALSE(IsFree(1, 2, Use::kReads));
+  EXPECT_FALSE(table_.Downgrade(first)) << "it is being recalled";
+  EXPECT_FALSE(table_.Downgrade(second)) << "it has ended";
+}
+
+TEST_F(DelegationsTest, NoUpgradeWhileItIsRecalledOrAfterARecall) {
+  const wire::StateId first = Add(1, 1);
+  EXPECT_FALSE(IsFree(1, 2, Use::kWrites));
+  EXPECT_FALSE(table_.Upgrade(Key(1), Id(1), now_ + Delegations::kNotAgainFor));
+  table_.Remove(first);
+  Add(1, 1);
+  EXPECT_FALSE(table_.Upgrade(Key(1), Id(1), now_));
+  EXPECT_TRUE(table_.Upgrade(Key(1), Id(1), now_ + 2 * Delegations::kNotAgainFor));
+}
+
 TEST_F(DelegationsTest, OnlyAnAdmittedClientGetsOne) {
   EXPECT_EQ(Choose(1, 9), Type::kNone);
   table_.Forget(Id(1));

@@ -1,7 +1,18 @@
 // Open delegations: which are granted, what recalls them, and how they end.
 // Spec: 6.5.10, 6.5.11, 6.5.24, 6.6.4.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "runtime/loop.h"
 #include "server/store/holdings/grace.h"
@@ -66,6 +77,27 @@ class GrantTest : public PromisesTest {
     args.owner = "open";
     return store_->OpenHandle(caller, args, &opened_);
   }
+  // An open in place of which a delegation is wanted.
+  wire::OpenDelegatedRes OpenXor(const Caller& caller, uint32_t access,
+                                 std::string owner = "owner") {
+    return OpenDelegated(caller, access | kWish, Type::kWrite, std::move(owner));
+  }
+  wire::OpenRes OpenXor(const Caller& caller, wire::OpenArgs args) {
+    args.share_access |= kWish;
+    wire::OpenRes res;
+    EXPECT_OK(store_->Open(caller, args, &res));
+    return res;
+  }
+  DafsStatus Downgrade(const Caller& caller, const wire::StateId& state_id,
+                       uint32_t access = wire::kShareRead, uint32_t deny = 0) {
+    wire::OpenDowngradeArgs args;
+    args.filehandle = file_;
+    args.state_id = state_id;
+    args.share_access = access;
+    args.share_deny = deny;
+    return store_->OpenDowngrade(caller, args);
+  }
+  size_t held() const { return store_->delegations().GetCounts().held; }
   // `request` of another client must wait until the delegation is returned. Then it succeeds.
   void ExpectRecall(Type type, const std::function<DafsStatus(const Caller&)>& request) {
     ServeAgain();
@@ -87,6 +119,7 @@ class GrantTest : public PromisesTest {
     EXPECT_THAT(recalls_, SizeIs(1));
   }
 
+  static constexpr uint32_t kWish = wire::kShareWantOpenXorDelegation;
   wire::FileHandle file_;
   wire::OpenHandleRes opened_;
   Delegations::AwaitedList awaited_;
@@ -391,6 +424,10 @@ TEST_F(GrantTest, AClientGetsWhatItClaimsAfterARestart) {
   EXPECT_OK(store_->Open(mute, args, &again));
   EXPECT_EQ(again.delegation_state_id, res.delegation_state_id) << "the same claim again";
   EXPECT_EQ(lost[0].opens, 2u) << "the open and the delegation";
+  EXPECT_EQ(lost[0].lost_opens, 1u);
+  args.owner = "second";
+  EXPECT_OK(store_->Open(mute, args, &again));
+  EXPECT_EQ(lost[0].lost_opens, 1u) << "both opens were under the delegation";
 
   args.delegate_type = Type::kWrite;
   EXPECT_OK(store_->Open(other_, args, &again));
@@ -419,6 +456,204 @@ TEST_F(GrantTest, GetattrOfAnotherClientReportsTheHoldersValues) {
   EXPECT_EQ(attributes.object_size, 100u);
   EXPECT_GT(attributes.time_modify.seconds, 1) << "only raised";
   EXPECT_THAT(recalls_, IsEmpty());
+}
+
+// ---- In place of opens, WIRE 9.7 ----
+
+TEST_F(GrantTest, ADelegationTakesThePlaceOfAnOpen) {
+  Holdings counts = {};
+  root_.holdings = &counts;
+  wire::OpenDelegatedRes read = OpenXor(root_, wire::kShareRead);
+  EXPECT_EQ(read.delegation_type, Type::kRead);
+  EXPECT_TRUE(read.state_id.is_zero());
+  EXPECT_EQ(counts.opens, 1u) << "the delegation alone";
+  EXPECT_EQ(Read(root_, {file_, read.delegation_state_id}), "content");
+  EXPECT_OK(Return(root_, read.delegation_state_id));
+  EXPECT_EQ(counts.opens, 0u);
+  const wire::OpenRes written = OpenXor(root_, OpenArgs(A(), "f"));
+  EXPECT_EQ(written.delegation_type, Type::kWrite);
+  EXPECT_TRUE(written.state_id.is_zero());
+  EXPECT_EQ(written.filehandle, file_);
+  EXPECT_OK(Return(root_, written.delegation_state_id));
+  const wire::OpenRes made = OpenXor(root_, CreateArgs(A(), "new"));
+  EXPECT_EQ(made.delegation_type, Type::kWrite);
+  EXPECT_TRUE(made.state_id.is_zero());
+  EXPECT_OK(Write(root_, {made.filehandle, made.delegation_state_id}, 0, "x"));
+  EXPECT_EQ(counts.opens, 1u);
+  wire::OpenArgs unlinked = CreateArgs(A(), "");
+  unlinked.pathname = {};
+  unlinked.claim_type = wire::OpenClaimType::kCreateUnlinked;
+  const wire::OpenRes nameless = OpenXor(root_, unlinked);
+  EXPECT_EQ(nameless.delegation_type, Type::kWrite);
+  EXPECT_TRUE(nameless.state_id.is_zero());
+  EXPECT_OK(Write(root_, {nameless.filehandle, nameless.delegation_state_id}, 0, "x"));
+  EXPECT_OK(Return(root_, nameless.delegation_state_id));
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kStale, store_->Getattr(root_, nameless.filehandle, wire::kFattrAll, &attributes));
+}
+
+TEST_F(GrantTest, TheWishAdmitsAClient) {
+  EXPECT_EQ(OpenXor(root_, OpenArgs(A(), "f", wire::kShareRead)).delegation_type, Type::kRead);
+}
+
+TEST_F(GrantTest, WhereNoDelegationIsGrantedTheWishIsAnOpen) {
+  ASSERT_OK(OpenAs(other_, wire::kShareRead));
+  wire::OpenDelegatedRes res = OpenXor(root_, wire::kShareWrite);
+  EXPECT_EQ(res.delegation_type, Type::kNone);
+  EXPECT_OK(Write(root_, {file_, res.state_id}, 0, "x"));
+  EXPECT_OK(Close(root_, {file_, res.state_id}));
+  wire::OpenArgs denies = OpenArgs(A(), "f", wire::kShareRead);
+  denies.share_deny = wire::kShareWrite;
+  const wire::OpenRes denied = OpenXor(root_, denies);
+  EXPECT_EQ(denied.delegation_type, Type::kNone);
+  EXPECT_OK(Close(root_, {file_, denied.state_id}));
+  // Nor is one granted beside the open.
+  Caller mute = root_;
+  mute.promisee = 0;
+  res = OpenXor(mute, wire::kShareRead);
+  EXPECT_EQ(res.delegation_type, Type::kNone);
+  EXPECT_OK(Close(mute, {file_, res.state_id}));
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(GrantTest, AnOpenForWritingMakesTheReadDelegationOfItsClientOneForWriting) {
+  const wire::StateId read = OpenXor(root_, wire::kShareRead).delegation_state_id;
+  EXPECT_DAFS(kAcces, Write(root_, {file_, read}, 0, "x"));
+  const wire::OpenDelegatedRes written = OpenXor(root_, wire::kShareWrite);
+  EXPECT_EQ(written.delegation_type, Type::kWrite);
+  EXPECT_EQ(written.delegation_state_id, read);
+  EXPECT_TRUE(written.state_id.is_zero());
+  EXPECT_EQ(held(), 1u);
+  EXPECT_OK(Write(root_, {file_, read}, 0, "C"));
+  EXPECT_EQ(Read(root_, {file_, read}), "Content");
+  // Another wish is an open, and the delegation stays.
+  for (const uint32_t access : {wire::kShareRead, wire::kShareWrite}) {
+    const wire::OpenDelegatedRes again = OpenXor(root_, access, "again");
+    EXPECT_EQ(again.delegation_type, Type::kNone);
+    EXPECT_OK(Close(root_, {file_, again.state_id}));
+  }
+  EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
+  EXPECT_OK(Return(root_, read));
+}
+
+TEST_F(GrantTest, AReadDelegationThatCannotBecomeOneForWritingEnds) {
+  // Another client has the file open.
+  wire::StateId read = OpenXor(root_, wire::kShareRead).delegation_state_id;
+  ASSERT_OK(OpenAs(other_, wire::kShareRead));
+  wire::OpenDelegatedRes written = OpenXor(root_, wire::kShareWrite);
+  EXPECT_EQ(written.delegation_type, Type::kNone);
+  EXPECT_OK(Write(root_, {file_, written.state_id}, 0, "x"));
+  EXPECT_EQ(held(), 0u);
+  EXPECT_NE(Read(root_, {file_, read}), "xontent");
+  EXPECT_OK(Close(root_, {file_, written.state_id}));
+  EXPECT_OK(Close(other_, {file_, opened_.state_id}));
+  // It is being recalled.
+  read = OpenXor(root_, wire::kShareRead).delegation_state_id;
+  awaited_.clear();
+  EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareWrite));
+  ASSERT_THAT(awaited_, SizeIs(1));
+  bool ended = false;
+  store_->delegations().Await(awaited_[0], [&] { ended = true; });
+  wire::OpenArgs args = OpenArgs(A(), "f");
+  EXPECT_EQ(OpenXor(root_, args).delegation_type, Type::kNone);
+  EXPECT_TRUE(ended);
+  EXPECT_DAFS(kBadStateId, Return(root_, read));
+}
+
+TEST_F(GrantTest, AReadDelegationStaysIfItsClientOpensForReading) {
+  const wire::StateId read = OpenXor(root_, wire::kShareRead).delegation_state_id;
+  const wire::OpenDelegatedRes again = OpenXor(root_, wire::kShareRead);
+  EXPECT_EQ(again.delegation_type, Type::kNone);
+  EXPECT_OK(Close(root_, {file_, again.state_id}));
+  EXPECT_OK(OpenAs(root_, wire::kShareWrite)) << "without the wish";
+  EXPECT_EQ(Read(root_, {file_, read}), "content");
+  EXPECT_OK(Return(root_, read));
+}
+
+TEST_F(GrantTest, NoDelegationOfAFileThatAnotherRequestIsAboutToChange) {
+  Promises::Changing changing(store_->promises(), other_.promisee);
+  ASSERT_TRUE(changing.Begin(KeyOf(file_), kPromisedAttributes));
+  const wire::OpenDelegatedRes instead = OpenXor(root_, wire::kShareRead);
+  EXPECT_EQ(instead.delegation_type, Type::kNone);
+  EXPECT_OK(Close(root_, {file_, instead.state_id}));
+  const wire::OpenDelegatedRes beside = OpenDelegated(root_, wire::kShareRead);
+  EXPECT_EQ(beside.delegation_type, Type::kNone);
+  EXPECT_OK(Close(root_, {file_, beside.state_id}));
+  EXPECT_EQ(held(), 0u);
+  changing.Keep();
+  EXPECT_EQ(OpenXor(root_, wire::kShareRead).delegation_type, Type::kRead);
+}
+
+// The file cannot be truncated while it is executed, so the open that truncates it fails.
+TEST_F(GrantTest, AFailedOpenLeavesTheDelegationsAsTheyWere) {
+  std::filesystem::copy_file("/bin/sleep", Path("a/sleep"));
+  wire::OpenArgs args = CreateArgs(A(), "sleep");
+  args.share_access = kWish | wire::kShareWrite;
+  args.createattrs = {};
+  args.createattrs.set(wire::kFattrObjectSize);
+  wire::OpenRes read = OpenXor(root_, OpenArgs(A(), "sleep", wire::kShareRead));
+  ASSERT_EQ(read.delegation_type, Type::kRead);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execl(Path("a/sleep").c_str(), "sleep", "60", nullptr);
+    _exit(1);
+  }
+  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
+  std::error_code error;
+  for (int i = 0; i < 1000; ++i) {
+    if (std::filesystem::read_symlink(link, error) == Path("a/sleep")) break;
+    usleep(10'000);
+  }
+  wire::OpenRes res;
+  EXPECT_NE(store_->Open(root_, args, &res), DafsStatus::kOk);
+  EXPECT_EQ(res.delegation_type, Type::kNone);
+  EXPECT_DAFS(kAcces, Write(root_, {read.filehandle, read.delegation_state_id}, 0, "x"));
+  EXPECT_OK(Return(root_, read.delegation_state_id));
+  EXPECT_NE(store_->Open(root_, args, &res), DafsStatus::kOk);
+  EXPECT_EQ(held(), 0u);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+}
+
+TEST_F(GrantTest, AWriteDelegationBecomesAReadDelegation) {
+  const wire::StateId state_id = OpenXor(root_, wire::kShareBoth).delegation_state_id;
+  EXPECT_DAFS(kInval, Downgrade(root_, state_id, wire::kShareWrite));
+  EXPECT_DAFS(kInval, Downgrade(root_, state_id, wire::kShareRead, wire::kShareWrite));
+  EXPECT_DAFS(kBadStateId, Downgrade(other_, state_id));
+  EXPECT_OK(Write(root_, {file_, state_id}, 0, "C"));
+  EXPECT_EQ(BitsOfGetattr(root_, file_) & wire::kSpcondAttributes, wire::kSpcondAttributes);
+  EXPECT_OK(Downgrade(root_, state_id));
+  EXPECT_DAFS(kAcces, Write(root_, {file_, state_id}, 0, "x"));
+  EXPECT_EQ(Read(root_, {file_, state_id}), "Content");
+  EXPECT_EQ(BitsOfGetattr(other_, file_) & wire::kSpcondAttributes, wire::kSpcondAttributes);
+  EXPECT_OK(OpenAs(other_, wire::kShareRead));
+  EXPECT_OK(Close(other_, {file_, opened_.state_id}));
+  EXPECT_OK(Downgrade(root_, state_id)) << "it is one already";
+  EXPECT_EQ(OpenXor(root_, wire::kShareWrite).delegation_state_id, state_id) << "and back";
+  EXPECT_OK(Return(root_, state_id));
+}
+
+TEST_F(GrantTest, AWriteDelegationThatIsRecalledStaysOne) {
+  const wire::StateId state_id = OpenXor(root_, wire::kShareBoth).delegation_state_id;
+  EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
+  EXPECT_DAFS(kInval, Downgrade(root_, state_id));
+  EXPECT_OK(Write(root_, {file_, state_id}, 0, "C"));
+  EXPECT_OK(Return(root_, state_id));
+}
+
+TEST_F(GrantTest, AWriteDelegationPermitsReadingIfItsOpenerMayRead) {
+  wire::OpenDelegatedRes res = OpenXor(user_, wire::kShareWrite);
+  EXPECT_EQ(res.permissions_acemask, 7u);
+  EXPECT_EQ(Read(user_, {file_, res.delegation_state_id}), "content");
+  EXPECT_OK(Return(user_, res.delegation_state_id));
+  Store::RestoreServerIdentity();
+  chmod(Path("a/f").c_str(), 0222);
+  res = OpenXor(user_, wire::kShareWrite);
+  EXPECT_EQ(res.delegation_type, Type::kWrite);
+  EXPECT_EQ(res.permissions_acemask, 6u);
+  EXPECT_EQ(Read(user_, {file_, res.delegation_state_id}), "DAFSERR_ACCES");
+  EXPECT_DAFS(kInval, Downgrade(user_, res.delegation_state_id));
+  EXPECT_OK(Write(user_, {file_, res.delegation_state_id}, 0, "C"));
 }
 
 }  // namespace
