@@ -26,6 +26,22 @@ install(CODE [[
   endif()
 ]])
 
+# Wireshark reads dissectors from its own directory only: with the prefix /usr/local, a link is made there.
+if(CMAKE_LIBRARY_ARCHITECTURE)
+  set(dafs_wireshark lib/${CMAKE_LIBRARY_ARCHITECTURE}/wireshark/plugins)
+else()
+  set(dafs_wireshark ${CMAKE_INSTALL_LIBDIR}/wireshark/plugins)
+endif()
+install(FILES ${CMAKE_BINARY_DIR}/wireshark/dafs.lua DESTINATION ${dafs_wireshark})
+install(CODE "set(dafs_wireshark \"${dafs_wireshark}\")")
+install(CODE [[
+  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr/local" AND IS_DIRECTORY "/usr/${dafs_wireshark}")
+    message(STATUS "Linking: $ENV{DESTDIR}/usr/${dafs_wireshark}/dafs.lua -> /usr/local/${dafs_wireshark}/dafs.lua")
+    file(MAKE_DIRECTORY "$ENV{DESTDIR}/usr/${dafs_wireshark}")
+    file(CREATE_LINK "/usr/local/${dafs_wireshark}/dafs.lua" "$ENV{DESTDIR}/usr/${dafs_wireshark}/dafs.lua" SYMBOLIC)
+  endif()
+]])
+
 # libdafs for other programs (client/library/library.h): cmake --install build --component library
 foreach(folder client wire runtime)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dafs
