@@ -73,6 +73,17 @@ Task<absl::StatusOr<wire::FileAttributes>> AclOperations::GetAclDirect(
 
 Task<absl::Status> AclOperations::SetAcl(const Identity& who, const wire::FileHandle& file,
                                          std::vector<wire::Ace> acl) {
+  // The ACL decides who may open the file.
+  const bool delegations = client_.options().delegations;
+  if (delegations) client_.delegations().StopLocalOpens(file);
+  Task<absl::Status> task = SendAcl(who, file, std::move(acl));
+  absl::Status status = co_await task;
+  if (delegations) client_.delegations().StopLocalOpens(file);
+  co_return status;
+}
+
+Task<absl::Status> AclOperations::SendAcl(const Identity& who, const wire::FileHandle& file,
+                                          std::vector<wire::Ace> acl) {
   constexpr std::string_view kWhat = "set ACL";
   wire::FileAttributes attributes;
   attributes.set(wire::kFattrAcl);

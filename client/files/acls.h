@@ -25,6 +25,8 @@ class AclOperations : public OperationGroup {
                             std::vector<wire::Ace> acl);
 
  private:
+  Task<absl::Status> SendAcl(const Identity& who, const wire::FileHandle& file,
+                             std::vector<wire::Ace> acl);
   Task<absl::StatusOr<wire::FileAttributes>> GetAclDirect(const Identity& who,
                                                           const wire::FileHandle& file);
 };

@@ -9,6 +9,9 @@
 namespace dafs::client {
 namespace {
 
+// Who may open the file depends on these.
+constexpr uint64_t kRights = wire::kFattrMode | wire::kFattrOwner | wire::kFattrOwnerGroup;
+
 constexpr uint64_t kStatFsAttributes =
     wire::kFsattrMaxName | wire::kFsattrFilesAvailable | wire::kFsattrFilesFree |
     wire::kFsattrFilesTotal | wire::kFsattrSpaceAvailable | wire::kFsattrSpaceFree |
@@ -43,8 +46,11 @@ Task<absl::StatusOr<Attributes>> AttributeOperations::SetAttributes(
     Task<absl::Status> waiting = committer_.BeginWrite(file);
     CO_RETURN_IF_ERROR(co_await waiting);
   }
+  const bool changes_rights = client_.options().delegations && (attributes.valid & kRights) != 0;
+  if (changes_rights) client_.delegations().StopLocalOpens(file);
   Task<absl::Status> task = RunAll(&who, chain, "set attributes");
   absl::Status status = co_await task;
+  if (changes_rights) client_.delegations().StopLocalOpens(file);
   if (cuts) {
     if (status.ok()) client_.uncommitted().Forget(file, attributes.object_size, UINT64_MAX);
     client_.uncommitted().EndWrite(file);

@@ -37,10 +37,11 @@ Files::Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers)
       reclaim_(std::make_unique<Reclaim>(*runner_, *committer_)),
       transfers_(client, *buffers_, *connection_),
       context_{client, loop, *buffers_, *connection_, *runner_, *committer_, transfers_},
+      delegating_(context_),
       attributes_(context_),
-      locks_(context_),
-      opens_(context_, locks_, attributes_),
-      names_(context_, opens_),
+      locks_(context_, delegating_),
+      opens_(context_, locks_, attributes_, delegating_),
+      names_(context_, opens_, delegating_),
       directories_(context_),
       data_(context_),
       commits_(context_, *schedule_),
@@ -92,12 +93,16 @@ void Files::Shutdown() {
 Task<absl::Status> Files::Connect() { return connection_->ConnectOnce(); }
 
 Task<void> Files::Disconnect() {
-  // Commits the remaining data, if the server is reachable.
+  // Returns all delegations, so that no other client waits for them, and commits the remaining
+  // data, if the server is reachable.
+  client_.delegations().EndAll();
+  delegating_.ReturnDue();
   schedule_->CommitSoon();
   schedule_->CommitAll(nullptr);
   const absl::Time end = Loop::Now() + absl::Seconds(2);
-  while (connection_->session() != nullptr && Loop::Now() < end &&
-         (!schedule_->empty() || !client_.uncommitted().Files().empty())) {
+  while (
+      connection_->session() != nullptr && Loop::Now() < end &&
+      (!schedule_->empty() || !client_.uncommitted().Files().empty() || delegating_.returning())) {
     Task<absl::Status> pause = connection_->Pause(absl::Milliseconds(5));
     if (!(co_await pause).ok()) break;
   }

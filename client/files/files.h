@@ -39,6 +39,7 @@
 #include "client/files/attributes.h"
 #include "client/files/commits.h"
 #include "client/files/data.h"
+#include "client/files/delegating.h"
 #include "client/files/directories.h"
 #include "client/files/locking.h"
 #include "client/files/names.h"
@@ -118,6 +119,7 @@ class Files {
   RangeOperations& ranges() { return ranges_; }
   XattrOperations& xattrs() { return xattrs_; }
   AclOperations& acls() { return acls_; }
+  DelegationOperations& delegating() { return delegating_; }
 
   // For groups of operations in other folders (client/batch): what they run on, and when the
   // session begins and ends. An observer is called until it is removed. If a session exists,
@@ -159,6 +161,7 @@ class Files {
   std::unique_ptr<Reclaim> reclaim_;
   TransferPolicy transfers_;
   const OperationContext context_;
+  DelegationOperations delegating_;
   AttributeOperations attributes_;
   LockOperations locks_;
   OpenOperations opens_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/files/delegating.h"
 #include "client/files/lock_wait.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
@@ -91,6 +92,8 @@ uint32_t LockOperations::WaitOptions(const LockOwner& owner) const {
 
 Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const LockOwner& owner,
                                                       const LockRange& range, LockWait* wait) {
+  Task<absl::Status> opening = delegating_.MakeReal(owner.state_id);
+  CO_RETURN_IF_ERROR(co_await opening);
   KnownWait known(client_.locks());
   for (;;) {
     const uint32_t options = known.begun() ? WaitOptions(known.owner()) : 0;
@@ -185,6 +188,8 @@ Task<void> LockOperations::CommitBeforeUnlock(const Identity& who, const wire::F
 
 Task<absl::Status> LockOperations::Unlock(const Identity& who, const LockOwner& owner,
                                           uint64_t first, uint64_t last) {
+  // Nothing can be locked under a delegation, which LOCKU does not accept.
+  if (client_.delegations().LenderOf(owner.state_id) != nullptr) co_return absl::OkStatus();
   Task<void> committing = CommitBeforeUnlock(who, owner.file);
   co_await committing;
   Call<wire::LockuArgs> call;

@@ -20,11 +20,14 @@
 
 namespace dafs::client {
 
+class DelegationOperations;
 class LockWait;
 
 class LockOperations : public OperationGroup {
  public:
-  explicit LockOperations(const OperationContext& context) : OperationGroup(context) {}
+  // `delegating` opens at the server what is to be locked. It outlives this.
+  LockOperations(const OperationContext& context, DelegationOperations& delegating)
+      : OperationGroup(context), delegating_(delegating) {}
 
   // Locks `range` for `owner`. The owner's open must allow it: a read lock needs an open for
   // reading, a write lock an open for writing, flock neither. Replaces what the owner held in the
@@ -70,6 +73,7 @@ class LockOperations : public OperationGroup {
                                const wire::StateId& state_id,
                                const std::vector<wire::LockRange>& held);
 
+  DelegationOperations& delegating_;
   absl::flat_hash_set<LockWait*> waits_;  // those that pause between two requests
 };
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "client/files/delegating.h"
 #include "client/files/opening.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
@@ -220,15 +221,21 @@ Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who, const wire:
   co_return node;
 }
 
+DelegationPtr NameOperations::DelegationOf(const wire::FileHandle* target) {
+  if (target == nullptr || !client_.options().delegations) return nullptr;
+  return client_.delegations().TakeIdle(*target);
+}
+
 Task<absl::Status> NameOperations::Remove(const Identity& who, const wire::FileHandle& directory,
-                                          std::string_view name, Attributes* after,
-                                          Promise* names) {
+                                          std::string_view name, Attributes* after, Promise* names,
+                                          const wire::FileHandle* target) {
   Call<wire::RemoveArgs> remove;
   AfterCall parent(directory, after);
   remove.args.filehandle = directory;
   remove.args.target = name;
   CallBase* const chain[] = {&remove, &parent};
-  Task<absl::Status> task = RunAll(&who, parent.In(chain), "remove", parent.count());
+  Task<absl::Status> task = delegating_.RunReturning(DelegationOf(target), &who, parent.In(chain),
+                                                     "remove", parent.count());
   absl::Status status = co_await task;
   if (status.ok()) {
     parent.Put();
@@ -237,12 +244,10 @@ Task<absl::Status> NameOperations::Remove(const Identity& who, const wire::FileH
   co_return status;
 }
 
-Task<absl::Status> NameOperations::Rename(const Identity& who,
-                                          const wire::FileHandle& from_directory,
-                                          std::string_view from_name,
-                                          const wire::FileHandle& to_directory,
-                                          std::string_view to_name, Attributes* from_after,
-                                          Attributes* to_after, Promise* names) {
+Task<absl::Status> NameOperations::Rename(
+    const Identity& who, const wire::FileHandle& from_directory, std::string_view from_name,
+    const wire::FileHandle& to_directory, std::string_view to_name, Attributes* from_after,
+    Attributes* to_after, Promise* names, const wire::FileHandle* target) {
   Call<wire::RenameArgs> rename;
   AfterCall from(from_directory, from_after);
   AfterCall to(to_directory, from_directory == to_directory ? nullptr : to_after);
@@ -255,7 +260,8 @@ Task<absl::Status> NameOperations::Rename(const Identity& who,
   for (AfterCall* directory : {&from, &to}) {
     if (directory->count() != 0) chain[members++] = directory;
   }
-  Task<absl::Status> task = RunAll(&who, std::span(chain).first(members), "rename", members - 1);
+  Task<absl::Status> task = delegating_.RunReturning(
+      DelegationOf(target), &who, std::span(chain).first(members), "rename", members - 1);
   absl::Status status = co_await task;
   if (status.ok()) {
     from.Put();

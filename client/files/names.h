@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/files/operations.h"
+#include "client/state/delegations.h"
 #include "client/state/identity.h"
 #include "client/state/node.h"
 #include "client/state/promises.h"
@@ -19,13 +20,16 @@
 
 namespace dafs::client {
 
+class DelegationOperations;
 class OpenOperations;
 
 class NameOperations : public OperationGroup {
  public:
-  // `opens` creates regular files for MakeNode where the server lacks MAKE_NODE. It outlives this.
-  NameOperations(const OperationContext& context, OpenOperations& opens)
-      : OperationGroup(context), opens_(opens) {}
+  // `opens` creates regular files for MakeNode where the server lacks MAKE_NODE. `delegating`
+  // returns delegations of files that lose a name. Both outlive this.
+  NameOperations(const OperationContext& context, OpenOperations& opens,
+                 DelegationOperations& delegating)
+      : OperationGroup(context), opens_(opens), delegating_(delegating) {}
 
   // Operations that change a directory fill in `after`: the attributes of that directory after the
   // change, fetched in the same chain. No attribute in it is valid if the server did not return
@@ -55,16 +59,19 @@ class NameOperations : public OperationGroup {
   Task<absl::StatusOr<Node>> Link(const Identity& who, const wire::FileHandle& file,
                                   const wire::FileHandle& directory, std::string_view name,
                                   Attributes* after = nullptr);
-  // Both unlink and rmdir. NOTEMPTY, NOENT.
+  // Both unlink and rmdir. NOTEMPTY, NOENT. `target`: the file of that name as far as it is known;
+  // may be null. If this client has a delegation of it, it is returned in the same chain: otherwise
+  // the server keeps the removed file.
   Task<absl::Status> Remove(const Identity& who, const wire::FileHandle& directory,
                             std::string_view name, Attributes* after = nullptr,
-                            Promise* names = nullptr);
-  // `from_after`, `to_after`: the attributes of each directory. If both are one directory, only
-  // `from_after` is filled in.
+                            Promise* names = nullptr, const wire::FileHandle* target = nullptr);
+  // `target`: the file of the new name, as in Remove. `from_after`, `to_after`: the attributes of
+  // each directory. If both are one directory, only `from_after` is filled in.
   Task<absl::Status> Rename(const Identity& who, const wire::FileHandle& from_directory,
                             std::string_view from_name, const wire::FileHandle& to_directory,
                             std::string_view to_name, Attributes* from_after = nullptr,
-                            Attributes* to_after = nullptr, Promise* names = nullptr);
+                            Attributes* to_after = nullptr, Promise* names = nullptr,
+                            const wire::FileHandle* target = nullptr);
   // Private procedure 1001 RENAME2. `flags`: wire::kRenameNoReplace or kRenameExchange.
   // kUnimplemented: the server lacks the procedure.
   Task<absl::Status> Rename2(const Identity& who, const wire::FileHandle& from_directory,
@@ -83,8 +90,11 @@ class NameOperations : public OperationGroup {
                                         const wire::FileAttributes& attributes, Attributes* after);
   Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
                                                    const wire::FileHandle& link);
+  // The delegation to return before the file loses a name; null: none.
+  DelegationPtr DelegationOf(const wire::FileHandle* target);
 
   OpenOperations& opens_;
+  DelegationOperations& delegating_;
 };
 
 }  // namespace dafs::client

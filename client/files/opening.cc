@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/files/attributes.h"
+#include "client/files/delegating.h"
 #include "client/files/locking.h"
 #include "client/recovery/operation.h"
 #include "client/session/connection.h"
@@ -50,19 +51,40 @@ wire::FileAttributes SetAfterOpen(const OpenRequest& request) {
   return attributes;
 }
 
-// OPEN, OPEN_HANDLE or OPEN_EXECUTE. Decode gives the open its permanent name and stores it in
-// `res`, so that later members of the chain and later operations use that name.
+// OPEN, OPEN_HANDLE, OPEN_DELEGATED or OPEN_EXECUTE. Decode gives the open its permanent name and
+// stores it in `res`, so that later members of the chain and later operations use that name. If the
+// server grants a delegation in place of the open, the open is a local one.
 template <class Args>
 class OpenCall : public Call<Args> {
  public:
-  OpenCall(Opens& opens, const Identity& who) : opens_(opens), who_(who) {}
+  OpenCall(Client& client, const Identity& who) : client_(client), who_(who) {}
 
   absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                       wire::DafsStatus answer) override {
     absl::Status status = Call<Args>::Decode(message, order, answer);
-    if (!status.ok() || answer != wire::DafsStatus::kOk || this->res.state_id.is_zero()) {
-      return status;
+    if (!status.ok() || answer != wire::DafsStatus::kOk) return status;
+    if constexpr (requires { this->res.delegation_type; }) {
+      if (this->res.delegation_type != wire::OpenDelegationType::kNone && in_place_of_open()) {
+        this->res.state_id =
+            client_.delegations().Granted(Info(), this->res, this->xid.client_id, this->asked);
+        return status;
+      }
     }
+    if (this->res.state_id.is_zero()) return status;
+    this->res.state_id = client_.opens().Add(Info(), this->res.state_id, this->xid.client_id);
+    return status;
+  }
+  // Wants a delegation in place of the open.
+  bool in_place_of_open() const {
+    if constexpr (Args::kProc == wire::Proc::kOpenExecute) {
+      return false;
+    } else {
+      return (this->args.share_access & wire::kShareWantOpenXorDelegation) != 0;
+    }
+  }
+
+ private:
+  OpenInfo Info() const {
     OpenInfo info;
     info.handle = this->res.filehandle;
     info.owner = this->args.owner;
@@ -70,18 +92,27 @@ class OpenCall : public Call<Args> {
       info.share_access = wire::kShareRead;
       info.executes = true;
     } else {
-      info.share_access = this->args.share_access;
+      info.share_access = this->args.share_access & wire::kShareBoth;
       info.share_deny = this->args.share_deny;
     }
     info.who = who_;
-    this->res.state_id = opens_.Add(std::move(info), this->res.state_id, this->xid.client_id);
-    return status;
+    return info;
   }
 
- private:
-  Opens& opens_;
+  Client& client_;
   const Identity& who_;
 };
+
+// What an OPEN that wanted a delegation has done to `before`, a read delegation of this client.
+Delegations::Outcome OutcomeOf(const OpenCall<wire::OpenDelegatedArgs>& open,
+                               const Delegation& before) {
+  using Outcome = Delegations::Outcome;
+  if (!open.answered) return Outcome::kUnknown;
+  if (!open.ok()) return Outcome::kKept;
+  const bool same = open.res.delegation_type == wire::OpenDelegationType::kWrite &&
+                    open.res.delegation_state_id == before.state_id;
+  return same ? Outcome::kWrite : Outcome::kEnded;
+}
 
 // OPEN_OWNER. Its reply gets the open's permanent name.
 class OpenOwnerCall : public Call<wire::OpenOwnerArgs> {
@@ -112,12 +143,15 @@ bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
 
 Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const OpenRequest& request,
                                                     Attributes* after) {
-  OpenCall<wire::OpenArgs> open(client_.opens(), who);
+  OpenCall<wire::OpenArgs> open(client_, who);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
   // The directory's attributes are needed only if OPEN may have created a name in it.
   AfterCall parent(request.directory, request.create ? after : nullptr);
   open.args = ArgsOf(request);
+  if (delegating_.Wanted() && request.share_deny == wire::kShareDenyNone) {
+    open.args.share_access |= wire::kShareWantOpenXorDelegation;
+  }
   set.args.obj_attributes = SetAfterOpen(request);
   set.chf_fh = true;
   set.chf_state_id = set.args.obj_attributes.has(wire::kFattrObjectSize);  // 6.5.35
@@ -127,7 +161,8 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   if (set.args.obj_attributes.valid != 0) chain = members;
   Task<absl::Status> task = RunOpen(who, open, parent.In(chain), "open", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
-  if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
+  const bool granted = open.res.delegation_type != wire::OpenDelegationType::kNone;
+  if (granted && !open.in_place_of_open()) {
     // A server must grant none without a Back-control Channel (3.2.6.3).
     if (!std::exchange(said_delegation_, true)) {
       LogWarning(absl::StrCat(client_.options().server_name,
@@ -141,6 +176,15 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   file.state_id = open.res.state_id;
   file.attributes = stat.Take();
   file.names = PromiseOf(open, wire::kSpcondNames);
+  if (open.in_place_of_open()) {
+    const bool writes = (request.share_access & wire::kShareWrite) != 0;
+    if (granted) {
+      Settle(file, ((open.spec_cond | stat.spec_cond) & wire::kSpcondOnlyClients) != 0);
+    } else if (writes) {
+      client_.delegations().Doubt(file.handle);
+    }
+    delegating_.ReturnDue();
+  }
   if (request.truncate && client_.uncommitted().Holds(file.handle)) {
     // The committer may have rewritten kept data after the OPEN. Truncates again, which excludes
     // that.
@@ -204,11 +248,112 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& who, C
   co_return file;
 }
 
+std::optional<OpenFile> OpenOperations::OpenLocally(const Identity& who,
+                                                    const wire::FileHandle& file,
+                                                    uint32_t share_access, std::string_view owner) {
+  return OpenUnder(who, file, share_access, owner, true);
+}
+
+std::optional<OpenFile> OpenOperations::OpenUnder(const Identity& who, const wire::FileHandle& file,
+                                                  uint32_t share_access, std::string_view owner,
+                                                  bool exact) {
+  if (!client_.options().delegations) return std::nullopt;
+  OpenInfo info;
+  info.handle = file;
+  info.owner = owner;
+  info.share_access = share_access;
+  info.who = who;
+  std::optional<Delegations::LocalOpen> local = client_.delegations().Open(info, exact);
+  if (!local.has_value()) return std::nullopt;
+  OpenFile open;
+  open.handle = file;
+  open.state_id = local->open;
+  open.attributes.owner = std::move(local->owner);
+  open.attributes.set(wire::kFattrOwner);
+  open.delegation = local->delegation;
+  open.is_local = true;
+  return open;
+}
+
+void OpenOperations::StopLocalOpens(const wire::FileHandle& file) {
+  if (client_.options().delegations) client_.delegations().StopLocalOpens(file);
+}
+
+void OpenOperations::Unused(const wire::FileHandle& file) {
+  if (!client_.options().delegations) return;
+  client_.delegations().Drop(file);
+  delegating_.ReturnDue();
+}
+
+// The attributes that later local opens need are known: those of the file at present.
+void OpenOperations::Settle(OpenFile& file, bool only_clients) {
+  file.delegation =
+      client_.delegations().Settle(file.state_id, only_clients, file.attributes.owner);
+}
+
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenDelegated(const Identity& who,
+                                                             const wire::FileHandle& handle,
+                                                             uint32_t share_access,
+                                                             std::string_view owner,
+                                                             Delegations::Plan plan) {
+  OpenCall<wire::OpenDelegatedArgs> open(client_, who);
+  StatCall stat;
+  open.args.filehandle = handle;
+  open.args.share_access = share_access | wire::kShareWantOpenXorDelegation;
+  open.args.owner = owner;
+  open.args.want = (share_access & wire::kShareWrite) != 0 ? wire::OpenDelegationType::kWrite
+                                                           : wire::OpenDelegationType::kRead;
+  CallBase* const chain[] = {&open, &stat};
+  Task<absl::Status> task =
+      delegating_.RunReturning(std::move(plan.give_back), &who, chain, "open by handle");
+  absl::Status status = co_await task;
+  if (plan.upgraded != nullptr) {
+    client_.delegations().Upgraded(plan.upgraded, OutcomeOf(open, *plan.upgraded));
+  }
+  delegating_.ReturnDue();
+  if (!status.ok()) {
+    if (open.ok()) {
+      Task<absl::Status> closing = Close(open.res.state_id);
+      absl::Status ignored = co_await closing;
+    }
+    co_return status;
+  }
+  OpenFile file;
+  file.handle = open.res.filehandle;
+  file.state_id = open.res.state_id;
+  file.attributes = stat.Take();
+  if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
+    Settle(file, ((open.spec_cond | stat.spec_cond) & wire::kSpcondOnlyClients) != 0);
+  }
+  co_return file;
+}
+
 Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByHandle(const Identity& who,
                                                             const wire::FileHandle& handle,
                                                             uint32_t share_access,
                                                             std::string_view owner) {
-  OpenCall<wire::OpenHandleArgs> open(client_.opens(), who);
+  if (std::optional<OpenFile> local = OpenUnder(who, handle, share_access, owner, false)) {
+    Task<absl::StatusOr<Attributes>> getting = attributes_.GetAttributes(who, handle);
+    absl::StatusOr<Attributes> attributes = co_await getting;
+    if (attributes.ok()) {
+      local->attributes = *std::move(attributes);
+      local->is_local = false;
+      co_return *std::move(local);
+    }
+    Task<absl::Status> closing = Close(local->state_id);
+    absl::Status ignored = co_await closing;
+    co_return attributes.status();
+  }
+  if (delegating_.Wanted()) {
+    Delegations::Plan plan = client_.delegations().PlanOpen(handle, who, share_access);
+    if (plan.delegated) {
+      Task<absl::StatusOr<OpenFile>> asking =
+          OpenDelegated(who, handle, share_access, owner, std::move(plan));
+      absl::StatusOr<OpenFile> opened = co_await asking;
+      co_return opened;
+    }
+  }
+  OpenCall<wire::OpenHandleArgs> open(client_, who);
   open.args.filehandle = handle;
   open.args.share_access = share_access;
   open.args.owner = owner;
@@ -226,7 +371,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByHandle(const Identity& who,
 Task<absl::StatusOr<OpenFile>> OpenOperations::OpenForExecution(const Identity& who,
                                                                 const wire::FileHandle& handle,
                                                                 std::string_view owner) {
-  OpenCall<wire::OpenExecuteArgs> open(client_.opens(), who);
+  OpenCall<wire::OpenExecuteArgs> open(client_, who);
   open.args.filehandle = handle;
   open.args.owner = owner;
   Task<absl::StatusOr<OpenFile>> opening = OpenByCall(who, open, client_.limits().no_open_execute);
@@ -239,7 +384,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenForExecution(const Identity& 
 
 Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
                                                             const OpenRequest& request) {
-  OpenCall<wire::OpenArgs> open(client_.opens(), who);
+  OpenCall<wire::OpenArgs> open(client_, who);
   StatCall stat;
   open.args.claim_type = wire::OpenClaimType::kCreateUnlinked;
   open.args.claim_handle() = request.directory;
@@ -248,6 +393,9 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
   open.args.createattrs = request.attributes;
   open.args.owner = request.owner;
   open.args.share_access = request.share_access;
+  if (delegating_.Wanted() && request.share_deny == wire::kShareDenyNone) {
+    open.args.share_access |= wire::kShareWantOpenXorDelegation;
+  }
   open.args.share_deny = request.share_deny;
   CallBase* const chain[] = {&open, &stat};
   Task<absl::Status> task = RunOpen(who, open, chain, "open unlinked");
@@ -257,6 +405,10 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
   file.state_id = open.res.state_id;
   file.attributes = stat.Take();
   file.created = true;
+  if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
+    Settle(file, ((open.spec_cond | stat.spec_cond) & wire::kSpcondOnlyClients) != 0);
+  }
+  delegating_.ReturnDue();
   co_return file;
 }
 
@@ -290,6 +442,8 @@ Task<absl::Status> OpenOperations::Downgrade(const wire::StateId& open, uint32_t
                                              uint32_t share_deny) {
   const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
   if (info == nullptr) co_return absl::AbortedError("open downgrade: the file was closed");
+  Task<absl::Status> opening = delegating_.MakeReal(open);
+  CO_RETURN_IF_ERROR(co_await opening);
   Call<wire::OpenDowngradeArgs> call;
   call.args.filehandle = info->handle;
   call.args.state_id = open;
@@ -311,9 +465,27 @@ std::shared_ptr<const OpenInfo> OpenOperations::InfoOf(const wire::StateId& open
   return client_.opens().InfoOf(open);
 }
 
+Task<void> OpenOperations::CloseLocal(Delegations::Closing closing, bool can_wait) {
+  using What = Delegations::Closing::What;
+  if (closing.what == What::kDowngrade) {
+    Task<void> task = delegating_.Downgrade(std::move(closing.delegation), can_wait);
+    co_await task;
+  } else if (closing.what == What::kReturn) {
+    Task<void> task = delegating_.Return(std::move(closing.delegation), can_wait);
+    co_await task;
+  }
+  delegating_.ReturnDue();
+}
+
 Task<absl::Status> OpenOperations::Close(const wire::StateId& open, bool can_wait) {
   const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
   if (info == nullptr) co_return absl::OkStatus();
+  Delegations::Closing closing = client_.delegations().Close(open);
+  if (closing.what != Delegations::Closing::What::kNotLocal) {
+    Task<void> ending = CloseLocal(std::move(closing), can_wait);
+    co_await ending;
+    co_return absl::OkStatus();
+  }
   if (!client_.locks().HeldBy(info->handle, open).empty()) {
     Task<void> releasing = locks_.ReleaseBeforeClose(info->who, info->handle, open);
     co_await releasing;

@@ -8,12 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/files/operations.h"
+#include "client/state/delegations.h"
 #include "client/state/identity.h"
 #include "client/state/node.h"
 #include "client/state/open_file.h"
@@ -27,22 +29,31 @@ namespace dafs::client {
 template <class ArgsType>
 class Call;
 class AttributeOperations;
+class DelegationOperations;
 class LockOperations;
 
 class OpenOperations : public OperationGroup {
  public:
-  // `locks` releases the locks of an open before its CLOSE, and `attributes` truncates. Both
-  // outlive this.
+  // `locks` releases the locks of an open before its CLOSE, and `attributes` truncates. All outlive
+  // this.
   OpenOperations(const OperationContext& context, LockOperations& locks,
-                 AttributeOperations& attributes)
-      : OperationGroup(context), locks_(locks), attributes_(attributes) {}
+                 AttributeOperations& attributes, DelegationOperations& delegating)
+      : OperationGroup(context), locks_(locks), attributes_(attributes), delegating_(delegating) {}
 
   // OPEN, SETATTR if truncation or an exclusive create needs it, GETATTR: one chain.
   // EXIST, SYMLINK, ISDIR, DENIED (a share conflict), ...
   Task<absl::StatusOr<OpenFile>> Open(const Identity& who, const OpenRequest& request,
                                       Attributes* after = nullptr);
-  // Private procedure 1000 OPEN_HANDLE. If the server lacks it, returns an OpenFile with state id
-  // zero: reads and writes with it are allowed but checked each time.
+  // Opens a file under a delegation, without a request, if names and attributes under promises are
+  // exact. nullopt: OpenByHandle must ask the server.
+  std::optional<OpenFile> OpenLocally(const Identity& who, const wire::FileHandle& file,
+                                      uint32_t share_access, std::string_view owner);
+  // No more opens of the file under a delegation until it is opened at the server again.
+  void StopLocalOpens(const wire::FileHandle& file);
+  // The caller does not know the file any more: returns an unused delegation.
+  void Unused(const wire::FileHandle& file);
+  // Private procedure 1011 OPEN_DELEGATED or 1000 OPEN_HANDLE. If the server lacks it, returns an
+  // OpenFile with state id zero: reads and writes with it are allowed but checked each time.
   Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who, const wire::FileHandle& file,
                                               uint32_t share_access, std::string_view owner);
   // Creates a file without a name in the file system of `directory` (OPEN with
@@ -67,8 +78,10 @@ class OpenOperations : public OperationGroup {
   bool IsOpen(const wire::StateId& open) const;
   // The file, owner, access and user of an open; null after its CLOSE. Sends no request.
   std::shared_ptr<const OpenInfo> InfoOf(const wire::StateId& open) const;
-  // Releases the locks of the open first. A zero state id: does nothing, OK. `can_wait`: nothing
-  // waits for the reply, so the request may be delayed up to 5 ms to share a send.
+  // Releases the locks of the open first. Sends nothing for an open under a delegation, except
+  // that the end of the last one for writing changes the delegation at the server. A zero state id:
+  // does nothing, OK. `can_wait`: nothing waits for the reply, so the request may be delayed up to
+  // 5 ms to share a send.
   Task<absl::Status> Close(const wire::StateId& open, bool can_wait = false);
 
  private:
@@ -79,8 +92,17 @@ class OpenOperations : public OperationGroup {
   Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& who, Call<Args>& open,
                                             std::atomic<bool>& unknown);
 
+  std::optional<OpenFile> OpenUnder(const Identity& who, const wire::FileHandle& file,
+                                    uint32_t share_access, std::string_view owner, bool exact);
+  Task<absl::StatusOr<OpenFile>> OpenDelegated(const Identity& who, const wire::FileHandle& file,
+                                               uint32_t share_access, std::string_view owner,
+                                               Delegations::Plan plan);
+  void Settle(OpenFile& file, bool only_clients);
+  Task<void> CloseLocal(Delegations::Closing closing, bool can_wait);
+
   LockOperations& locks_;
   AttributeOperations& attributes_;
+  DelegationOperations& delegating_;
   bool said_delegation_ = false;  // logged already
 };
 

@@ -240,7 +240,7 @@ Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry, Da
 // meanwhile.
 Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
                                   wire::ClientId client_id) {
-  if (client_.opens().Reclaimed(open, state_id, client_id) || state_id.is_zero()) co_return;
+  if (client_.delegations().MadeReal(open, state_id, client_id) || state_id.is_zero()) co_return;
   Session* session = connection_.session();
   if (session == nullptr) co_return;  // the open ends with the lease
   Call<wire::CloseArgs> close;

@@ -227,11 +227,16 @@ Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt, std::span<Call
   co_return true;
 }
 
+void Runner::ForgetOpen(const wire::StateId& open, const wire::StateId& state_id) {
+  client_.delegations().Lost(open, state_id);
+  client_.opens().Forgotten(open, state_id);
+}
+
 // The server does not know the opens of `call`: the next attempt reclaims them.
 void Runner::ForgetOpens(CallBase& call) {
-  if (call.open.has_value()) client_.opens().Forgotten(*call.open, *call.state_id_argument());
+  if (call.open.has_value()) ForgetOpen(*call.open, *call.state_id_argument());
   if (call.source_open.has_value()) {
-    client_.opens().Forgotten(*call.source_open, *call.source_state_id_argument());
+    ForgetOpen(*call.source_open, *call.source_state_id_argument());
   }
 }
 

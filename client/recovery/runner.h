@@ -80,6 +80,7 @@ class Runner {
   Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
                                           size_t done);
   void ForgetOpens(CallBase& call);
+  void ForgetOpen(const wire::StateId& open, const wire::StateId& state_id);
 
   bool gathers_ = false;
   Client& client_;

@@ -55,9 +55,9 @@ absl::Status BackControl::Agree(const wire::ConnectBindArgs& asked,
 void BackControl::OnSent(uint64_t index) {
   free_sends_.push_back(index);
   if (unsent_.empty()) return;
-  const wire::ResponseHeader header = unsent_.front();
+  const Unsent next = unsent_.front();
   unsent_.pop_front();
-  absl::Status sent = Answer(header);
+  absl::Status sent = Answer(next.header, next.with_attributes);
   if (!sent.ok()) Fail(std::move(sent));
 }
 
@@ -89,7 +89,9 @@ void BackControl::OnMessage(uint64_t index, uint32_t size_bytes) {
   if (answered.ok() && !directive.changed.empty() && handler != nullptr) {
     return Announce(std::move(directive.changed), header);
   }
-  if (answered.ok()) answered = Answer(header);
+  const bool with_attributes =
+      status == DafsStatus::kOk && verdict.header.procedure == wire::Proc::kBcGetattr;
+  if (answered.ok()) answered = Answer(header, with_attributes);
   if (!answered.ok()) return Fail(std::move(answered));
   if (handler == nullptr) return;
   if (!directive.completions.empty()) return handler->OnBatchCompletion(directive.completions);
@@ -114,7 +116,7 @@ void BackControl::Announce(std::vector<wire::Changed> changed, const wire::Respo
   });
 }
 
-// The client holds no delegation: DAFS-6.6.3-02, DAFS-6.6.4-04.
+// Without the delegation: DAFS-6.6.3-02, DAFS-6.6.4-04.
 DafsStatus BackControl::Execute(std::span<const std::byte> message,
                                 const wire::RequestVerdict& verdict, Directive& directive) const {
   switch (verdict.header.procedure) {
@@ -142,30 +144,45 @@ DafsStatus BackControl::Execute(std::span<const std::byte> message,
     case wire::Proc::kBcGetattr: {
       wire::BcGetattrArgs args;
       const DafsStatus status = wire::DecodeArgs(message, verdict.order, args);
-      return status == DafsStatus::kOk ? DafsStatus::kBadHandle : status;
+      if (status != DafsStatus::kOk) return status;
+      const bool held = handler_ != nullptr && handler_->HoldsWriteDelegation(args.filehandle);
+      return held ? DafsStatus::kOk : DafsStatus::kBadHandle;
     }
     case wire::Proc::kBcRecall: {
       wire::BcRecallArgs args;
       const DafsStatus status = wire::DecodeArgs(message, verdict.order, args);
-      return status == DafsStatus::kOk ? DafsStatus::kBadHandle : status;
+      if (status != DafsStatus::kOk) return status;
+      if (handler_ == nullptr) return DafsStatus::kBadHandle;
+      return handler_->OnRecall(args.filehandle, args.state_id) ? DafsStatus::kOk
+                                                                : DafsStatus::kBadStateId;
     }
     default:
       return DafsStatus::kNotSupp;
   }
 }
 
-// Every response is a header without a body.
-absl::Status BackControl::Answer(const wire::ResponseHeader& header) {
+// A response is a header without a body, except that of BC_GETATTR. This client keeps no data back,
+// so the server knows all attributes: the response has none.
+absl::Status BackControl::Answer(const wire::ResponseHeader& header, bool with_attributes) {
   if (free_sends_.empty()) {
     if (unsent_.size() >= kRequests) {
       return absl::DataLossError("the server has more directives outstanding than allowed");
     }
-    unsent_.push_back(header);
+    unsent_.push_back({header, with_attributes});
     return absl::OkStatus();
   }
   const uint64_t index = free_sends_.back();
   free_sends_.pop_back();
-  return Send(index, wire::EncodeResponseHeaderOnly(header, order_, SendBuffer(index), checksums_));
+  if (!with_attributes) {
+    return Send(index,
+                wire::EncodeResponseHeaderOnly(header, order_, SendBuffer(index), checksums_));
+  }
+  wire::EncodeOptions options;
+  options.checksum = checksums_;
+  absl::StatusOr<size_t> size =
+      wire::EncodeResponse(header, wire::BcGetattrRes(), order_, SendBuffer(index), options);
+  if (!size.ok()) return size.status();
+  return Send(index, *size);
 }
 
 }  // namespace dafs::client

@@ -1,7 +1,6 @@
 // The Back-control Channel of a session. The server sends directives, and the client answers each
 // at once, except announced changes: those it answers when nothing old is cached any more. Batch
-// completions go to the submitter of the batch. The client holds no delegation, so it answers
-// directives about delegations with an error.
+// completions go to the submitter of the batch.
 // Spec: 3.1.2.3.3, 3.2.6.1, 6.6; WIRE 9.1, 9.2, 9.6, 11.5, R72, R74.
 //
 // Belongs to the thread of its loop. The client grants the credits of this direction: it keeps
@@ -39,6 +38,10 @@ class BackControlHandler {
   }
   // BC_LOCK_FREE: the range of a LOCK that was denied is free.
   virtual void OnLockFree(const wire::FileHandle&, uint64_t /*offset*/, uint64_t /*length*/) {}
+  // BC_RECALL. The delegation is returned later. False: it is not known.
+  virtual bool OnRecall(const wire::FileHandle&, const wire::StateId&) { return false; }
+  // BC_GETATTR: whether the client has a write delegation of the file.
+  virtual bool HoldsWriteDelegation(const wire::FileHandle&) { return false; }
 };
 
 class BackControl final : public Channel {
@@ -72,16 +75,20 @@ class BackControl final : public Channel {
     std::vector<wire::Changed> changed;
     std::optional<wire::BcLockFreeArgs> lock_free;
   };
+  struct Unsent {
+    wire::ResponseHeader header;
+    bool with_attributes = false;
+  };
   wire::DafsStatus Execute(std::span<const std::byte> message, const wire::RequestVerdict& verdict,
                            Directive& directive) const;
   void Announce(std::vector<wire::Changed> changed, const wire::ResponseHeader& header);
-  absl::Status Answer(const wire::ResponseHeader& header);
+  absl::Status Answer(const wire::ResponseHeader& header, bool with_attributes = false);
 
   const bool checksums_;
   BackControlHandler* handler_ = nullptr;
   uint64_t directives_ = 0;
   std::vector<uint64_t> free_sends_;
-  std::deque<wire::ResponseHeader> unsent_;   // waiting for a send buffer; at most one per receive
+  std::deque<Unsent> unsent_;                 // waiting for a send buffer; at most one per receive
   uint32_t announced_ = 0;                    // BC_CHANGED without an answer yet; at most kRequests
   const std::shared_ptr<BackControl*> self_;  // answers of the handler may outlive the channel
 };

@@ -167,6 +167,9 @@ Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
   Call<wire::ExtensionsArgs> ask;
   ask.args.wanted =
       wire::kExtensionByteNames | wire::kExtensionReadKeepsAtime | wire::kExtensionLockWaits;
+  if (context_.client.options().delegations) {
+    ask.args.wanted |= wire::kExtensionOpenXorDelegation;
+  }
   if (context_.client.options().keep_atime) ask.args.wanted |= wire::kExtensionKeepAtime;
   Task<absl::Status> asking = Send(ask, deadline);
   CO_RETURN_IF_ERROR(co_await asking);

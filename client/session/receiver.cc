@@ -76,9 +76,10 @@ void Receiver::HandleMessage(size_t index, uint32_t size_bytes) {
   if (damaged) {
     slots_.credits().NoteDamagedResponse();
   } else {
-    NoteRenewal(**slot, header.status);
     slots_.credits().NoteResponse(header.target_nreq);
+    // Before the renewal: after the end of promises it must not look as if the server were heard.
     if (header.spec_cond != 0) context_.client.promises().Heard(header.spec_cond);
+    NoteRenewal(**slot, header.status);
   }
   // Released last: `pin` may resume a waiter for a buffer, and `hold` may end an I/O.
   BufferPin pin = std::move((*slot)->pin);

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "client/memory/buffer_pool.h"
 #include "client/state/credentials.h"
+#include "client/state/delegations.h"
 #include "client/state/locks.h"
 #include "client/state/lost_data.h"
 #include "client/state/opens.h"
@@ -79,6 +80,9 @@ struct ClientOptions {
   bool callbacks = false;
   // With `callbacks`: also requests promises (client/state/promises.h).
   bool promises = true;
+  // With promises: requests delegations with opens (client/state/delegations.h). Opens of one file
+  // must then have different owners.
+  bool delegations = false;
   // Memory windows for data buffers, application memory and batch items. A session has none if
   // either channel above is requested.
   Windows windows = Windows::kAuto;
@@ -143,6 +147,7 @@ class Client {
   const ClientOptions& options() const { return options_; }
   Credentials& credentials() { return credentials_; }
   Opens& opens() { return opens_; }
+  Delegations& delegations() { return delegations_; }
   Uncommitted& uncommitted() { return uncommitted_; }
   LostData& lost_data() { return lost_data_; }
   // Atomic only because workers read them while the first Mount stores them. They order no other
@@ -181,6 +186,7 @@ class Client {
   const ClientOptions options_;
   Credentials credentials_;
   Opens opens_;
+  Delegations delegations_{*this};
   Uncommitted uncommitted_;
   LostData lost_data_;
   Limits limits_;

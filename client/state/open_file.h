@@ -37,6 +37,11 @@ struct OpenFile {
   // Whether this OPEN created the file. With kUnchecked this is derived from the directory's
   // change_info, so it may be true for a file that existed.
   bool created = false;
+  // The number of the delegation (client/state/delegations.h) under which it is open; 0: none.
+  uint64_t delegation = 0;
+  // Opened without a request: of `attributes` at most the owner is known. The file has not changed
+  // since the delegation was granted, except by this client.
+  bool is_local = false;
 };
 
 }  // namespace dafs::client

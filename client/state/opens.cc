@@ -28,6 +28,17 @@ wire::StateId Opens::Add(OpenInfo info, const wire::StateId& state_id,
   return name;
 }
 
+wire::StateId Opens::AddLocal(OpenInfo info, const wire::StateId& state_id,
+                              const wire::ClientId& client_id) {
+  absl::MutexLock lock(&mutex_);
+  const auto name = wire::OpaqueFromUint64<wire::StateId>(++last_name_);
+  Entry& entry = entries_[name];
+  entry.info = std::make_shared<const OpenInfo>(std::move(info));
+  entry.state_id = state_id;
+  entry.client_id = client_id;
+  return name;
+}
+
 std::optional<Opens::Entry> Opens::Find(const wire::StateId& open) const {
   absl::ReaderMutexLock lock(&mutex_);
   auto it = entries_.find(open);

@@ -48,6 +48,10 @@ class Opens {
   // it: the existing one if the table has this open already.
   wire::StateId Add(OpenInfo info, const wire::StateId& state_id, const wire::ClientId& client_id)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds an open under a delegation with `state_id`. It has its own name, and the server does not
+  // know it. Only for Delegations, which records the name.
+  wire::StateId AddLocal(OpenInfo info, const wire::StateId& state_id,
+                         const wire::ClientId& client_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns nullopt if there is no such open.
   std::optional<Entry> Find(const wire::StateId& open) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The arguments of the open; null if there is no such open.

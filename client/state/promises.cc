@@ -51,7 +51,10 @@ bool Promises::Begin(absl::Duration recall) {
   if (voided_) return false;
   answered_ = true;
   recall_ = recall;
-  good_since_.store(sequence_.fetch_add(1) + 1);
+  patience_.store(absl::ToInt64Nanoseconds(recall / 2));
+  const uint64_t now = sequence_.fetch_add(1) + 1;
+  begun_at_.store(now);
+  good_since_.store(now);
   return true;
 }
 
@@ -73,6 +76,7 @@ void Promises::End() {
 }
 
 void Promises::EndLocked() {
+  begun_at_.store(kNever);
   if (good_since_.exchange(kNever) != kNever) ++counts_.voids;
 }
 

@@ -65,6 +65,8 @@ class Promises {
 
   // Greater than zero. Sample it before a request is sent, also when it is sent again.
   uint64_t sequence() const { return sequence_.load(std::memory_order_acquire); }
+  // Increments it, and returns the new value: no request that was sent before has it.
+  uint64_t Advance() { return sequence_.fetch_add(1, std::memory_order_acq_rel) + 1; }
   // Returns the promise that a response gives: `kind` is wire::kSpcondNames or
   // wire::kSpcondAttributes. `asked`: the sequence of its request.
   static Promise Given(uint64_t asked, uint16_t spec_cond, uint16_t kind);
@@ -81,6 +83,13 @@ class Promises {
   bool offered() const { return offered_.load(std::memory_order_acquire); }
   // Whether promises can be good now: between Begin and End.
   bool active() const { return good_since_.load(std::memory_order_acquire) != kNever; }
+  // Whether the server could announce changes, and recall delegations, ever since a request with
+  // this `asked`. `heard`: when a request was sent that was answered. A server that cannot reach
+  // the client revokes nothing before half of its recall time after that.
+  bool Reachable(uint64_t asked, absl::Time heard, absl::Time now) const {
+    return asked >= begun_at_.load(std::memory_order_acquire) &&
+           absl::ToInt64Nanoseconds(now - heard) < patience_.load(std::memory_order_relaxed);
+  }
 
   // `object` is about to change. No answer to a request that was sent before this is good any more,
   // nor, rarely, one about another object. Call before the observer looks for what it has cached.
@@ -131,6 +140,8 @@ class Promises {
   // or than good_since_, may be older than a change.
   std::atomic<uint64_t> sequence_{1};
   std::atomic<uint64_t> good_since_{kNever};  // kNever: not active
+  std::atomic<uint64_t> begun_at_{kNever};    // of the latest Begin; kNever: not active
+  std::atomic<int64_t> patience_{0};          // half of recall_, in ns; published by begun_at_
   std::atomic<bool> offered_{false};
   std::atomic<bool> only_clients_{false};  // of the latest promise; only for reports
   std::array<std::atomic<uint64_t>, kEntries> changed_at_{};

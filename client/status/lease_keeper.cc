@@ -186,6 +186,7 @@ class LeaseKeeper::Impl {
     report.credentials = client_.credentials().size();
     report.caching = client_.promises().caching();
     report.promises = client_.promises().counts();
+    report.delegations = client_.delegations().counts();
     {
       absl::MutexLock lock(&gather->mutex);
       gather->mutex.AwaitWithTimeout(absl::Condition(gather.get(), &Gather::complete),

@@ -32,6 +32,12 @@ std::string_view MountReport::CachingName() const {
   return "timed";
 }
 
+absl::Duration MountReport::MeanRecall() const {
+  return delegations.recalls > 0
+             ? delegations.recall_time / static_cast<int64_t>(delegations.recalls)
+             : absl::ZeroDuration();
+}
+
 absl::Duration MountReport::MeanBreak() const {
   if (promises.breaks == 0) return absl::ZeroDuration();
   return promises.break_time / static_cast<double>(promises.breaks);

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "client/session/report.h"
+#include "client/state/delegations.h"
 #include "client/state/promises.h"
 
 namespace dafs::client {
@@ -23,6 +24,7 @@ struct MountReport {
   size_t credentials = 0;
   Promises::Caching caching = Promises::Caching::kTimed;
   Promises::Counts promises;
+  Delegations::Counts delegations;
   std::vector<WorkerReport> workers;  // the control session last
   size_t silent_workers = 0;          // did not report in time
 
@@ -32,6 +34,8 @@ struct MountReport {
   std::string_view CachingName() const;
   // How long the client took on average to answer an announced change.
   absl::Duration MeanBreak() const;
+  // How long on average a recalled delegation took to be returned.
+  absl::Duration MeanRecall() const;
 };
 
 }  // namespace dafs::client

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "client/files/files.h"
 #include "client/session/call.h"
 #include "client/state/locks.h"
 #include "runtime/log.h"
@@ -87,7 +88,7 @@ PromiseKeeper::~PromiseKeeper() {
 void PromiseKeeper::Shutdown() {
   if (std::exchange(shut_down_, true)) return;
   promises_.OnVoid(nullptr);
-  promises_.End();
+  promises_.End();  // what is delegated is returned by Files::Disconnect
   loop_.Cancel(std::exchange(watch_, 0));
 }
 
@@ -117,7 +118,7 @@ void PromiseKeeper::Voided() {
 // is dropped.
 void PromiseKeeper::Renew() {
   if (shut_down_) return;
-  promises_.End();
+  EndPromises();
   loop_.Cancel(std::exchange(watch_, 0));
   if (state_ == State::kAsking) again_ = true;
   if (state_ != State::kIdle) return;
@@ -130,6 +131,23 @@ void PromiseKeeper::Renew() {
   });
   if (observer_ != nullptr) observer_->OnVoid(drops->MakeDropped());
   drops->Await();
+}
+
+// Delegations that were granted before cannot be recalled for sure.
+void PromiseKeeper::EndPromises() {
+  promises_.End();
+  client_.delegations().EndAll();
+  ReturnDelegations();
+}
+
+// One worker does it for all.
+void PromiseKeeper::ReturnDelegations() {
+  if (!client_.delegations().any_due()) return;
+  bool asked = false;
+  client_.ForEachWorker([&asked](Files& files) {
+    if (std::exchange(asked, true)) return;
+    files.loop().Post([&files] { files.delegating().ReturnDue(); });
+  });
 }
 
 // Nothing is cached any more, or the server has never given a promise.
@@ -145,6 +163,10 @@ Task<void> PromiseKeeper::Ask(Session& session) {
   again_ = false;
   const bool known = promises_.offered();
   if (known) promises_.Ask();
+  if (client_.options().delegations && !std::exchange(purged_, true)) {
+    Task<void> purging = Purge(session);
+    co_await purging;
+  }
   Call<wire::PromisesArgs> call;
   call.args.most = client_.options().promises ? kMostPromises : 0;
   CallBase* const chain[] = {&call};
@@ -180,6 +202,14 @@ Task<void> PromiseKeeper::Ask(Session& session) {
   }
   nothing_kept_ = false;
   Watch();
+}
+
+// This run of the client claims no delegations of an earlier one.
+Task<void> PromiseKeeper::Purge(Session& session) {
+  Call<wire::DelegpurgeArgs> call;
+  CallBase* const chain[] = {&call};
+  Task<absl::Status> task = session.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  const absl::Status ignored = co_await task;  // then PROMISES fails, too
 }
 
 void PromiseKeeper::Refused(std::string_view why) {
@@ -252,6 +282,16 @@ void PromiseKeeper::OnChanged(std::vector<wire::Changed> changed,
 
 void PromiseKeeper::OnLockFree(const wire::FileHandle& file, uint64_t offset, uint64_t length) {
   client_.locks().Announce(file, offset, length);
+}
+
+bool PromiseKeeper::OnRecall(const wire::FileHandle& file, const wire::StateId& state_id) {
+  const bool known = client_.delegations().Recall(file, state_id);
+  ReturnDelegations();
+  return known;
+}
+
+bool PromiseKeeper::HoldsWriteDelegation(const wire::FileHandle& file) {
+  return client_.delegations().HoldsWrite(file);
 }
 
 void PromiseKeeper::DropChanged(const wire::Changed& change, const std::shared_ptr<Drops>& drops) {

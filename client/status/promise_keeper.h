@@ -1,7 +1,8 @@
 // Keeps the server's promises for a client (client/state/promises.h): requests them over the
 // control session, passes the server's announcements of changes to the observer, and ends the
 // promises when the server can no longer announce changes. Also passes on which locks have become
-// free (client/state/locks.h). Spec: WIRE 9.6.
+// free (client/state/locks.h), and has delegations returned when the server recalls them, or can
+// not do so any more (client/state/delegations.h). Spec: 6.5.10, 6.6.3, 6.6.4; WIRE 9.6, 9.7.
 //
 // Belongs to the thread of the control session's loop. Nothing blocks.
 #pragma once
@@ -38,9 +39,11 @@ class PromiseKeeper final : public BackControlHandler {
   // The mount ends: ends the promises and requests no more.
   void Shutdown();
 
-  // BackControlHandler: BC_CHANGED, BC_LOCK_FREE.
+  // BackControlHandler: BC_CHANGED, BC_LOCK_FREE, BC_RECALL, BC_GETATTR.
   void OnChanged(std::vector<wire::Changed> changed, absl::AnyInvocable<void()> answer) override;
   void OnLockFree(const wire::FileHandle& file, uint64_t offset, uint64_t length) override;
+  bool OnRecall(const wire::FileHandle& file, const wire::StateId& state_id) override;
+  bool HoldsWriteDelegation(const wire::FileHandle& file) override;
 
  private:
   // Runs functions on the loop, from any thread. Observers may keep it after the loop has ended.
@@ -51,6 +54,9 @@ class PromiseKeeper final : public BackControlHandler {
   void Voided();
   void Renew();
   void Dropped();
+  void EndPromises();
+  void ReturnDelegations();
+  Task<void> Purge(Session& session);
   Task<void> Ask(Session& session);
   void Refused(std::string_view why);
   void NotGranted(std::string_view why);
@@ -71,6 +77,7 @@ class PromiseKeeper final : public BackControlHandler {
   bool refused_ = false;       // logged since the last grant
   bool probing_ = false;
   bool shut_down_ = false;
+  bool purged_ = false;
   absl::Duration recall_;
   Loop::TimerId watch_ = 0;
 };

@@ -53,6 +53,14 @@ Json Promised(const MountReport& report) {
           {"voids", report.promises.voids}};
 }
 
+Json Delegated(const MountReport& report) {
+  return {{"read", report.delegations.read},
+          {"write", report.delegations.write},
+          {"local_opens", report.delegations.local_opens},
+          {"recalls", report.delegations.recalls},
+          {"recall_mean_us", absl::ToInt64Microseconds(report.MeanRecall())}};
+}
+
 Json Buffers(const WorkerReport& w) {
   return {{"total", w.buffers.total},
           {"leased", w.buffers.leased},
@@ -112,6 +120,7 @@ std::string ReportJson(const MountReport& report) {
                      {"credentials", report.credentials},
                      {"caching", report.CachingName()},
                      {"promises", Promised(report)},
+                     {"delegations", Delegated(report)},
                      {"silent_workers", report.silent_workers},
                      {"workers", std::move(workers)},
                      {"procedures", Procedures(report.Totals())}};

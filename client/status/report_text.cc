@@ -53,6 +53,16 @@ std::string StatusText(const MountReport& report) {
                           counts.breaks, Short(report.MeanBreak()), counts.voids);
   }
   absl::StrAppend(&out, "\n");
+  const Delegations::Counts& delegations = report.delegations;
+  if (delegations.read + delegations.write + delegations.local_opens > 0) {
+    absl::StrAppendFormat(&out, "  delegations %u read, %u write, %u opens without a request",
+                          delegations.read, delegations.write, delegations.local_opens);
+    if (delegations.recalls > 0) {
+      absl::StrAppendFormat(&out, ", %u recalled, returned in %s on average", delegations.recalls,
+                            Short(report.MeanRecall()));
+    }
+    absl::StrAppend(&out, "\n");
+  }
   if (!report.requests_by.empty()) {
     absl::StrAppend(&out, "  requests by ", report.requests_by, "\n");
   }

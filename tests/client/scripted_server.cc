@@ -415,6 +415,23 @@ wire::StateId OpenIn(ScriptedServer& server, const wire::FileHandle& file,
   return wire::OpaqueFromUint64<wire::StateId>(state_id);
 }
 
+// Grants a delegation in place of the open in `res`. The owner of a delegation is "<delegation>".
+template <class Args, class Res>
+void Delegate(ScriptedServer& server, ScriptedConnection& c, const Args& args, Res& res) {
+  if ((args.share_access & wire::kShareWantOpenXorDelegation) == 0) return;
+  const std::string held = absl::StrCat(NameOf(res.filehandle), "|<delegation>");
+  const bool writes = (args.share_access & wire::kShareWrite) != 0;
+  if (server.delegates == wire::OpenDelegationType::kNone) {
+    if (writes) std::erase_if(server.opens, [&](const auto& open) { return open.second == held; });
+    return;
+  }
+  server.opens.erase(wire::OpaqueToUint64(res.state_id));
+  res.state_id = {};
+  res.delegation_type = server.delegates;
+  res.delegation_state_id = c.current_state_id = OpenIn(server, res.filehandle, "<delegation>");
+  res.permissions_acemask = writes ? 7 : 1;
+}
+
 // Returns OK, or the error for a state id that the server does not know (4.4.1.2).
 DafsStatus CheckStateId(const ScriptedServer& server, const wire::StateId& state_id) {
   if (state_id.is_zero()) return DafsStatus::kOk;
@@ -521,6 +538,17 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
                          ? args.filehandle
                          : HandleOf(args.pathname.back());
     res.state_id = c.current_state_id = OpenIn(*this, res.filehandle, args.owner);
+    Delegate(*this, c, args, res);
+  } else if constexpr (proc == Proc::kOpenDelegated) {
+    res.filehandle = args.filehandle;
+    res.state_id = c.current_state_id = OpenIn(*this, res.filehandle, args.owner);
+    Delegate(*this, c, args, res);
+  } else if constexpr (proc == Proc::kOpenOwner) {
+    res.state_id = c.current_state_id = OpenIn(*this, args.filehandle, args.owner);
+  } else if constexpr (proc == Proc::kDelegreturn) {
+    opens.erase(wire::OpaqueToUint64(args.state_id));
+  } else if constexpr (proc == Proc::kExtensions) {
+    res.granted = args.wanted & extensions;
   } else if constexpr (proc == Proc::kOpenHandle) {
     res.filehandle = args.filehandle;
     res.state_id = c.current_state_id = OpenIn(*this, res.filehandle, args.owner);

@@ -165,8 +165,12 @@ class ScriptedServer final : public dat::Provider {
   bool keeps_unanswered = true;  // recognises a lost session even if it kept no response of it
   absl::Status windows = absl::UnimplementedError("scripted: no windows");  // Domain::windows
   size_t windows_bound = 0;                                                 // so far
-  size_t windows_ended = 0;    // invalidated by their owner so far
-  bool open_handle = true;     // has the private procedure OPEN_HANDLE
+  size_t windows_ended = 0;  // invalidated by their owner so far
+  bool open_handle = true;   // has the private procedure OPEN_HANDLE
+  uint64_t extensions = 0;   // that it grants
+  // In place of an open that wants one. An OPEN for writing upgrades a read delegation; kNone ends
+  // it.
+  wire::OpenDelegationType delegates = wire::OpenDelegationType::kNone;
   bool back_control = false;   // agrees to a Back-control Channel
   wire::PromisesRes promises;  // the reply to PROMISES; granted 0: NOTSUPP
   // The replies of clients on Back-control Channels, in order of arrival.

@@ -398,5 +398,45 @@ TEST_F(PromiseKeeperTest, ObserverMayFinishAfterTheEnd) {
   EXPECT_THAT(server_.directive_answers, ElementsAre());
 }
 
+// Shows DAFS-6.6.4-04
+TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
+  options_.delegations = true;
+  StartActive(nullptr);
+  const auto grant = [this](uint8_t number) {
+    OpenInfo info;
+    info.handle = Handle(number);
+    info.share_access = wire::kShareRead;
+    wire::OpenDelegation granted;
+    granted.delegation_type = wire::OpenDelegationType::kRead;
+    granted.delegation_state_id = wire::OpaqueFromUint64<wire::StateId>(number);
+    const wire::StateId open =
+        client_->delegations().Granted(info, granted, wire::ClientId(), promises().sequence());
+    client_->delegations().Settle(open, true, "");
+    client_->delegations().Close(open);
+  };
+  const auto recall = [this](uint8_t number, uint16_t stream) {
+    wire::BcRecallArgs args;
+    args.filehandle = Handle(number);
+    args.state_id = wire::OpaqueFromUint64<wire::StateId>(number);
+    server_.directive_answers.clear();
+    server_.BackControl()->Direct(args, stream);
+    EXPECT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
+    return server_.directive_answers.back().status;
+  };
+  EXPECT_EQ(server_.Count(Proc::kDelegpurge), 1);
+  grant(1);
+  grant(2);
+  EXPECT_EQ(recall(1, 0), DafsStatus::kOk);
+  EXPECT_EQ(recall(3, 1), DafsStatus::kBadStateId);
+  std::vector<DelegationPtr> due = client_->delegations().TakeDue();
+  ASSERT_EQ(due.size(), 1u);
+  EXPECT_EQ(due[0]->file, Handle(1));
+  server_.only().Close(absl::UnavailableError("cut"));
+  ASSERT_TRUE(Until([this] { return client_->delegations().any_due(); }));
+  due = client_->delegations().TakeDue();
+  ASSERT_EQ(due.size(), 1u);
+  EXPECT_EQ(due[0]->file, Handle(2));
+}
+
 }  // namespace
 }  // namespace dafs::client::testing

@@ -49,6 +49,15 @@ TEST(Report, ListsOutstandingCallsAndEscapesNames) {
   EXPECT_THAT(ReportJson(report),
               HasSubstr("\"caching\":\"exact\",\"promises\":{\"breaks\":4,\"break_mean_us\":2000,"
                         "\"voids\":1}"));
+  EXPECT_THAT(StatusText(report), Not(HasSubstr("delegations")));
+  report.delegations = {
+      .read = 3, .write = 1, .local_opens = 20, .recalls = 2, .recall_time = absl::Milliseconds(6)};
+  EXPECT_THAT(StatusText(report),
+              HasSubstr("\n  delegations 3 read, 1 write, 20 opens without a request, 2 recalled, "
+                        "returned in 3ms on average\n"));
+  EXPECT_THAT(ReportJson(report),
+              HasSubstr("\"delegations\":{\"read\":3,\"write\":1,\"local_opens\":20,\"recalls\":2,"
+                        "\"recall_mean_us\":3000}"));
   EXPECT_THAT(StatusText(report), Not(HasSubstr("requests by")));
   report.requests_by = "io_uring";
   EXPECT_THAT(StatusText(report), HasSubstr("\n  requests by io_uring\n"));
@@ -73,10 +82,10 @@ TEST(Report, JsonHasTheKeysThatProgramsRead) {
   const std::string text = ReportJson(report);
   EXPECT_EQ(text.find('\n'), text.size() - 1);
   const Json json = Json::parse(text);
-  EXPECT_THAT(Keys(json),
-              testing::ElementsAre("server", "mount_point", "requests_by", "cpu_latency",
-                                   "lease_seconds", "quiet_us", "credentials", "caching",
-                                   "promises", "silent_workers", "workers", "procedures"));
+  EXPECT_THAT(Keys(json), testing::ElementsAre("server", "mount_point", "requests_by",
+                                               "cpu_latency", "lease_seconds", "quiet_us",
+                                               "credentials", "caching", "promises", "delegations",
+                                               "silent_workers", "workers", "procedures"));
   const Json& first = json["workers"][0];
   EXPECT_THAT(Keys(first), testing::ElementsAre("name", "connects", "session", "fetched",
                                                 "reissued", "buffers"));

@@ -1,0 +1,58 @@
+// Returns delegations, and opens at the server what is open locally (client/state/delegations.h).
+// Spec: 6.5.11, 6.5.26, 6.6.4; WIRE 9.5 OPEN_OWNER, 9.7.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/files/operations.h"
+#include "client/state/delegations.h"
+#include "client/state/identity.h"
+#include "runtime/task.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::client {
+
+class DelegationOperations : public OperationGroup {
+ public:
+  explicit DelegationOperations(const OperationContext& context) : OperationGroup(context) {}
+
+  // Whether opens may ask for delegations now: the client wants them, the server knows
+  // kExtensionOpenXorDelegation, and it can recall them.
+  bool Wanted() const;
+  // Starts to return those that are due, and returns at once. Errors are ignored: a delegation that
+  // cannot be returned is revoked by the server.
+  void ReturnDue();
+  // Whether something is being returned.
+  bool returning() const { return returning_ != 0; }
+  // Opens a file at the server that is open locally, as LOCK and OPEN_DOWNGRADE require. Does
+  // nothing if the open is not local. kAborted: the server does not know the delegation.
+  Task<absl::Status> MakeReal(const wire::StateId& open);
+  // Turns a delegation into a read delegation, or returns it if the server does not. `can_wait`: as
+  // in Close.
+  Task<void> Downgrade(DelegationPtr delegation, bool can_wait);
+  // Returns one that Delegations has given to the caller, without local opens.
+  Task<void> Return(DelegationPtr delegation, bool can_wait);
+  // Runner::RunAll of `chain`, with a DELEGRETURN before it. `given` may be null. The chain runs
+  // also if the server does not know the delegation.
+  Task<absl::Status> RunReturning(DelegationPtr given, const Identity* who,
+                                  std::span<CallBase* const> chain, std::string_view what,
+                                  size_t extra = 0);
+
+ private:
+  Task<absl::Status> Convert(DelegationPtr delegation, wire::StateId open);
+  Task<void> CloseUnused(DelegationPtr delegation, wire::StateId state_id);
+  Task<void> ReturnInUse(DelegationPtr delegation);
+  Task<void> ReturnUnused();
+  bool IsOfServer(const Delegation& delegation) const;
+  Task<void> ReturnTogether(std::vector<DelegationPtr> delegations);
+
+  std::vector<DelegationPtr> unused_;  // to be returned by ReturnUnused
+  size_t runners_ = 0;                 // of ReturnUnused
+  size_t returning_ = 0;
+};
+
+}  // namespace dafs::client

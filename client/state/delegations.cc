@@ -1,0 +1,347 @@
+#include "client/state/delegations.h"
+
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "client/state/client.h"
+#include "runtime/loop.h"
+
+namespace dafs::client {
+
+using Type = wire::OpenDelegationType;
+
+namespace {
+
+// ACE4_READ_DATA in the permissions of a delegation.
+constexpr uint32_t kMayRead = 1;
+
+bool Covers(uint32_t access, uint32_t wanted) { return (wanted & ~access) == 0; }
+bool Writes(uint32_t access) { return (access & wire::kShareWrite) != 0; }
+
+}  // namespace
+
+bool Delegations::IsTrusted(const Delegation& delegation) const {
+  return client_.promises().Reachable(delegation.asked, client_.last_activity(), Loop::Now());
+}
+
+DelegationPtr Delegations::Find(const wire::FileHandle& file) const {
+  const auto it = by_file_.find(file);
+  return it != by_file_.end() ? it->second : nullptr;
+}
+
+// ---- Opens -----------------------------------------------------------------------------------
+
+std::optional<Delegations::LocalOpen> Delegations::Open(const OpenInfo& info, bool exact) {
+  absl::MutexLock lock(&mutex_);
+  const DelegationPtr delegation = Find(info.handle);
+  if (delegation == nullptr || !delegation->settled || delegation->stopped ||
+      delegation->upgrading || !Covers(delegation->access, info.share_access) ||
+      info.share_deny != wire::kShareDenyNone || (exact && !delegation->only_clients) ||
+      !(delegation->who == info.who) || !IsTrusted(*delegation)) {
+    return std::nullopt;
+  }
+  ++counts_.local_opens;
+  LocalOpen local{.open = AddLocal(delegation, info),
+                  .delegation = delegation->number,
+                  .only_clients = delegation->only_clients,
+                  .owner = delegation->owner};
+  return local;
+}
+
+wire::StateId Delegations::AddLocal(const DelegationPtr& delegation, OpenInfo info) {
+  NotIdle(*delegation);
+  const bool writes = Writes(info.share_access);
+  const wire::StateId open =
+      client_.opens().AddLocal(std::move(info), delegation->state_id, delegation->client_id);
+  delegation->locals.insert(open);
+  if (writes) ++delegation->writers;
+  locals_[open] = delegation;
+  return open;
+}
+
+Delegations::Plan Delegations::PlanOpen(const wire::FileHandle& file, const Identity& who,
+                                        uint32_t share_access) {
+  absl::MutexLock lock(&mutex_);
+  const DelegationPtr delegation = Find(file);
+  if (delegation == nullptr) return {.delegated = true};
+  const bool busy = delegation->upgrading || delegation->downgrading;
+  if (busy || !delegation->locals.empty()) return {};
+  if (delegation->stopped || !IsTrusted(*delegation)) {
+    End(delegation);
+    return {.delegated = true, .give_back = delegation};
+  }
+  if (delegation->type != Type::kRead || !Writes(share_access) || !(delegation->who == who)) {
+    return {};
+  }
+  delegation->upgrading = true;
+  return {.delegated = true, .upgraded = delegation};
+}
+
+void Delegations::Upgraded(const DelegationPtr& delegation, Outcome outcome) {
+  absl::MutexLock lock(&mutex_);
+  delegation->upgrading = false;
+  if (delegation->ended || outcome == Outcome::kKept || outcome == Outcome::kWrite) return;
+  if (outcome == Outcome::kUnknown) return MakeDue(delegation);
+  End(delegation);
+  ForgetLocals(delegation);
+  returning_.erase(delegation->state_id);
+}
+
+wire::StateId Delegations::Granted(OpenInfo info, const wire::OpenDelegation& granted,
+                                   const wire::ClientId& client_id, uint64_t asked) {
+  absl::MutexLock lock(&mutex_);
+  const wire::FileHandle file = info.handle;
+  DelegationPtr delegation = Find(file);
+  if (delegation != nullptr && !(delegation->state_id == granted.delegation_state_id)) {
+    MakeDue(delegation);
+    delegation = nullptr;
+  }
+  if (delegation == nullptr) {
+    const auto it = returning_.find(granted.delegation_state_id);
+    if (it != returning_.end()) delegation = it->second;
+  }
+  const bool good = asked >= not_before_[absl::HashOf(file) % not_before_.size()];
+  if (delegation == nullptr) {
+    delegation.reset(new Delegation(++last_number_, file, granted.delegation_state_id, client_id,
+                                    info.who, asked));
+    by_file_[file] = delegation;
+  }
+  const bool doubtful = delegation->downgrading;
+  delegation->type = granted.delegation_type;
+  delegation->access = wire::kShareRead;
+  if (delegation->type == Type::kWrite) {
+    delegation->was_write = true;
+    delegation->access = wire::kShareWrite;
+    if ((granted.permissions_acemask & kMayRead) != 0) delegation->access |= wire::kShareRead;
+  }
+  const wire::StateId open = AddLocal(delegation, std::move(info));
+  if (!good || doubtful || granted.recall || !IsTrusted(*delegation)) MakeDue(delegation);
+  return open;
+}
+
+uint64_t Delegations::Settle(const wire::StateId& open, bool only_clients, std::string owner) {
+  absl::MutexLock lock(&mutex_);
+  const auto it = locals_.find(open);
+  if (it == locals_.end()) return 0;
+  Delegation& delegation = *it->second;
+  delegation.settled = true;
+  delegation.only_clients = only_clients;
+  delegation.owner = std::move(owner);
+  return delegation.number;
+}
+
+void Delegations::Doubt(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  const DelegationPtr delegation = Find(file);
+  if (delegation != nullptr && delegation->type == Type::kRead) MakeDue(delegation);
+}
+
+bool Delegations::RemoveLocal(const wire::StateId& open, DelegationPtr* delegation) {
+  const auto it = locals_.find(open);
+  if (it == locals_.end()) return false;
+  *delegation = std::move(it->second);
+  locals_.erase(it);
+  (*delegation)->locals.erase(open);
+  const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
+  if (info != nullptr && Writes(info->share_access)) --(*delegation)->writers;
+  return true;
+}
+
+Delegations::Closing Delegations::Close(const wire::StateId& open) {
+  using What = Closing::What;
+  absl::MutexLock lock(&mutex_);
+  DelegationPtr delegation;
+  if (!RemoveLocal(open, &delegation)) return {};
+  client_.opens().Remove(open);
+  if (delegation->ended) return {.what = What::kDone};
+  const bool unused = delegation->locals.empty();
+  const bool barring = delegation->type == Type::kWrite && delegation->writers == 0;
+  const bool may_read = (delegation->access & wire::kShareRead) != 0;
+  if (unused && (delegation->stopped || (barring && !may_read) || !IsTrusted(*delegation))) {
+    End(delegation);
+    return {.what = What::kReturn, .delegation = std::move(delegation)};
+  }
+  if (unused) Idle(delegation);
+  if (!barring) return {.what = What::kDone};
+  delegation->type = Type::kRead;
+  delegation->access = wire::kShareRead;
+  delegation->downgrading = true;
+  return {.what = What::kDowngrade, .delegation = std::move(delegation)};
+}
+
+void Delegations::Downgraded(const DelegationPtr& delegation, bool ok) {
+  absl::MutexLock lock(&mutex_);
+  delegation->downgrading = false;
+  if (!ok) MakeDue(delegation);
+}
+
+DelegationPtr Delegations::LenderOf(const wire::StateId& open) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = locals_.find(open);
+  return it != locals_.end() ? it->second : nullptr;
+}
+
+bool Delegations::MadeReal(const wire::StateId& open, const wire::StateId& state_id,
+                           const wire::ClientId& client_id) {
+  absl::MutexLock lock(&mutex_);
+  DelegationPtr delegation;
+  if (RemoveLocal(open, &delegation) && !delegation->ended && delegation->locals.empty()) {
+    Idle(delegation);
+  }
+  return client_.opens().Reclaimed(open, state_id, client_id);
+}
+
+void Delegations::Forgotten(const DelegationPtr& delegation, const wire::StateId& open) {
+  absl::MutexLock lock(&mutex_);
+  DelegationPtr lender;
+  if (RemoveLocal(open, &lender)) client_.opens().Forgotten(open, delegation->state_id);
+}
+
+void Delegations::Lost(const wire::StateId& open, const wire::StateId& state_id) {
+  absl::MutexLock lock(&mutex_);
+  const auto it = locals_.find(open);
+  if (it != locals_.end() && it->second->state_id == state_id) MakeDue(it->second);
+}
+
+bool Delegations::WasWrite(const Delegation& delegation) const {
+  absl::MutexLock lock(&mutex_);
+  return delegation.was_write;
+}
+
+// ---- The end of delegations ------------------------------------------------------------------
+
+void Delegations::NotIdle(Delegation& delegation) {
+  if (!delegation.idle.has_value()) return;
+  idle_.erase(*delegation.idle);
+  delegation.idle.reset();
+}
+
+void Delegations::Idle(const DelegationPtr& delegation) {
+  NotIdle(*delegation);
+  delegation->idle = idle_.insert(idle_.end(), delegation);
+  if (idle_.size() <= kMostIdle) return;
+  for (size_t i = 0; i < kAtOnce; ++i) {
+    const DelegationPtr oldest = idle_.front();
+    MakeDue(oldest);
+  }
+}
+
+void Delegations::Doom(const wire::FileHandle& file) {
+  not_before_[absl::HashOf(file) % not_before_.size()] = client_.promises().Advance();
+}
+
+// An answer on its way may grant it once more.
+void Delegations::End(const DelegationPtr& delegation) {
+  if (std::exchange(delegation->ended, true)) return;
+  NotIdle(*delegation);
+  const auto it = by_file_.find(delegation->file);
+  if (it != by_file_.end() && it->second == delegation) by_file_.erase(it);
+  returning_[delegation->state_id] = delegation;
+  Doom(delegation->file);
+}
+
+void Delegations::MakeDue(const DelegationPtr& delegation) {
+  if (delegation->ended) return;
+  End(delegation);
+  due_.push_back(delegation);
+}
+
+void Delegations::StopLocalOpens(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  Doom(file);
+  if (const DelegationPtr delegation = Find(file)) delegation->stopped = true;
+}
+
+DelegationPtr Delegations::TakeIdle(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  DelegationPtr delegation = Find(file);
+  if (delegation == nullptr) return nullptr;
+  delegation->stopped = true;
+  if (!delegation->locals.empty() || delegation->upgrading) return nullptr;
+  End(delegation);
+  return delegation;
+}
+
+void Delegations::Drop(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  const DelegationPtr delegation = Find(file);
+  if (delegation == nullptr) return;
+  delegation->stopped = true;
+  if (delegation->locals.empty() && !delegation->upgrading) MakeDue(delegation);
+}
+
+bool Delegations::Recall(const wire::FileHandle& file, const wire::StateId& state_id) {
+  absl::MutexLock lock(&mutex_);
+  const DelegationPtr delegation = Find(file);
+  if (delegation != nullptr && delegation->state_id == state_id) {
+    ++counts_.recalls;
+    delegation->recalled_at = Loop::Now();
+    MakeDue(delegation);
+    return true;
+  }
+  if (returning_.contains(state_id)) return true;
+  Doom(file);  // the answer that grants it is on its way
+  return false;
+}
+
+void Delegations::EndAll() {
+  absl::MutexLock lock(&mutex_);
+  std::vector<DelegationPtr> all;
+  all.reserve(by_file_.size());
+  for (const auto& [file, delegation] : by_file_) all.push_back(delegation);
+  for (const DelegationPtr& delegation : all) MakeDue(delegation);
+}
+
+std::vector<DelegationPtr> Delegations::TakeDue() {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(due_, {});
+}
+
+bool Delegations::any_due() const {
+  absl::MutexLock lock(&mutex_);
+  return !due_.empty();
+}
+
+std::vector<wire::StateId> Delegations::LocalsOf(const Delegation& delegation) const {
+  absl::MutexLock lock(&mutex_);
+  return {delegation.locals.begin(), delegation.locals.end()};
+}
+
+void Delegations::ForgetLocals(const DelegationPtr& delegation) {
+  for (const wire::StateId& open : delegation->locals) {
+    locals_.erase(open);
+    client_.opens().Forgotten(open, delegation->state_id);
+  }
+  delegation->locals.clear();
+  delegation->writers = 0;
+}
+
+void Delegations::Returned(const DelegationPtr& delegation) {
+  absl::MutexLock lock(&mutex_);
+  ForgetLocals(delegation);
+  const auto it = returning_.find(delegation->state_id);
+  if (it != returning_.end() && it->second == delegation) returning_.erase(it);
+  if (delegation->recalled_at != absl::InfiniteFuture()) {
+    counts_.recall_time += Loop::Now() - delegation->recalled_at;
+    delegation->recalled_at = absl::InfiniteFuture();
+  }
+}
+
+bool Delegations::HoldsWrite(const wire::FileHandle& file) const {
+  absl::MutexLock lock(&mutex_);
+  const DelegationPtr delegation = Find(file);
+  return delegation != nullptr && delegation->type == Type::kWrite;
+}
+
+Delegations::Counts Delegations::counts() const {
+  absl::MutexLock lock(&mutex_);
+  Counts counts = counts_;
+  const auto count = [&counts](const Delegation& delegation) {
+    ++(delegation.type == Type::kWrite ? counts.write : counts.read);
+  };
+  for (const auto& [file, delegation] : by_file_) count(*delegation);
+  for (const auto& [state_id, delegation] : returning_) count(*delegation);
+  return counts;
+}
+
+}  // namespace dafs::client

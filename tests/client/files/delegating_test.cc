@@ -1,0 +1,422 @@
+// Opens under delegations, and how these end. The server is scripted: it grants what a test says,
+// and knows a delegation by its state id. Spec: 6.5.11, 6.5.24, 6.6.4; WIRE 9.7.
+#include "client/files/delegating.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/state/delegations.h"
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using wire::DafsStatus;
+using wire::Proc;
+using Type = wire::OpenDelegationType;
+
+class DelegatingTest : public ScriptedTest {
+ protected:
+  void SetUp() override {
+    options_.delegations = options_.callbacks = true;
+    server_.extensions = wire::kExtensionOpenXorDelegation;
+    server_.spec_cond = [](const Request& request) -> uint16_t {
+      if (request.header.procedure != Proc::kGetattrInline) return 0;
+      return wire::kSpcondAttributes | wire::kSpcondOnlyClients;
+    };
+    MakeFiles();
+    ASSERT_OK(Await(files_->Connect()));
+    client_->promises().Ask();
+    ASSERT_TRUE(client_->promises().Begin(absl::Seconds(10)));
+    absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, "f"));
+    ASSERT_OK(node);
+    file_ = node->handle;
+    server_.log.clear();
+  }
+
+  std::string NextOwner() { return std::to_string(++owners_); }
+  absl::StatusOr<OpenFile> OpenAs(const Identity& who, uint32_t access) {
+    const std::string owner = NextOwner();
+    if (auto local = files_->opens().OpenLocally(who, file_, access, owner)) return *local;
+    return Await(files_->opens().OpenByHandle(who, file_, access, owner));
+  }
+  wire::StateId Open(uint32_t access = wire::kShareRead) {
+    absl::StatusOr<OpenFile> opened = OpenAs(who_, access);
+    EXPECT_OK(opened);
+    return opened.ok() ? opened->state_id : wire::StateId();
+  }
+  wire::StateId Create() {
+    OpenRequest request;
+    request.name = "f";
+    request.owner = NextOwner();
+    request.share_access = wire::kShareWrite;
+    request.create = true;
+    absl::StatusOr<OpenFile> opened = Await(files_->opens().Open(who_, request));
+    EXPECT_OK(opened);
+    return opened.ok() ? opened->state_id : wire::StateId();
+  }
+  void Close(const wire::StateId& open) { EXPECT_OK(Await(files_->opens().Close(open))); }
+  absl::Status Read(const wire::StateId& open) {
+    BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 4096);
+    return Await(files_->data().Read(who_, file_, open, 0, lease, 100)).status();
+  }
+  wire::StateId Delegation() const {
+    for (const auto& [state_id, owner] : server_.opens) {
+      if (owner == "f|<delegation>") return wire::OpaqueFromUint64<wire::StateId>(state_id);
+    }
+    return {};
+  }
+  // The owners that have the file open at the server.
+  std::vector<std::string> Opens() const {
+    std::vector<std::string> owners;
+    for (const auto& [state_id, owner] : server_.opens) owners.push_back(owner);
+    return owners;
+  }
+  // What was sent since the last call.
+  std::vector<Proc> Sent() {
+    std::vector<Proc> sent;
+    for (const ScriptedServer::Seen& seen : server_.log) sent.push_back(seen.proc);
+    server_.log.clear();
+    return sent;
+  }
+  bool Recall() {
+    const bool known = client_->delegations().Recall(file_, Delegation());
+    files_->delegating().ReturnDue();
+    return known;
+  }
+  void AwaitReturned() {
+    EXPECT_TRUE(Until([this] { return !files_->delegating().returning(); }));
+  }
+  Delegations::Counts counts() const { return client_->delegations().counts(); }
+
+  const wire::FileHandle dir_;
+  wire::FileHandle file_;
+  uint64_t owners_ = 0;
+};
+
+TEST_F(DelegatingTest, OpensAndClosesUnderAReadDelegationSendNothing) {
+  server_.delegates = Type::kRead;
+  const wire::StateId first = Open();
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenDelegated, Proc::kGetattrInline));
+  const wire::StateId second = Open();
+  EXPECT_NE(first, second);
+  EXPECT_OK(Read(second));
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kReadInline));
+  Close(first);
+  Close(second);
+  Close(Open());
+  EXPECT_THAT(Sent(), IsEmpty());
+  EXPECT_EQ(counts().read, 1u);
+  EXPECT_EQ(counts().local_opens, 2u);
+  EXPECT_EQ(client_->opens().size(), 0u);
+}
+
+TEST_F(DelegatingTest, WithoutTheExtensionOrPromisesOpensAreAsBefore) {
+  server_.delegates = Type::kRead;
+  client_->promises().End();
+  Close(Open());
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenHandle, Proc::kGetattrInline, Proc::kClose));
+  client_->promises().Ask();
+  ASSERT_TRUE(client_->promises().Begin(absl::Seconds(10)));
+  client_->limits().extensions = 0;
+  Close(Open());
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenHandle, Proc::kGetattrInline, Proc::kClose));
+}
+
+TEST_F(DelegatingTest, CloseOfTheLastWriterKeepsAReadDelegation) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId first = Create();
+  const wire::StateId second = Open(wire::kShareBoth);
+  const wire::StateId reader = Open();
+  Sent();
+  Close(first);
+  EXPECT_THAT(Sent(), IsEmpty());
+  EXPECT_EQ(counts().write, 1u);
+  Close(second);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenDowngrade));
+  EXPECT_EQ(counts().read, 1u);
+  Close(reader);
+  Close(Open());
+  EXPECT_THAT(Sent(), IsEmpty());
+}
+
+TEST_F(DelegatingTest, DelegationThatCannotBeDowngradedIsReturned) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId open = Create();
+  Sent();
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpenDowngrade) return false;
+    c.Refuse(request, DafsStatus::kInval);
+    return true;
+  };
+  Close(open);
+  AwaitReturned();
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenDowngrade, Proc::kDelegreturn));
+  EXPECT_THAT(Opens(), IsEmpty());
+}
+
+TEST_F(DelegatingTest, OpenForWritingUpgradesAnIdleReadDelegation) {
+  server_.delegates = Type::kRead;
+  Close(Open());
+  const wire::StateId before = Delegation();
+  server_.delegates = Type::kWrite;
+  Sent();
+  const wire::StateId writer = Open(wire::kShareWrite);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenDelegated, Proc::kGetattrInline));
+  EXPECT_EQ(Delegation(), before);
+  EXPECT_EQ(counts().write, 1u);
+  Close(writer);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenDowngrade));
+}
+
+TEST_F(DelegatingTest, UpgradeThatIsNotGrantedEndsTheDelegation) {
+  server_.delegates = Type::kRead;
+  Close(Open());
+  server_.delegates = Type::kNone;
+  const wire::StateId writer = Open(wire::kShareWrite);
+  EXPECT_EQ(counts().read, 0u);
+  Sent();
+  Close(Open());
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenDelegated, Proc::kGetattrInline, Proc::kClose));
+  Close(writer);
+}
+
+TEST_F(DelegatingTest, OpenForWritingBesideLocalReadersLeavesTheDelegation) {
+  server_.delegates = Type::kRead;
+  const wire::StateId reader = Open();
+  Sent();
+  const wire::StateId writer = Open(wire::kShareWrite);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenHandle, Proc::kGetattrInline));
+  EXPECT_OK(Read(reader));
+  Close(writer);
+  Close(reader);
+}
+
+TEST_F(DelegatingTest, OtherUserIsAskedAboutAtTheServer) {
+  server_.delegates = Type::kRead;
+  Close(Open());
+  Sent();
+  const Identity other{1001, 100, {}};
+  absl::StatusOr<OpenFile> opened = OpenAs(other, wire::kShareRead);
+  ASSERT_OK(opened);
+  EXPECT_EQ(server_.Count(Proc::kOpenHandle), 1);
+  Close(opened->state_id);
+}
+
+TEST_F(DelegatingTest, RecallOpensAtTheServerWhatIsInUse) {
+  server_.delegates = Type::kRead;
+  const wire::StateId first = Open(), second = Open();
+  Sent();
+  EXPECT_TRUE(Recall());
+  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+  AwaitReturned();
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenOwner, Proc::kOpenOwner, Proc::kDelegreturn));
+  EXPECT_OK(Read(first));
+  EXPECT_OK(Read(second));
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kReadInline, Proc::kReadInline));
+  EXPECT_EQ(counts().recalls, 1u);
+  Close(first);
+  Close(second);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kClose, Proc::kClose));
+  EXPECT_THAT(Opens(), IsEmpty());
+}
+
+TEST_F(DelegatingTest, RecallOfAWriteDelegationReducesTheOpens) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId writer = Create(), reader = Open();
+  Sent();
+  EXPECT_TRUE(Recall());
+  AwaitReturned();
+  std::vector<Proc> sent = Sent();
+  EXPECT_EQ(std::count(sent.begin(), sent.end(), Proc::kOpenOwner), 2);
+  EXPECT_EQ(std::count(sent.begin(), sent.end(), Proc::kOpenDowngrade), 2);
+  EXPECT_EQ(sent.back(), Proc::kDelegreturn);
+  Close(writer);
+  Close(reader);
+}
+
+TEST_F(DelegatingTest, OpenThatIsClosedWhileItBecomesRealIsClosedAtTheServer) {
+  server_.delegates = Type::kRead;
+  const wire::StateId open = Open();
+  server_.hold = true;
+  EXPECT_TRUE(Recall());
+  Close(open);
+  server_.hold = false;
+  server_.ServeHeld(server_.only());
+  AwaitReturned();
+  EXPECT_TRUE(Until([this] { return Opens().empty(); }));
+}
+
+// The answer that grants a delegation may arrive after its recall.
+TEST_F(DelegatingTest, RecallBeforeTheGrantIsNotLost) {
+  server_.delegates = Type::kRead;
+  server_.script = [this](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpenDelegated) return false;
+    server_.Serve(c, request);  // its answer is not read yet
+    EXPECT_FALSE(client_->delegations().Recall(file_, Delegation()));
+    return true;
+  };
+  const wire::StateId open = Open();
+  server_.script = nullptr;
+  AwaitReturned();
+  EXPECT_EQ(server_.Count(Proc::kDelegreturn), 1);
+  EXPECT_THAT(Opens(), ElementsAre("f|1"));
+  EXPECT_OK(Read(open));
+  Close(open);
+}
+
+TEST_F(DelegatingTest, WithoutPromisesDelegationsAreReturned) {
+  server_.delegates = Type::kRead;
+  const wire::StateId open = Open();
+  client_->promises().End();
+  Sent();
+  Close(Open());
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenHandle, Proc::kGetattrInline, Proc::kClose));
+  client_->delegations().EndAll();
+  files_->delegating().ReturnDue();
+  AwaitReturned();
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenOwner, Proc::kDelegreturn));
+  EXPECT_OK(Read(open));
+  Close(open);
+}
+
+// Promises of before are not those of now, even if the server gives some again.
+TEST_F(DelegatingTest, NewPromisesDoNotMakeOldDelegationsGood) {
+  server_.delegates = Type::kRead;
+  Close(Open());
+  client_->promises().Ask();
+  ASSERT_TRUE(client_->promises().Begin(absl::Seconds(10)));
+  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+  Sent();
+  Close(Open());
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn, Proc::kOpenDelegated, Proc::kGetattrInline));
+  Close(Open());
+  EXPECT_THAT(Sent(), IsEmpty());
+}
+
+TEST_F(DelegatingTest, SilenceOfHalfTheRecallTimeEndsTheTrust) {
+  client_->promises().End();
+  client_->promises().Ask();
+  ASSERT_TRUE(client_->promises().Begin(absl::Milliseconds(200)));
+  server_.delegates = Type::kRead;
+  Close(Open());
+  const absl::Time until = client_->last_activity() + absl::Milliseconds(100);
+  ASSERT_TRUE(Until([&] { return Loop::Now() >= until; }));
+  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+}
+
+TEST_F(DelegatingTest, DelegationIsReturnedInTheChainThatRemovesTheFile) {
+  server_.delegates = Type::kRead;
+  Close(Open());
+  Sent();
+  EXPECT_OK(Await(files_->names().Remove(who_, dir_, "f", nullptr, nullptr, &file_)));
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn, Proc::kRemove));
+  EXPECT_EQ(counts().read, 0u);
+  // The server has revoked this one: the file is removed all the same.
+  Close(Open());
+  server_.opens.clear();
+  Sent();
+  EXPECT_OK(
+      Await(files_->names().Rename(who_, dir_, "a", dir_, "f", nullptr, nullptr, nullptr, &file_)));
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn, Proc::kRename, Proc::kRename));
+}
+
+TEST_F(DelegatingTest, RemovedFileInUseIsReturnedByTheLastClose) {
+  server_.delegates = Type::kRead;
+  const wire::StateId first = Open(), second = Open();
+  EXPECT_OK(Await(files_->names().Remove(who_, dir_, "f", nullptr, nullptr, &file_)));
+  Sent();
+  EXPECT_OK(Read(second));
+  Close(first);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kReadInline));
+  Close(second);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn));
+}
+
+TEST_F(DelegatingTest, ChangeOfRightsEndsLocalOpens) {
+  server_.delegates = Type::kRead;
+  Close(Open());
+  wire::FileAttributes mode;
+  mode.mode = 0600;
+  mode.set(wire::kFattrMode);
+  ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, mode)));
+  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+  Sent();
+  Close(Open());
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn, Proc::kOpenDelegated, Proc::kGetattrInline));
+  Close(Open());
+  EXPECT_THAT(Sent(), IsEmpty());
+  wire::FileAttributes times;
+  times.set(wire::kFattrTimeModify);
+  ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, times)));
+  Sent();
+  Close(Open());
+  EXPECT_THAT(Sent(), IsEmpty());
+}
+
+TEST_F(DelegatingTest, LockNeedsAnOpenAtTheServer) {
+  server_.delegates = Type::kRead;
+  const wire::StateId open = Open();
+  const LockOwner owner{file_, open, 0};
+  Sent();
+  EXPECT_OK(Await(files_->locks().Unlock(who_, owner, wire::kFlockByte, wire::kFlockByte)));
+  EXPECT_THAT(Sent(), IsEmpty());
+  EXPECT_OK(Await(files_->locks().Lock(who_, owner, wire::FlockRange(false))));
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenOwner, Proc::kLock, Proc::kGetattrInline));
+  Close(open);
+  EXPECT_EQ(server_.Count(Proc::kClose), 1);
+  EXPECT_EQ(counts().read, 1u);  // it still serves opens
+}
+
+// A revoked delegation serves no opens, and what is open is opened again.
+TEST_F(DelegatingTest, RevokedDelegationIsNotUsedAgain) {
+  server_.delegates = Type::kRead;
+  const wire::StateId open = Open();
+  server_.opens.clear();
+  EXPECT_OK(Read(open));
+  EXPECT_THAT(Opens(), ElementsAre("f|1"));
+  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+  Close(open);
+}
+
+TEST_F(DelegatingTest, LocalOpensAreReclaimedFromARestartedServer) {
+  server_.delegates = Type::kRead;
+  const wire::StateId open = Open();
+  server_.Restart();
+  EXPECT_OK(Read(open));
+  EXPECT_THAT(Opens(), ElementsAre("f|1"));
+  client_->delegations().EndAll();
+  Sent();
+  files_->delegating().ReturnDue();
+  AwaitReturned();
+  EXPECT_THAT(Sent(), IsEmpty());
+  EXPECT_EQ(counts().read, 0u);
+  Close(open);
+}
+
+TEST_F(DelegatingTest, ManyAreReturnedTogether) {
+  server_.delegates = Type::kRead;
+  for (int i = 0; i < 20; ++i) {
+    absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, absl::StrCat("many", i)));
+    ASSERT_OK(node);
+    absl::StatusOr<OpenFile> opened =
+        Await(files_->opens().OpenByHandle(who_, node->handle, wire::kShareRead, NextOwner()));
+    ASSERT_OK(opened);
+    Close(opened->state_id);
+  }
+  EXPECT_EQ(counts().read, 20u);
+  // One that the server does not know does not stop the others.
+  server_.opens.erase(server_.opens.begin());
+  client_->delegations().EndAll();
+  files_->delegating().ReturnDue();
+  AwaitReturned();
+  EXPECT_THAT(Opens(), IsEmpty());
+  EXPECT_EQ(counts().read, 0u);
+}
+
+}  // namespace
+}  // namespace dafs::client::testing
