@@ -28,6 +28,8 @@ void Recalls::Begin(const Recall& recall) {
   loop_->Post(
       [this, recall] { loop_->RunAfter(recall_time_, [this, recall] { Expire(recall); }); });
   if (!recall.has_holder) return;
+  loop_->Post(
+      [this, recall] { loop_->RunAfter(recall_time_ / 2, [this, recall] { BeOverdue(recall); }); });
   chores_.Submit([this, recall] { store_.RevokeExpired(recall); });
   Send(recall, false);
 }
@@ -62,6 +64,14 @@ void Recalls::OnAnswer(const Recall& recall, bool again, const absl::StatusOr<Da
 
 void Recalls::End(const Recall& recall) {
   chores_.Submit([this, recall] { store_.RevokeDelegation(recall); });
+}
+
+// As with a change that a client does not acknowledge: the client must know that it cannot be
+// called, before the delegation is revoked.
+void Recalls::BeOverdue(const Recall& recall) {
+  if (!store_.delegations().Holds(recall.state_id)) return;
+  const Promisee promisee = store_.promises().PromiseeOf(recall.client_id);
+  if (promisee != 0) store_.promises().Overdue(promisee);
 }
 
 void Recalls::Expire(const Recall& recall) {

@@ -46,6 +46,7 @@ class Recalls {
   void Send(const Recall& recall, bool again);
   void OnAnswer(const Recall& recall, bool again, const absl::StatusOr<wire::DafsStatus>& answer);
   void End(const Recall& recall);
+  void BeOverdue(const Recall& recall);
   void Expire(const Recall& recall);
   void Ask(const Delegations::Delegation& delegation);
   void OnAttributes(const wire::StateId& state_id, const absl::StatusOr<wire::DafsStatus>& answer,

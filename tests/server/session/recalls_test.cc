@@ -110,6 +110,21 @@ TEST_F(RecallsTest, ADelegationThatIsNotReturnedInTimeIsRevoked) {
   EXPECT_EQ(holder_->session->Call(read).name(), "DAFSERR_EXPIRED");
 }
 
+// So a holder that was stopped uses none of its delegations when it runs again.
+TEST_F(RecallsTest, AHolderThatIsLateLosesItsPromisesBeforeTheDelegation) {
+  options_.recall_time = absl::Seconds(2);
+  Serve(wire::kShareRead);
+  ASSERT_TRUE(other_->session->SendRequest(OpenFor(wire::kShareWrite)));
+  TakeRecall(DafsStatus::kOk);
+  AnswerChange();
+  EXPECT_FALSE(holder_->IsVoid());
+  const absl::Time end = Loop::Now() + absl::Seconds(30);
+  while (!holder_->IsVoid()) ASSERT_LT(Loop::Now(), end);
+  other_->session->Poll();
+  EXPECT_FALSE(other_->session->ready());
+  EXPECT_EQ(other_->session->ReceiveReply<wire::OpenHandleArgs>().name(), "DAFS_STATUS_OK");
+}
+
 // The response that grants the delegation may be on its way, so the recall is repeated once.
 TEST_F(RecallsTest, ADelegationThatTheClientDoesNotKnowEnds) {
   Serve(wire::kShareRead);
