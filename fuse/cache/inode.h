@@ -27,20 +27,29 @@ struct Asker {
   absl::Time at = absl::InfinitePast();
 };
 
+// See KernelPages. Packed, because the kernel may have many nodes.
+struct NodePages {
+  uint64_t change = 0;      // of all pages, if known
+  uint32_t delegation = 0;  // that no page is older than: the low bits of its number; 0: none
+  uint16_t bypasses = 0;    // how often an open that bypasses the pages began or ended
+  uint8_t bypassing = 0;    // such opens now; 255: so many that they are not counted any more
+  bool has_change = false;
+};
+
 struct Inode {
   wire::FileHandle handle;
   wire::ObjectType type = wire::ObjectType::kInvalid;
   uint64_t file_id = 0;
-  uint64_t lookups = 0;                  // by the kernel
-  std::unique_ptr<Asker> moved;          // the lookup that found another parent; null: accepted
-  NodeNames names;                       // NameCache
-  KernelView kernel;                     // AttributeCache
-  OwnChanges changes;                    // AttributeCache
-  LatestAttributes latest;               // AttributeCache
-  HeldPromise promised;                  // AttributeCache
-  NodeAbsences absences;                 // AbsentXattrs
-  uint64_t next_listed = 0;              // ListingOrder
-  std::optional<uint64_t> pages_change;  // KernelPages
+  uint64_t lookups = 0;          // by the kernel
+  std::unique_ptr<Asker> moved;  // the lookup that found another parent; null: accepted
+  NodeNames names;               // NameCache
+  KernelView kernel;             // AttributeCache
+  OwnChanges changes;            // AttributeCache
+  LatestAttributes latest;       // AttributeCache
+  HeldPromise promised;          // AttributeCache
+  NodeAbsences absences;         // AbsentXattrs
+  uint64_t next_listed = 0;      // ListingOrder
+  NodePages pages;               // KernelPages
   std::shared_ptr<client::WriteTracker> writes;  // WriteTrackers; shared with open files
 };
 

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,17 +35,16 @@ inline uint32_t ShareOf(uint32_t flags) {
 }
 
 // One OPEN at the server for each open of the kernel. Data moves under the opener's identity, not
-// the caller's. Constant once it is in the table, except `errors` and `locked`; any thread.
+// the caller's. Constant once it is in the table, except `errors`; any thread.
 struct OpenState {
   uint64_t nodeid = 0;
   wire::FileHandle handle;
-  wire::StateId state_id;  // of the open among client::Opens; zero: the server has none
-  uint32_t flags = 0;      // of open(2)
-  // Attributes of the file when it was opened.
-  std::optional<uint64_t> change;
-  uint32_t mode = 0;
-  std::string owner;
-  std::string owner_group;
+  wire::StateId state_id;          // of the open among client::Opens; zero: the server has none
+  uint32_t flags = 0;              // of open(2)
+  std::optional<uint64_t> change;  // of the file when it was opened, as far as known
+  // See KernelPages: the delegation under which it is open, and what BeginOpen returned.
+  uint64_t delegation = 0;
+  uint16_t bypasses_before = 0;
   std::shared_ptr<const client::Identity> opener;
   // As of the open: whether the opener could write even without this open, as root or as the file's
   // owner (WIRE R64), and the value of WriteTracker::owner_changes.
@@ -54,8 +52,6 @@ struct OpenState {
   uint64_t owner_changes = 0;
   std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
   client::WriteTracker::ErrorCursor errors;      // `writes` guards it
-  // A program has requested a lock of this open (flock). Publishes nothing.
-  std::atomic<bool> locked{false};
 };
 
 // Part of a directory as the server listed it, starting at one cookie.

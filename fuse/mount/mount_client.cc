@@ -55,6 +55,7 @@ client::ClientOptions ClientOptionsOf(const Options& o, bool may_lock) {
   c.rdma_read_channel = o.rdma_read_channel;
   c.callbacks = o.callbacks;
   c.promises = TakesPromises(o);
+  c.delegations = TakesDelegations(o);
   c.windows = WindowsOf(o);
   if (o.msgsize != 0) c.max_request_size = c.max_response_size = o.msgsize;
   c.uncommitted_bytes = size_t{o.uncommitted} << 20;

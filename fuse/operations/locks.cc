@@ -148,7 +148,6 @@ Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
     call.ReplyErrno(ENOLCK);  // a server that cannot open this file by its handle
     co_return;
   }
-  request.open->locked.store(true, std::memory_order_relaxed);
   Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   Task<bool> replying = Reply(call, open, answer);

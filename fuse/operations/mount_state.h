@@ -25,7 +25,6 @@
 #include "fuse/cache/promise_rules.h"
 #include "fuse/cache/write_trackers.h"
 #include "fuse/files/behind_table.h"
-#include "fuse/files/idle_opens.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/files/open_files.h"
 #include "fuse/kernel/notifier.h"
@@ -75,7 +74,6 @@ struct MountState {
   WriteTrackers write_trackers{inodes};
 
   OpenFiles open_files;
-  IdleOpens idle_opens;
   OpenDirectories open_directories;
   LockOwners lock_owners;
   BehindTable behind;

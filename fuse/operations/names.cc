@@ -121,6 +121,15 @@ Task<void> NameOperations::Mkdir(Call& call) {
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
 
+// The file of a name, if the kernel keeps the name under a promise.
+std::optional<InodeView> NameOperations::FileAt(uint64_t directory, std::string_view name) const {
+  const auto known = state_.directory_names.Find(directory, name, Loop::Now());
+  if (!known.has_value()) return std::nullopt;
+  std::optional<InodeView> node = state_.inodes.Find(known->nodeid);
+  if (node.has_value() && node->type != wire::ObjectType::kReg) node.reset();
+  return node;
+}
+
 Task<void> NameOperations::Unlink(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
@@ -129,7 +138,7 @@ Task<void> NameOperations::Unlink(Call& call) {
   CallerIdentity who = CallerOf(state_, call);
   DirectoryChange change(context_, call.nodeid());
   const bool directory = call.header().opcode == FUSE_RMDIR;
-  if (!directory) context_.opens.CloseAll(state_.idle_opens.TakeAll());
+  const std::optional<InodeView> file = directory ? std::nullopt : FileAt(call.nodeid(), name);
   auto removal = [&] {
     state_.attributes.NameRemoved();
     if (!directory) return;
@@ -137,7 +146,8 @@ Task<void> NameOperations::Unlink(Call& call) {
     change.CountRemoval();
   };
   removal();
-  absl::Status removed = co_await files_.names().Remove(*who, parent->handle, name, change.after());
+  absl::Status removed = co_await files_.names().Remove(*who, parent->handle, name, change.after(),
+                                                        nullptr, file ? &file->handle : nullptr);
   removal();
   change.End();
   if (removed.ok() && !directory && !call.answered()) {
@@ -186,13 +196,13 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   DirectoryChange from_change(context_, call.nodeid());
   std::optional<DirectoryChange> to_change;
   if (new_directory != call.nodeid()) to_change.emplace(context_, new_directory);
-  context_.opens.CloseAll(
-      state_.idle_opens.TakeAll());  // the new name may have been another file's
+  const std::optional<InodeView> replaced = FileAt(new_directory, new_name);
   client::Attributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
   client::Promise names;
   Task<absl::Status> renaming =
       flags == 0 ? files_.names().Rename(*who, from->handle, old_name, to->handle, new_name,
-                                         from_change.after(), to_after, &names)
+                                         from_change.after(), to_after, &names,
+                                         replaced ? &replaced->handle : nullptr)
                  : files_.names().Rename2(*who, from->handle, old_name, to->handle, new_name, flags,
                                           &names);
   auto removal = [&] {

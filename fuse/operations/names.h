@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "client/files/files.h"
@@ -30,6 +31,7 @@ class NameOperations {
   Task<void> Link(Call& call);
 
  private:
+  std::optional<InodeView> FileAt(uint64_t directory, std::string_view name) const;
   Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
                       std::string_view new_name, uint32_t flags);
 

@@ -24,6 +24,11 @@ Task<void> OpenOperations::Open(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
+  if (std::optional<client::OpenFile> local =
+          context_.opens.OpenLocally(*who, *node, request.flags)) {
+    co_await ReplyLocal(call, *local, request.flags, std::move(who));
+    co_return;
+  }
   const absl::Time asked_at = Loop::Now();
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   const bool comes_back =
@@ -31,7 +36,7 @@ Task<void> OpenOperations::Open(Call& call) {
   const std::shared_ptr<NameRevalidation::Looking> looking =
       context_.revalidation.LookAtLikelyOld(who, *node);
   Task<absl::StatusOr<client::OpenFile>> opening =
-      context_.opens.OpenOrReuse(*who, *node, request.flags);
+      context_.opens.Open(*who, *node, request.flags, state_.NewOwner());
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
     if (ErrnoFromStatus(file.status()) == ESTALE && !comes_back) {
@@ -42,10 +47,15 @@ Task<void> OpenOperations::Open(Call& call) {
     co_return;
   }
   if (looking != nullptr) co_await looking->done;
+  if (file->is_local) {
+    co_await ReplyLocal(call, *file, request.flags, std::move(who));
+    co_return;
+  }
   Task<bool> losing = context_.revalidation.HasLostName(who, *node, file->attributes);
   const bool lost_name = co_await losing;
   if (lost_name && !comes_back) {
     LookElsewhere(state_, call, call.nodeid());
+    files_.opens().StopLocalOpens(node->handle);
     absl::Status closed = co_await files_.opens().Close(file->state_id, /*can_wait=*/true);
     closed.IgnoreError();
     co_return;
@@ -53,10 +63,17 @@ Task<void> OpenOperations::Open(Call& call) {
   const bool keep_cache = InvalidateOlder(call, *file, asked, asked_at);
   fuse_open_out out = context_.opens.Add(*file, call.nodeid(), request.flags, who, keep_cache);
   if (!call.Reply({AsBytes(out)})) {
-    if (std::shared_ptr<OpenState> open = state_.open_files.Remove(out.fh)) {
-      co_await context_.opens.Close(open);
-    }
+    co_await context_.opens.Undo(out.fh);
   }
+}
+
+// Answers an open under a delegation. No other client has changed the file or its names since the
+// delegation was granted, and the kernel has seen the changes of this mount.
+Task<void> OpenOperations::ReplyLocal(Call& call, const client::OpenFile& file, uint32_t flags,
+                                      CallerIdentity who) {
+  const bool keep_cache = state_.pages.AreOf(call.nodeid(), file.delegation);
+  fuse_open_out out = context_.opens.Add(file, call.nodeid(), flags, std::move(who), keep_cache);
+  if (!call.Reply({AsBytes(out)})) co_await context_.opens.Undo(out.fh);
 }
 
 // Close-to-open: an open sees everything that was written and closed before. Invalidates what the
@@ -135,9 +152,7 @@ Task<void> OpenOperations::ReplyCreated(Call& call, const client::OpenFile& file
   fuse_open_out out = context_.opens.Add(file, entry.nodeid, flags, who, false);
   if (!call.Reply({AsBytes(entry), AsBytes(out)})) {
     context_.entries.Undo(entry.nodeid);
-    if (std::shared_ptr<OpenState> open = state_.open_files.Remove(out.fh)) {
-      co_await context_.opens.Close(open);
-    }
+    co_await context_.opens.Undo(out.fh);
   }
 }
 
@@ -172,6 +187,10 @@ Task<void> OpenOperations::Release(Call& call) {
   if (open != nullptr && open->change.has_value()) {
     state_.pages.Are(open->nodeid, *open->change);
   }
+  if (open != nullptr) {
+    state_.pages.EndOpen(open->nodeid, open->delegation, open->bypasses_before,
+                         BypassesPages(open->flags));
+  }
   if (open != nullptr && !OpensToWrite(open->flags)) state_.attributes.DropFresh(open->nodeid);
   // Answered before the CLOSE: no program waits for it, and it commits nothing.
   call.ReplyOk();
@@ -182,8 +201,7 @@ Task<void> OpenOperations::Release(Call& call) {
     Task<void> ending = context_.lock_owners.End(owner);
     co_await ending;
   }
-  open = context_.opens.Keep(std::move(open));
-  if (open != nullptr) co_await context_.opens.Close(open);
+  co_await context_.opens.Close(open);
 }
 
 }  // namespace dafs::fuse

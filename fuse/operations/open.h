@@ -29,6 +29,8 @@ class OpenOperations {
   Task<void> Release(Call& call);
 
  private:
+  Task<void> ReplyLocal(Call& call, const client::OpenFile& file, uint32_t flags,
+                        CallerIdentity who);
   bool InvalidateOlder(Call& call, const client::OpenFile& file, const OwnChanges::Moment& asked,
                        absl::Time asked_at);
   Task<void> ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,

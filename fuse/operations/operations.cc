@@ -107,7 +107,9 @@ void Operations::Forget(uint64_t nodeid, RequestReader in) {
 void Operations::ForgetNode(uint64_t nodeid, uint64_t count) {
   // A file that the kernel forgets while it has uncommitted data was probably removed.
   const std::optional<wire::FileHandle> gone = ForgetLookups(context_.state, nodeid, count);
-  if (gone.has_value()) context_.files.commits().DropIfRemoved(*gone);
+  if (!gone.has_value()) return;
+  context_.files.commits().DropIfRemoved(*gone);
+  context_.files.opens().Unused(*gone);  // the server would keep the removed file
 }
 
 void Operations::BatchForget(RequestReader in) {

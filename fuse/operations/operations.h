@@ -47,7 +47,6 @@ class Operations {
 
   // Called when the worker ends. Commits what was written, then calls `done`.
   void CommitAll(std::function<void()> done) {
-    context_.opens.CloseAll(context_.state.idle_opens.Stop());
     context_.files.commits().CommitAll(std::move(done));
   }
   bool AllCommitted() const { return context_.files.commits().all_committed(); }

@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/loop.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {
@@ -36,6 +35,7 @@ bool IsRefusal(const absl::Status& status) {
 }  // namespace
 
 bool OpensToWrite(uint32_t flags) { return (ShareOf(flags) & wire::kShareWrite) != 0; }
+bool BypassesPages(uint32_t flags) { return UsesDirectIo(flags) && OpensToWrite(flags); }
 bool OpensToAppend(uint32_t flags) { return (flags & O_APPEND) != 0 && OpensToWrite(flags); }
 
 // FUSE's OPEN has a node, DAFS's OPEN a name. OPEN_HANDLE opens a file by its handle. If the server
@@ -44,6 +44,9 @@ bool OpensToAppend(uint32_t flags) { return (flags & O_APPEND) != 0 && OpensToWr
 Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity& who,
                                                          const InodeView& node, uint32_t flags,
                                                          std::string owner) {
+  if (std::optional<client::OpenFile> local = OpenLocally(who, node, flags)) {
+    co_return *std::move(local);
+  }
   client::OpenRequest request;
   request.owner = std::move(owner);
   request.share_access = ShareOf(flags);
@@ -96,34 +99,9 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::I
   co_return file;
 }
 
-// Takes a recently closed open of the same kind, if the file has not changed since it was opened:
-// then the same users may still open it.
-Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenOrReuse(const client::Identity& who,
-                                                                const InodeView& node,
-                                                                uint32_t flags) {
-  std::optional<IdleOpens::Kept> kept =
-      state_.idle_opens.Take(node.nodeid, who, flags, Loop::Now());
-  if (kept.has_value()) {
-    const OpenState& open = *kept->open;
-    client::OpenFile file;
-    file.handle = open.handle;
-    file.state_id = open.state_id;
-    bool known = false;
-    if (!state_.attributes.TouchedSince(node.nodeid, kept->since)) {
-      Task<absl::StatusOr<client::Attributes>> asking =
-          files_.attributes().GetAttributes(who, open.handle);
-      absl::StatusOr<client::Attributes> attributes = co_await asking;
-      known = attributes.ok();
-      if (known) file.attributes = *std::move(attributes);
-    }
-    if (known && IsAsOpened(open, file.attributes) && files_.opens().IsOpen(open.state_id))
-      co_return file;
-    Start(Close(std::move(kept->open)));
-    CloseAll(state_.idle_opens.HasChanged(node.nodeid));
-  }
-  Task<absl::StatusOr<client::OpenFile>> opening = Open(who, node, flags, state_.NewOwner());
-  absl::StatusOr<client::OpenFile> file = co_await opening;
-  co_return file;
+std::optional<client::OpenFile> ServerOpens::OpenLocally(const client::Identity& who,
+                                                         const InodeView& node, uint32_t flags) {
+  return files_.opens().OpenLocally(who, node.handle, ShareOf(flags), state_.NewOwner());
 }
 
 fuse_open_out ServerOpens::Add(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
@@ -140,9 +118,11 @@ fuse_open_out ServerOpens::Add(const client::OpenFile& file, uint64_t nodeid, ui
   open->owner_changes = open->writes->owner_changes();
   open->errors = open->writes->SampleErrors();
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
-  open->mode = file.attributes.mode;
-  open->owner = file.attributes.owner;
-  open->owner_group = file.attributes.owner_group;
+  open->delegation = file.delegation;
+  open->bypasses_before = state_.pages.BeginOpen(nodeid, BypassesPages(flags));
+  if (keep_cache && !BypassesPages(flags)) {
+    state_.pages.EndOpen(nodeid, file.delegation, open->bypasses_before, false);
+  }
   fuse_open_out out = {};
   out.fh = state_.open_files.Add(std::move(open));
   if (UsesDirectIo(flags)) {
@@ -155,6 +135,14 @@ fuse_open_out ServerOpens::Add(const client::OpenFile& file, uint64_t nodeid, ui
   return out;
 }
 
+Task<void> ServerOpens::Undo(uint64_t fh) {
+  std::shared_ptr<OpenState> open = state_.open_files.Remove(fh);
+  if (open == nullptr) co_return;
+  state_.pages.EndOpen(open->nodeid, 0, open->bypasses_before, BypassesPages(open->flags));
+  Task<void> closing = Close(std::move(open));
+  co_await closing;
+}
+
 Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
   const bool may_write_again =
       open->by_own_right &&
@@ -165,28 +153,6 @@ Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
   }
   absl::Status closed = co_await files_.opens().Close(open->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
-}
-
-std::shared_ptr<OpenState> ServerOpens::Keep(std::shared_ptr<OpenState> open) {
-  open = state_.idle_opens.Keep(std::move(open), Loop::Now());
-  CloseIdleLater();
-  return open;
-}
-
-void ServerOpens::CloseAll(std::vector<IdleOpens::Open> opens) {
-  for (IdleOpens::Open& open : opens) Start(Close(std::move(open)));
-}
-
-// Sets a timer to close idle opens that were not used again, of any worker.
-void ServerOpens::CloseIdleLater() {
-  if (idle_timer_ != 0) return;
-  const std::optional<absl::Time> when = state_.idle_opens.NextOld();
-  if (!when.has_value()) return;
-  idle_timer_ = files_.loop().RunAfter(*when - Loop::Now(), [this] {
-    idle_timer_ = 0;
-    CloseAll(state_.idle_opens.TakeOld(Loop::Now()));
-    CloseIdleLater();
-  });
 }
 
 }  // namespace dafs::fuse

@@ -1,22 +1,20 @@
-// Opens at the server for the kernel's open files: made by OPEN, CREATE and locks, reused for a
-// moment after their close, and closed. Spec: 6.5.7, 6.5.24; WIRE 9.4, R15 (OPEN_HANDLE).
+// Opens at the server, or under a delegation, for the kernel's open files: made by OPEN, CREATE and
+// locks, and closed. Spec: 6.5.7, 6.5.24; WIRE 9.4, R15 (OPEN_HANDLE).
 // Belongs to one worker's thread. Nothing blocks; the coroutines end with their replies.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
-#include "fuse/files/idle_opens.h"
 #include "fuse/files/open_files.h"
 #include "fuse/kernel/protocol.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/request_nodes.h"
-#include "runtime/loop.h"
 #include "runtime/task.h"
 
 namespace dafs::fuse {
@@ -24,12 +22,13 @@ namespace dafs::fuse {
 // Whether an open with these flags of open(2) writes, and whether it only appends.
 bool OpensToWrite(uint32_t flags);
 bool OpensToAppend(uint32_t flags);
+// Whether it writes past the kernel's page cache.
+bool BypassesPages(uint32_t flags);
 
 class ServerOpens {
  public:
   // Both must outlive it.
   ServerOpens(MountState& state, client::Files& files) : state_(state), files_(files) {}
-  ~ServerOpens() { files_.loop().Cancel(idle_timer_); }
   ServerOpens(const ServerOpens&) = delete;
   ServerOpens& operator=(const ServerOpens&) = delete;
 
@@ -37,31 +36,26 @@ class ServerOpens {
   // state id if the server cannot open the file by its handle.
   Task<absl::StatusOr<client::OpenFile>> Open(const client::Identity& who, const InodeView& node,
                                               uint32_t flags, std::string owner);
-  // Likewise, or takes an open that was closed a moment ago and is still good.
-  Task<absl::StatusOr<client::OpenFile>> OpenOrReuse(const client::Identity& who,
-                                                     const InodeView& node, uint32_t flags);
+  // Likewise under a delegation, without a request. nullopt: the server must be asked.
+  std::optional<client::OpenFile> OpenLocally(const client::Identity& who, const InodeView& node,
+                                              uint32_t flags);
 
   // Adds an open file to the table. Returns the answer for the kernel.
   fuse_open_out Add(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
                     CallerIdentity who, bool keep_cache);
+  // The kernel has not accepted the answer: removes the open file and closes it.
+  Task<void> Undo(uint64_t fh);
   // Closes it at the server. If its opener may not write the file without this open, commits its
   // data first: if the server lost that data later, it could not be written again.
   Task<void> Close(std::shared_ptr<OpenState> open);
-  // A program has closed it, and all that used it has ended. Keeps it for a moment, and then closes
-  // it. Returns the open that the caller must close now; null: none.
-  std::shared_ptr<OpenState> Keep(std::shared_ptr<OpenState> open);
-  // Starts to close all of `opens`.
-  void CloseAll(std::vector<IdleOpens::Open> opens);
 
  private:
   Task<absl::StatusOr<client::OpenFile>> OpenToAppend(const client::Identity& who,
                                                       const InodeView& node, uint32_t flags,
                                                       absl::Status refused);
-  void CloseIdleLater();
 
   MountState& state_;
   client::Files& files_;
-  Loop::TimerId idle_timer_ = 0;  // 0: not set
 };
 
 }  // namespace dafs::fuse

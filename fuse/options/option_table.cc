@@ -169,6 +169,9 @@ constexpr OptionRow kOptions[] = {
     {kCaching, "callbacks", "nocallbacks", Switch<&Options::callbacks>(),
      "whether the server announces changes, if it can, so that caches are exact (default: yes; "
      "with noac: only free locks)"},
+    {kCaching, "delegations", "nodelegations", Switch<&Options::delegations>(),
+     "whether files are opened and closed without a request while no other client uses them, if\n"
+     "the server can tell (default: yes; with nocallbacks or noac: no)"},
     {kCaching, "sync_on_close", "nosync_on_close", Switch<&Options::sync_on_close>(),
      "whether close(2) waits for the server's disk (default: no)"},
     {kCaching, "write_behind", "nowrite_behind", Switch<&Options::write_behind>(),

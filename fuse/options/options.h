@@ -80,6 +80,7 @@ struct Options {
   CacheTimes cache;
   LookupCache lookup_cache = LookupCache::kPositive;
   bool callbacks = true;  // request that the server announces changes
+  bool delegations = true;
   LocalLock local_lock = LocalLock::kNone;
   bool allow_other = false;                // on by default for root
   bool default_permissions = false;        // on by default for root
@@ -130,6 +131,9 @@ inline bool TakesPromises(const Options& o) {
   return o.callbacks && o.cache.reg_max > absl::ZeroDuration() &&
          o.cache.dir_max > absl::ZeroDuration();
 }
+
+// Whether the mount requests delegations, which need promises.
+inline bool TakesDelegations(const Options& o) { return o.delegations && TakesPromises(o); }
 
 // How long the mount is retried while the server does not answer: nfs(5) retry.
 inline absl::Duration RetryFor(const Options& o) {

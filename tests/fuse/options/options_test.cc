@@ -283,6 +283,14 @@ TEST(ParseOptions, NocallbacksAndNoacDisablePromises) {
   EXPECT_TRUE(TakesPromises(*ParseList("actimeo=1")));
 }
 
+TEST(ParseOptions, DelegationsNeedPromises) {
+  EXPECT_TRUE(TakesDelegations(*ParseList("rw")));
+  EXPECT_FALSE(TakesDelegations(*ParseList("nodelegations")));
+  EXPECT_TRUE(TakesDelegations(*ParseList("nodelegations,delegations")));
+  EXPECT_FALSE(TakesDelegations(*ParseList("nocallbacks")));
+  EXPECT_FALSE(TakesDelegations(*ParseList("noac")));
+}
+
 TEST(ParseOptions, TheLastOfAclAndNoaclWins) {
   EXPECT_FALSE(ParseList("noacl")->acl);
   EXPECT_TRUE(ParseList("noacl,acl")->acl);
