@@ -1,19 +1,27 @@
-"""Compares reads by libdafs, through mount.dafs and over the kernel's NFS in one guest, with their processor time.
+"""Compares libdafs, mount.dafs and the kernel's NFS in one guest: reads, with their processor time, and calls on names.
 
 Both servers export the same tmpfs, on the same address and device of this guest. The mounts are read with O_DIRECT,
 and libdafs does not cache, so every read goes to the server, one at a time. NFS is version 4.2 with one connection,
 because DAFS has one session. The program of the paper's experiment (tests/bench/bench_paper.cc) reads all of them.
+
+Calls on names are measured by scripts/bench: mount.dafs and NFS over TCP, and the FUSE pass-through, which has no
+server, each with its default options.
 """
 
 import contextlib
 import json
 import os
 import pathlib
-import shutil
 import subprocess
+import sys
 import tempfile
 
 import serving
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(SOURCE / "tests" / "bench"))
+
+import kernel_nfs  # noqa: E402
 
 MIB = 1 << 20
 FILE_MIB = 64
@@ -30,6 +38,10 @@ LEGEND = """\
   A client costs at least "client", and at most "client" plus "threads". One error remains: the process that happens to
   run handles arriving packets. On one machine that is often their sender, so "server" contains some of the client's
   work, and "client" some of the server's. Time that the host takes from the guest counts too: use an idle host."""
+
+# Rows of scripts/bench, nothing pinned.
+NAMES = ("create-free", "open-free", "missing-free", "rename-free", "unlink-free", "mkdir-free", "ls-free", "untar",
+         "remove")
 
 
 class Missing(Exception):
@@ -74,37 +86,13 @@ def over_dafs(programs, address, export, seconds):
             measure("mount.dafs siw", programs / "dafs_paper_posix", mount, seconds, server.pid, client.pid)
 
 
-def serve_nfs(export):
-    """Starts the kernel's NFS server for `export`, over TCP and RDMA."""
-    if not os.path.isdir("/proc/fs/nfsd"):
-        subprocess.run(["modprobe", "-a", "nfsd", "nfs", "nfsv4", "rpcrdma"], check=False)
-    if not os.path.isdir("/proc/fs/nfsd"):
-        raise Missing("this kernel has no NFS server")
-    call("mount", "-t", "nfsd", "nfsd", "/proc/fs/nfsd")
-    pathlib.Path("/run/rpc_pipefs").mkdir(parents=True, exist_ok=True)
-    call("exportfs", "-o", "rw,no_root_squash,no_subtree_check,fsid=0,insecure", f"*:{export}")
-    for name in ("nfsv4leasetime", "nfsv4gracetime"):
-        pathlib.Path("/proc/fs/nfsd", name).write_text("10\n", encoding="ascii")
-    call("rpc.mountd", "-N", "2", "-N", "3")
-    call("rpc.nfsd", "-N", "3", "-U", "4")
-    pathlib.Path("/proc/fs/nfsd/v4_end_grace").write_text("Y\n", encoding="ascii")
-    pathlib.Path("/proc/fs/nfsd/portlist").write_text(f"rdma {NFS_RDMA_PORT}\n", encoding="ascii")
-
-
 def over_nfs(programs, address, mount, seconds):
     for label, options in {"NFS siw": f"proto=rdma,port={NFS_RDMA_PORT}", "NFS tcp": "proto=tcp"}.items():
         with mounted(mount, "-t", "nfs", "-o", f"vers=4.2,nconnect=1,{options}", f"{address}:/"):
             measure(label, programs / "dafs_paper_posix", mount, seconds, "kernel:nfsd")
 
 
-def compare(programs, address, seconds):
-    """Prints the figures. Raises OSError if a step fails, and Missing if a program is not installed."""
-    for program in ("exportfs", "rpc.nfsd", "mount.nfs"):
-        if shutil.which(program) is None:
-            raise Missing(f"{program} is not installed (packages nfs-kernel-server, nfs-common)")
-    for program in ("dafs_paper_dafs", "dafs_paper_posix"):
-        if not (programs / program).exists():
-            raise Missing(f"{program} is not built")
+def compare_reads(programs, address, seconds):
     base = pathlib.Path(tempfile.mkdtemp(prefix="dafs-beside-"))
     export, mount = base / "export", base / "mnt"
     export.mkdir()
@@ -113,6 +101,36 @@ def compare(programs, address, seconds):
     with mounted(export, "-t", "tmpfs", "-o", "size=256m", "tmpfs"):
         (export / "file").write_bytes(os.urandom(FILE_MIB * MIB))
         over_dafs(programs, address, export, seconds)
-        serve_nfs(export)
-        over_nfs(programs, address, mount, seconds)
-        call("rpc.nfsd", "0")
+        if why := kernel_nfs.serve(export, NFS_RDMA_PORT):
+            raise Missing(why)
+        try:
+            over_nfs(programs, address, mount, seconds)
+        finally:
+            kernel_nfs.stop(export)
+
+
+def compare_names(programs, rounds, scale):
+    """Prints one table: for each row the figure of each system, and the time of mount.dafs divided by that of it."""
+    with tempfile.NamedTemporaryFile("r") as result:
+        subprocess.run([SOURCE / "scripts" / "bench", "--bin", programs, "--peer", "nfs", "--rounds", str(rounds),
+                        "--scale", str(scale), "--json", result.name, *NAMES],
+                       check=True, timeout=3000, stdin=subprocess.DEVNULL)
+        rows = json.load(result)["rows"]
+    systems = ("dafs", "nfs", "passthrough")
+    title = f"over TCP, small files * {scale}"
+    print(f"  {title:<27}{'mount.dafs':>20}{'NFS 4.2, ratio':>27}{'pass-through, ratio':>27}")
+    for row in rows:
+        if missing := set(systems) - set(row["results"]):
+            raise Missing(f"scripts/bench left out {missing}")
+        cells = [f"{row['results'][name]['figure']['median']:,.1f} {row['unit']}".rjust(20) for name in systems]
+        ratios = [f"{row['ratios'][name]:.2f}".rjust(7) for name in systems[1:]]
+        print(f"  {row['row'].removesuffix('-free'):<27}{cells[0]}{cells[1]}{ratios[0]}{cells[2]}{ratios[1]}", flush=True)
+
+
+def compare(programs, address, seconds):
+    """Prints the figures. Raises OSError if a step fails, and Missing if a program is not installed."""
+    for program in ("dafs_paper_dafs", "dafs_paper_posix", "dafs_bench_probe", "dafs_passthrough"):
+        if not (programs / program).exists():
+            raise Missing(f"{program} is not built")
+    compare_reads(programs, address, seconds)
+    compare_names(programs, *((3, 0.5) if seconds > 4 else (2, 0.1)))
