@@ -38,8 +38,12 @@ def dissector(rig):
 
 
 def tshark(rig, path, *arguments):
-    """Runs tshark on the capture; returns its output."""
-    command = ["tshark", "-n", "-X", f"lua_script:{dissector(rig)}", "-r", str(path), *arguments]
+    """Runs tshark on the capture; returns its output.
+
+    Heuristics come first, because clients have ports below 1024, and Wireshark knows other protocols by many of them.
+    """
+    command = ["tshark", "-n", "-o", "tcp.try_heuristic_first:TRUE", "-X", f"lua_script:{dissector(rig)}", "-r",
+               str(path), *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=100 * rig.slowness, cwd="/",
                           env=os.environ | {"HOME": str(rig.local)}, check=False)
     output, errors = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
@@ -113,9 +117,9 @@ class Capture:
 
 
 class Stream:
-    """One TCP connection of a capture, with the handshake of MPA done."""
+    """One TCP connection of a capture, with the handshake of MPA done. Wireshark takes its port for one of TLS."""
 
-    def __init__(self, capture, port=1023, crc=False):
+    def __init__(self, capture, port=802, crc=False):
         self.capture, self.port, self.crc = capture, port, crc
         self.sent = {True: 1000, False: 2000}  # sequence numbers, by direction
         self.messages = {True: 0, False: 0}

@@ -626,6 +626,7 @@ end
 -- iWARP: a message is one Send of RDMAP, in one or more segments of DDP.
 
 local tcp_stream = Field.new("tcp.stream")
+local ddp_tagged = Field.new("iwarp_ddp.tagged_flag")
 local ddp_message = Field.new("iwarp_ddp.msn")
 local ddp_offset = Field.new("iwarp_ddp.mo")
 local ddp_last = Field.new("iwarp_ddp.last_flag")
@@ -669,6 +670,7 @@ local function show_segment(tvb, pinfo, tree, connection, id, at, is_last)
 end
 
 local function in_iwarp(tvb, pinfo, tree)
+  if latest(ddp_tagged) then return false end  -- the data of an RDMA write or read
   local stream, number, at = latest(tcp_stream), latest(ddp_message), latest(ddp_offset)
   if not stream or not number or not at or tvb:len() == 0 then return false end
   if not speaks[stream] then
