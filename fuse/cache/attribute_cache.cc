@@ -37,10 +37,23 @@ void AttributeCache::Invalidated(uint64_t nodeid) {
   });
 }
 
+bool AttributeCache::IsPromised(const Inode& inode) const {
+  return inode.promised.only_clients() &&
+         inode.promised.HeldSince(absl::InfiniteFuture(), rules_, inode.handle);
+}
+
 bool AttributeCache::IsPromised(uint64_t nodeid) const {
+  return inodes_.With(nodeid,
+                      [&](const Inode* inode) { return inode != nullptr && IsPromised(*inode); });
+}
+
+bool AttributeCache::IsAnswered(uint64_t nodeid, absl::Time now) const {
   return inodes_.With(nodeid, [&](const Inode* inode) {
-    return inode != nullptr && inode->promised.only_clients() &&
-           inode->promised.HeldSince(absl::InfiniteFuture(), rules_, inode->handle);
+    if (inode == nullptr || !IsPromised(*inode)) return false;
+    if (inode->latest.unsent()) return !IsStale(*inode, now);
+    const KernelView& kernel = inode->kernel;
+    return kernel.sent() && now < kernel.sent_at() + kernel.valid_for() &&
+           inode->changes.touched_at() <= kernel.sent_at();
   });
 }
 

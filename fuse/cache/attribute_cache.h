@@ -48,6 +48,9 @@ class AttributeCache {
   void Invalidated(uint64_t nodeid);
   // Whether the attributes of the node are promised, and only clients change them.
   bool IsPromised(uint64_t nodeid) const;
+  // Likewise, and the next request of the kernel for them needs none to the server, if it makes
+  // one.
+  bool IsAnswered(uint64_t nodeid, absl::Time now) const;
   // The nodes of a shard of the table of which the kernel may use attributes at `now`.
   std::vector<uint64_t> KeptByKernel(uint64_t shard, absl::Time now) const;
   // The file was opened and has this CHANGE. Returns whether the kernel's cached attributes are
@@ -125,6 +128,7 @@ class AttributeCache {
  private:
   static void Touch(Inode& inode, absl::Time now);
   bool IsStale(const Inode& inode, absl::Time now) const;
+  bool IsPromised(const Inode& inode) const;
   uint64_t RemovalsOf(const Inode& inode) const {
     return inode.type == wire::ObjectType::kDir ? directory_removals_ : removals_;
   }

@@ -106,8 +106,10 @@ std::optional<InodeTable::Forgotten> InodeTable::Forget(uint64_t nodeid, uint64_
   if (inode.lookups > 0) return std::nullopt;
   EndMove(inode);
   shard.trackers.Keep(inode.handle, inode.writes);
-  Forgotten gone = {.place = inode.names.latest(), .opened = std::nullopt};
+  Forgotten gone;
+  gone.place = inode.names.latest();
   if (inode.writes != nullptr) gone.opened = inode.handle;
+  if (inode.type == wire::ObjectType::kDir) gone.directory = inode.handle;
   auto latest = shard.by_handle.find(inode.handle);
   if (latest != shard.by_handle.end() && latest->second == nodeid) {
     shard.by_handle.erase(latest);

@@ -68,8 +68,9 @@ class InodeTable {
   // The kernel drops `count` lookups. The last one removes the node. Unknown ids are ignored, and a
   // count that is too large drops all lookups. Returns nullopt if the node is still known.
   struct Forgotten {
-    Place place;                             // see PlaceOf
-    std::optional<wire::FileHandle> opened;  // the file, if it had been opened
+    Place place;                                // see PlaceOf
+    std::optional<wire::FileHandle> opened;     // the file, if it had been opened
+    std::optional<wire::FileHandle> directory;  // if it was one
   };
   std::optional<Forgotten> Forget(uint64_t nodeid, uint64_t count);
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -65,6 +66,7 @@ struct DirectoryChunk {
   uint64_t from_cookie = 0;            // the first entry follows this cookie
   bool attributes = false;             // entries have all of stat(2) and a filehandle
   bool eof = false;                    // no entry after the last one here
+  bool known_here = false;             // not from the server, which does not know the cookies
   absl::Time asked_at;                 // before the request was sent
   client::Promise names;               // of the directory
   client::Promise attributes_promise;  // of each entry
@@ -114,6 +116,32 @@ class DirectoryState {
     absl::MutexLock lock(&mutex_);
     return listed_;
   }
+  // All names of a directory, for WholeDirectories.
+  struct Whole {
+    uint64_t listing = 0;     // its number there; 0: these are not all names from the start
+    client::Promise promise;  // the oldest one of the chunks; none: one came without
+    std::vector<std::string> names;
+  };
+  // The server has listed `chunk`. `listing`: the number of the listing that begins with it, if it
+  // is the first one. Returns all names with the last chunk of a listing that was read in order;
+  // otherwise `listing` is 0 in the result. Gives up beyond `most` names.
+  Whole Collect(const DirectoryChunk& chunk, uint64_t listing, size_t most)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (chunk.from_cookie == 0) {
+      collected_ = {.listing = listing, .promise = chunk.names, .names = {}};
+      next_cookie_ = 0;
+    }
+    const bool follows = collected_.listing != 0 && chunk.from_cookie == next_cookie_;
+    if (!follows || collected_.names.size() + chunk.entries.size() > most) {
+      collected_ = {};
+      return {};
+    }
+    if (chunk.names.asked < collected_.promise.asked) collected_.promise = chunk.names;
+    for (const DirectoryChunk::Entry& entry : chunk.entries) collected_.names.push_back(entry.name);
+    if (!chunk.entries.empty()) next_cookie_ = chunk.entries.back().cookie;
+    return chunk.eof ? std::exchange(collected_, {}) : Whole();
+  }
 
  private:
   mutable absl::Mutex mutex_;
@@ -121,6 +149,8 @@ class DirectoryState {
   wire::Verifier cookieverf_ ABSL_GUARDED_BY(mutex_);
   bool listed_ ABSL_GUARDED_BY(mutex_) = false;
   client::Promise names_ ABSL_GUARDED_BY(mutex_);
+  Whole collected_ ABSL_GUARDED_BY(mutex_);  // of the chunks until now
+  uint64_t next_cookie_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 using OpenFiles = HandleTable<OpenState>;

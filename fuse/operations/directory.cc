@@ -25,6 +25,8 @@ constexpr absl::Duration kChunkIsGoodFor = absl::Seconds(1);
 // How many empty chunks are read for one answer from a server that says that there are more
 // entries.
 constexpr int kEmptyChunksMax = 8;
+// A directory with more names is not listed from what the mount knows: that takes 1 us for each.
+constexpr size_t kKnownHereMost = 4096;
 
 constexpr uint64_t kPlusAttributes = client::kStatAttributes | wire::kFattrFilehandle;
 constexpr uint64_t kNameAttributes = wire::kFattrFileId | wire::kFattrObjectType;
@@ -143,20 +145,66 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
 }
 
-// Opens a directory without a request, if the kernel has the whole listing, and names and
-// attributes are promised. The kernel has checked that the caller may read it.
+// Returns the whole listing of a directory without a request, if the kernel has all names there and
+// their attributes, and all are promised; otherwise null. The kernel has checked that the caller
+// may read the directory. Entries have no attributes: the kernel keeps those that it has.
+DirectoryOperations::Chunk DirectoryOperations::KnownHere(const InodeView& node) {
+  if (!state_.default_permissions || !state_.attributes.IsPromised(node.nodeid)) return nullptr;
+  const absl::Time now = Loop::Now();
+  const auto whole = state_.whole_directories.NamesOf(node.handle, kKnownHereMost, now);
+  if (!whole.has_value()) return nullptr;
+  auto chunk = std::make_shared<DirectoryChunk>();
+  chunk->attributes = chunk->eof = chunk->known_here = true;
+  chunk->asked_at = now;
+  chunk->names = whole->promise;
+  chunk->entries.reserve(whole->names.size());
+  for (const std::string& name : whole->names) {
+    const auto kept = state_.directory_names.Find(node.nodeid, name, now);
+    if (!kept.has_value() || !state_.attributes.IsAnswered(kept->nodeid, now)) return nullptr;
+    const std::optional<InodeView> object = state_.inodes.Find(kept->nodeid);
+    if (!object.has_value() || !IsAclKnown(*object)) return nullptr;
+    DirectoryChunk::Entry entry;
+    entry.cookie = kDotDotOffset + 1 + chunk->entries.size();
+    entry.name = name;
+    entry.attributes.set(kNumberAttributes);
+    entry.attributes.object_type = object->type;
+    entry.attributes.file_id = object->file_id;
+    entry.attributes.filehandle = object->handle;
+    chunk->entries.push_back(std::move(entry));
+  }
+  return state_.rules.IsGood(chunk->names, node.handle) ? chunk : nullptr;
+}
+
+// Whether ls -l learns the object's ACL without a request.
+bool DirectoryOperations::IsAclKnown(const InodeView& object) const {
+  if (!state_.options.acl) return true;
+  if (object.type != wire::ObjectType::kReg && object.type != wire::ObjectType::kDir) return true;
+  const absl::Time now = Loop::Now();
+  return state_.absent_xattrs.Known(object.nodeid, Absent::kAccessAcl, now) &&
+         (object.type == wire::ObjectType::kReg ||
+          state_.absent_xattrs.Known(object.nodeid, Absent::kDefaultAcl, now));
+}
+
+// Opens a directory without a request, if the kernel or the mount has the whole listing, and names
+// and attributes are promised. The kernel has checked that the caller may read it.
 bool DirectoryOperations::ReplyFromListing(Call& call, const InodeView& node,
                                            const CallerIdentity& who) {
   if (!state_.rules.offered() || !state_.default_permissions) return false;
   const DirectoryNames::Listing listing = state_.directory_names.ListingOf(node.nodeid);
-  if (state_.rules.Of(listing.names, node.handle) != Keeping::kPromised ||
-      !state_.attributes.IsPromised(node.nodeid)) {
-    return false;
+  const bool cached = state_.rules.Of(listing.names, node.handle) == Keeping::kPromised &&
+                      state_.attributes.IsPromised(node.nodeid);
+  auto directory = std::make_shared<DirectoryState>(node.nodeid, node.handle, who);
+  if (!cached) {
+    const Chunk known = KnownHere(node);
+    if (known == nullptr) return false;
+    // An announced change finds that the kernel may have the listing, or the check fails.
+    state_.directory_names.CachesListing(node.nodeid);
+    if (!state_.rules.IsGood(known->names, node.handle)) return false;
+    directory->SetChunk(known, wire::Verifier());
   }
   fuse_open_out out = {};
-  out.open_flags = FOPEN_CACHE_DIR | FOPEN_KEEP_CACHE;
-  out.fh =
-      state_.open_directories.Add(std::make_shared<DirectoryState>(node.nodeid, node.handle, who));
+  out.open_flags = cached ? FOPEN_CACHE_DIR | FOPEN_KEEP_CACHE : FOPEN_CACHE_DIR;
+  out.fh = state_.open_directories.Add(std::move(directory));
   if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
   return true;
 }
@@ -174,12 +222,17 @@ Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
   wire::Verifier cookieverf;
   if (cookie != 0) cookieverf = directory->cookieverf();
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
+  // The kernel keeps a promised listing, so what it lacks is requested file by file later.
+  const bool promised = state_.attributes.IsPromised(directory->nodeid);
   const bool acls = attributes && state_.options.acl && state_.attributes.KeepsFiles() &&
-                    state_.acl_habit.Expected();
+                    (promised || state_.acl_habit.Expected());
   if (acls) {
     state_.acl_habit.Paid();
     wanted |= wire::kFattrAcl;
   }
+  const bool begins = cookie == 0 && promised && state_.default_permissions;
+  const uint64_t listing =
+      begins ? state_.whole_directories.BeginListing(directory->handle) : uint64_t{0};
   const auto read = [&](uint64_t with) {
     return files_.directories().ReadDirectory(*directory->opener, directory->handle, cookie,
                                               cookieverf, kChunkBytes, with, *lease, after);
@@ -199,7 +252,20 @@ Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
   chunk->names = page->names;
   chunk->attributes_promise = page->attributes;
   directory->SetChunk(chunk, page->cookieverf);
+  NoteWhole(*directory, *chunk, listing);
   co_return Chunk(std::move(chunk));
+}
+
+// The directory is whole if `chunk` ends a listing all of which is promised. `listing`: the number
+// of the listing that begins with it.
+void DirectoryOperations::NoteWhole(DirectoryState& directory, const DirectoryChunk& chunk,
+                                    uint64_t listing) {
+  constexpr size_t kMost = WholeDirectories::kMostBytes / sizeof(std::string);
+  DirectoryState::Whole whole = directory.Collect(chunk, listing, kMost);
+  if (whole.listing == 0) return;
+  if (!whole.promise.only_clients) whole.promise = {};
+  state_.whole_directories.EndListing(directory.handle, whole.listing, whole.names, whole.promise,
+                                      Loop::Now() + PromiseRules::kPromisedFor);
 }
 
 // Returns false if the answer is full.
@@ -258,6 +324,7 @@ DirectoryOperations::Chunk DirectoryOperations::CurrentChunk(DirectoryState& dir
   const bool goes_on = offset != 0 || directory.BeginListing();  // not after rewinddir(3)
   const Chunk chunk = directory.chunk();
   if (!goes_on || chunk == nullptr) return nullptr;
+  if (chunk->known_here && offset != 0) return chunk;
   // This mount has changed the directory since OPENDIR.
   if (offset == 0 && state_.attributes.TouchedSince(directory.nodeid, chunk->asked_at))
     return nullptr;
@@ -292,6 +359,12 @@ Task<void> DirectoryOperations::Readdir(Call& call) {
   uint64_t cookie = read.offset <= kDotDotOffset ? 0 : read.offset;
   Chunk chunk = CurrentChunk(*directory, read.offset, plus);
   std::optional<size_t> position;
+  if (chunk == nullptr && read.offset == 0) {
+    if (std::optional<InodeView> node = state_.inodes.Find(directory->nodeid)) {
+      chunk = KnownHere(*node);
+    }
+    if (chunk != nullptr) directory->SetChunk(chunk, wire::Verifier());
+  }
   if (chunk != nullptr) position = PositionBehind(*chunk, cookie);
   for (int empty = 0; empty < kEmptyChunksMax; ++empty) {
     if (!position.has_value()) {

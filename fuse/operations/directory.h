@@ -3,8 +3,9 @@
 // never cookies of entries. A listing is read in chunks much larger than the kernel's requests.
 // Attributes in a chunk are used only if nothing newer is known of the node. If programs usually
 // read ACLs after listing a directory, chunks include ACLs, and files without one are remembered.
-// Belongs to one worker's thread. Each public function is called by Operations::Serve and answers
-// `call`.
+// If the kernel has all names of a directory and their attributes under promises, the mount lists
+// it from what it knows (WholeDirectories). Belongs to one worker's thread. Each public function is
+// called by Operations::Serve and answers `call`.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,9 @@ class DirectoryOperations {
   using Chunk = std::shared_ptr<const DirectoryChunk>;
   Task<absl::StatusOr<Chunk>> ReadChunk(std::shared_ptr<DirectoryState> directory, uint64_t cookie,
                                         bool attributes, client::Attributes* after = nullptr);
+  Chunk KnownHere(const InodeView& node);
+  bool IsAclKnown(const InodeView& object) const;
+  void NoteWhole(DirectoryState& directory, const DirectoryChunk& chunk, uint64_t listing);
   bool ReplyFromListing(Call& call, const InodeView& node, const CallerIdentity& who);
   Chunk CurrentChunk(DirectoryState& directory, uint64_t offset, bool plus);
   void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,

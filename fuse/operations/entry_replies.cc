@@ -1,5 +1,7 @@
 #include "fuse/operations/entry_replies.h"
 
+#include <limits.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <optional>
@@ -8,6 +10,7 @@
 #include "fuse/operations/new_objects.h"
 #include "fuse/operations/request_nodes.h"
 #include "runtime/loop.h"
+#include "wire/protocol/name_check.h"
 
 namespace dafs::fuse {
 namespace {
@@ -58,7 +61,13 @@ void EntryReplies::KeepName(fuse_entry_out& entry, const client::Node& node, con
     const absl::Duration least = type == wire::ObjectType::kDir ? times.dir_min : times.reg_min;
     validity = attributes_for > absl::ZeroDuration() ? attributes_for : least;
   }
-  if (place.name.empty() || !MayKeep(place, entry.nodeid, node.names, validity)) return;
+  if (place.name.empty()) return;
+  if (!MayKeep(place, entry.nodeid, node.names, validity)) {
+    // Otherwise the mount could list what the name led to before.
+    const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+    if (parent.has_value()) state_.whole_directories.Forget(parent->handle);
+    return;
+  }
   const KernelTime valid = Validity(validity);
   entry.entry_valid = valid.seconds;
   entry.entry_valid_nsec = valid.nanoseconds;
@@ -95,6 +104,15 @@ bool EntryReplies::ReplyAbsent(Call& call, const Place& place, const client::Pro
   state_.found_gone.Finds(call.header().pid, 0);
   call.Reply({AsBytes(out)});
   return true;
+}
+
+// The kernel has checked that the caller may search the directory.
+bool EntryReplies::ReplyKnownAbsent(Call& call, const InodeView& directory, const Place& place) {
+  if (!state_.default_permissions) return false;
+  if (place.name.size() > NAME_MAX || wire::IsDotName(place.name)) return false;
+  const client::Promise names =
+      state_.whole_directories.PromiseOfAbsence(directory.handle, place.name, Loop::Now());
+  return names && ReplyAbsent(call, place, names);
 }
 
 void EntryReplies::Moved(const Place& from, const Place& to, bool exchanged,

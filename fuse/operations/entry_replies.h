@@ -36,6 +36,9 @@ class EntryReplies {
   // is the promise of the directory's names. Returns false if the kernel may not keep the name; the
   // call was not answered then.
   bool ReplyAbsent(Call& call, const Place& place, const client::Promise& names);
+  // Answers a LOOKUP of a name that is known not to exist, because all names of the directory are
+  // known. Returns false if the call was not answered.
+  bool ReplyKnownAbsent(Call& call, const InodeView& directory, const Place& place);
   // The kernel moves names of these places, after a rename by this mount: they are dropped unless
   // `names`, the promise of the names in the changed directories, covers them. Call this before the
   // call is answered.

@@ -23,6 +23,7 @@
 #include "fuse/cache/listing_order.h"
 #include "fuse/cache/name_cache.h"
 #include "fuse/cache/promise_rules.h"
+#include "fuse/cache/whole_directories.h"
 #include "fuse/cache/write_trackers.h"
 #include "fuse/files/behind_table.h"
 #include "fuse/files/lock_owners.h"
@@ -68,6 +69,7 @@ struct MountState {
   AttributeCache attributes{inodes, options.cache, rules};
   NameCache names{inodes};
   DirectoryNames directory_names{Loop::Now()};
+  WholeDirectories whole_directories;
   KernelPages pages{inodes};
   AbsentXattrs absent_xattrs{inodes, options.cache, rules};
   ListingOrder listing_order{inodes};

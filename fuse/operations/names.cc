@@ -5,16 +5,20 @@
 #include <cerrno>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/errno.h"
 #include "fuse/operations/directory_change.h"
 #include "fuse/operations/new_objects.h"
 #include "fuse/operations/request_nodes.h"
+#include "runtime/loop.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {
+
+constexpr uint32_t kMadeBytes = 4096;  // for a listing of a directory that is probably empty
 
 bool IsForbidden(const absl::Status& status) {
   return wire::DafsFromStatus(status) == wire::DafsStatus::kAcces;
@@ -31,7 +35,14 @@ Task<void> NameOperations::Lookup(Call& call) {
       context_.entries.ReplyKnownLink(call, {call.nodeid(), std::string(name)})) {
     co_return;
   }
+  const Place place{call.nodeid(), std::string(name)};
+  if (context_.entries.ReplyKnownAbsent(call, *parent, place)) co_return;
   CallerIdentity who = CallerOf(state_, call);
+  if (const uint64_t listing = state_.whole_directories.BeginListingOfMade(parent->handle)) {
+    Task<void> reading = ReadMade(who, *parent, listing);
+    co_await reading;
+    if (context_.entries.ReplyKnownAbsent(call, *parent, place)) co_return;
+  }
   const std::optional<absl::Time> before = context_.pending.BeforeAsking();
   client::Promise absent;
   absl::StatusOr<client::Node> node =
@@ -40,12 +51,31 @@ Task<void> NameOperations::Lookup(Call& call) {
     node = co_await files_.names().Lookup(*who, parent->handle, name, &absent);
   }
   co_await context_.pending.LookAgain(*who, before, node);
-  const Place place{call.nodeid(), std::string(name)};
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt &&
       context_.entries.ReplyAbsent(call, place, absent)) {
     co_return;
   }
   context_.entries.Reply(call, node, place);
+}
+
+// The directory was made by this mount, and is probably empty: one request shows that no name
+// exists in it. Errors are left to the lookups that follow.
+Task<void> NameOperations::ReadMade(CallerIdentity who, InodeView directory, uint64_t listing) {
+  absl::StatusOr<client::BufferLease> lease =
+      co_await files_.buffers().Acquire(client::BufferUse::kReadTarget, kMadeBytes);
+  if (!lease.ok()) co_return;
+  Task<absl::StatusOr<client::DirectoryPage>> reading = files_.directories().ReadDirectory(
+      *who, directory.handle, 0, wire::Verifier(), kMadeBytes, 0, *lease);
+  absl::StatusOr<client::DirectoryPage> page = co_await reading;
+  client::Promise promise;
+  std::vector<std::string> names;
+  if (page.ok() && page->eof && page->names.only_clients) {
+    wire::DirentView view;
+    while (page->entries.Next(view)) names.emplace_back(view.name);
+    if (page->entries.status().ok()) promise = page->names;
+  }
+  state_.whole_directories.EndListing(directory.handle, listing, names, promise,
+                                      Loop::Now() + PromiseRules::kPromisedFor);
 }
 
 Task<void> NameOperations::Readlink(Call& call) {
@@ -75,7 +105,7 @@ Task<void> NameOperations::Symlink(Call& call) {
   std::optional<InodeView> parent = NodeOf(state_, call);
   if (!parent) co_return;
   CallerIdentity who = CallerOf(state_, call);
-  DirectoryChange change(context_, call.nodeid());
+  DirectoryChange change(context_, *parent, name);
   absl::StatusOr<client::Node> node =
       co_await files_.names().MakeSymlink(*who, parent->handle, name, target, change.after());
   change.End();
@@ -98,7 +128,7 @@ Task<void> NameOperations::Mknod(Call& call) {
   wire::SpecData device = DeviceFromKernel(mknod.rdev);
   uint32_t mode = co_await ModeOfNew(context_, *who, *parent, mknod.mode, mknod.umask);
   mode &= wire::kModeBits;
-  DirectoryChange change(context_, call.nodeid());
+  DirectoryChange change(context_, *parent, name);
   absl::StatusOr<client::Node> node = co_await files_.names().MakeNode(
       *who, parent->handle, name, type, device, mode, change.after());
   change.End();
@@ -114,10 +144,16 @@ Task<void> NameOperations::Mkdir(Call& call) {
   CallerIdentity who = CallerOf(state_, call);
   uint32_t mode = co_await ModeOfNew(context_, *who, *parent, mkdir.mode, mkdir.umask);
   wire::FileAttributes attributes = NewFileAttributes(mode);
-  DirectoryChange change(context_, call.nodeid());
+  DirectoryChange change(context_, *parent, name);
   absl::StatusOr<client::Node> node =
       co_await files_.names().MakeDirectory(*who, parent->handle, name, attributes, change.after());
   change.End();
+  // Then the first lookup in it lists it.
+  const bool keeps_absent =
+      state_.default_permissions && state_.options.lookup_cache != LookupCache::kNone;
+  if (node.ok() && node->names.only_clients && keeps_absent) {
+    state_.whole_directories.Made(node->handle);
+  }
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
 
@@ -136,7 +172,7 @@ Task<void> NameOperations::Unlink(Call& call) {
   std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
   CallerIdentity who = CallerOf(state_, call);
-  DirectoryChange change(context_, call.nodeid());
+  DirectoryChange change(context_, *parent);
   const bool directory = call.header().opcode == FUSE_RMDIR;
   const std::optional<InodeView> file = directory ? std::nullopt : FileAt(call.nodeid(), name);
   auto removal = [&] {
@@ -149,6 +185,7 @@ Task<void> NameOperations::Unlink(Call& call) {
   absl::Status removed = co_await files_.names().Remove(*who, parent->handle, name, change.after(),
                                                         nullptr, file ? &file->handle : nullptr);
   removal();
+  change.Removed(name, removed.ok() && !call.answered());
   change.End();
   if (removed.ok() && !directory && !call.answered()) {
     state_.names.own_moves().Removed({call.nodeid(), std::string(name)}, Loop::Now());
@@ -193,9 +230,10 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   std::optional<InodeView> to = NodeOf(state_, call, new_directory);
   if (!to) co_return;
   CallerIdentity who = CallerOf(state_, call);
-  DirectoryChange from_change(context_, call.nodeid());
+  const bool same_directory = new_directory == call.nodeid();
+  DirectoryChange from_change(context_, *from, same_directory ? new_name : std::string_view());
   std::optional<DirectoryChange> to_change;
-  if (new_directory != call.nodeid()) to_change.emplace(context_, new_directory);
+  if (!same_directory) to_change.emplace(context_, *to, new_name);
   const std::optional<InodeView> replaced = FileAt(new_directory, new_name);
   client::Attributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
   client::Promise names;
@@ -214,13 +252,16 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   removal();
   absl::Status renamed = co_await renaming;
   removal();
+  const bool exchanged = flags == wire::kRenameExchange;
+  const bool moves = renamed.ok() && !call.answered();
+  if (!exchanged || !moves) from_change.Removed(old_name, moves);
+  if (!moves && to_change.has_value()) to_change->Removed(new_name, false);
   from_change.End();
   if (to_change.has_value()) to_change->End();
   // If the caller was killed meanwhile, the call has failed, and the kernel moves nothing.
   const Place old_place{call.nodeid(), std::string(old_name)};
   const Place new_place{new_directory, std::string(new_name)};
-  const bool exchanged = flags == wire::kRenameExchange;
-  if (renamed.ok() && !call.answered()) {
+  if (moves) {
     state_.names.own_moves().Moved(old_place, new_place, exchanged, Loop::Now());
     context_.entries.Moved(old_place, new_place, exchanged, names);
   } else {
@@ -249,7 +290,7 @@ Task<void> NameOperations::Link(Call& call) {
   co_await context_.pending.Settled(link.oldnodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
   CallerIdentity who = CallerOf(state_, call);
-  DirectoryChange change(context_, call.nodeid());
+  DirectoryChange change(context_, *directory, name);
   context_.attributes.Touch(link.oldnodeid);
   absl::StatusOr<client::Node> node =
       co_await files_.names().Link(*who, file->handle, directory->handle, name, change.after());

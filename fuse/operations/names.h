@@ -10,6 +10,7 @@
 #include "client/files/files.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
+#include "fuse/operations/request_nodes.h"
 #include "fuse/request/call.h"
 #include "runtime/task.h"
 
@@ -32,6 +33,7 @@ class NameOperations {
 
  private:
   std::optional<InodeView> FileAt(uint64_t directory, std::string_view name) const;
+  Task<void> ReadMade(CallerIdentity who, InodeView directory, uint64_t listing);
   Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
                       std::string_view new_name, uint32_t flags);
 

@@ -110,7 +110,7 @@ Task<void> OpenOperations::Create(Call& call) {
   uint32_t mode = co_await ModeOfNew(context_, *who, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
-  DirectoryChange change(context_, call.nodeid());
+  DirectoryChange change(context_, *parent, name);
   absl::StatusOr<client::OpenFile> file =
       co_await files_.opens().Open(*who, request, change.after());
   change.End();

@@ -67,6 +67,7 @@ std::optional<wire::FileHandle> ForgetLookups(MountState& state, uint64_t nodeid
   std::optional<InodeTable::Forgotten> gone = state.inodes.Forget(nodeid, count);
   if (!gone.has_value()) return std::nullopt;
   state.directory_names.Forget(nodeid, gone->place);
+  if (gone->directory.has_value()) state.whole_directories.Forget(*gone->directory);
   return std::move(gone->opened);
 }
 

@@ -183,6 +183,35 @@ def exact_cut(rig):
             rig.umount(point)
 
 
+@scenario(timeout=600, where="server")
+def exact_whole(rig):
+    """Two mounts show which names exist after each change. Now and then the other mount goes on with the changes, so
+    that each one knows directories wholly that it changes, and loses them again."""
+    points = two_mounts(rig, "rw", CLIENTS)
+    os.mkdir(points[0] / TOP, 0o755)
+    tops = [point / TOP for point in points]
+    seed = random.randrange(1 << 30)
+    note(f"seed {seed}")
+    tree, here = KnownTree(seed), tops[0]
+    for number in range(changes(rig) // 2):
+        if tree.random.random() < 0.05:
+            here = tree.random.choice(tops)
+        kind, paths = tree.change(here)
+        paths = [*paths, tree.any_path()]
+        directory = os.path.dirname(tree.random.choice(paths))
+        for top in tree.random.sample(tops, 2):
+            what = f"seed {seed}, change {number}, {kind} on {here.parent.name}, seen on {top.parent.name}"
+            for path in dict.fromkeys(paths):
+                look(top, tree, path, what)
+            if directory not in tree.nodes:
+                continue
+            equal(sorted(os.listdir(top / directory)), tree.names_in(directory), f"{what}: names in '{directory}'")
+            with os.scandir(top / directory) as entries:
+                for entry in entries:
+                    equal(entry.inode(), entry.stat(follow_symlinks=False).st_ino, f"{what}: number of {entry.path}")
+    check_all(tree, points, rig.export)
+
+
 @scenario(timeout=120, where="server")
 def exact_both(rig):
     """Two mounts that change names in one directory at the same time neither stop each other nor see old names."""
