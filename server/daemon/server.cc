@@ -22,6 +22,7 @@
 #include "server/session/worker.h"
 #include "server/store/durable/state_dir_check.h"
 #include "server/store/holdings/grace.h"
+#include "server/store/holdings/kernel_leases.h"
 #include "server/store/system/state_dir.h"
 
 namespace dafs::server {
@@ -60,6 +61,22 @@ absl::Status CheckOptions(const ServerOptions& options) {
   return absl::OkStatus();
 }
 
+// Whether a recall is over before the kernel ends the lease by itself. Logs if it is not, and an
+// export needs leases.
+bool MayUseLeases(const ServerOptions& options) {
+  const absl::Duration limit = KernelLeases::BreakTime();
+  if (options.recall_time < limit) return true;
+  const auto needs_leases = [](const Export& exported) { return !exported.only_clients_change; };
+  if (options.delegations.most != Delegations::Type::kNone &&
+      std::any_of(options.exports.begin(), options.exports.end(), needs_leases)) {
+    LogNotice(absl::StrCat("exports with changed_by=anyone: no delegations, because --recall-time ",
+                           absl::FormatDuration(options.recall_time),
+                           " is not below fs.lease-break-time ", absl::FormatDuration(limit),
+                           "; set a shorter recall time"));
+  }
+  return false;
+}
+
 StoreOptions StoreOptionsOf(const ServerOptions& options) {
   StoreOptions store;
   store.exports = options.exports;
@@ -71,6 +88,7 @@ StoreOptions StoreOptionsOf(const ServerOptions& options) {
   store.keep_orphans = true;
   store.promises.of_client = options.max_promises;
   store.delegations = options.delegations;
+  store.use_leases = MayUseLeases(options);
   return store;
 }
 
@@ -251,6 +269,7 @@ bool Server::Stop(absl::Duration within) {
     SayWhatHangs();
     return false;
   }
+  if (store_ != nullptr) store_->EndLeases();  // these begin recalls
   // The worker loops end last, because other workers and the pools post to them.
   chores_.reset();
   pool_.reset();

@@ -100,6 +100,8 @@ Promises& Store::promises() { return impl_->promises; }
 
 wire::FileHandle Store::HandleOf(const ObjectKey& key) const { return impl_->mac.Seal(key); }
 
+void Store::EndLeases() { impl_->leases.Stop(); }
+
 void Store::EndGrace(absl::Time now) {
   impl_->delegations.EndClaims(now);
   const std::optional<Grace::Ending> ending = impl_->grace.Ended(now);
@@ -116,6 +118,7 @@ void Store::ForgetRemoved() {
   static_assert(kForgetCalls == DescriptorCache::kParts);
   RestoreOwnIdentity();
   impl_->ForgetRemoved();
+  impl_->RecallRemoved();
 }
 
 std::optional<size_t> Store::ExportThatMayHang(const wire::FsHandle& fshandle) const {

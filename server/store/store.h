@@ -79,6 +79,9 @@ struct StoreOptions {
   bool keep_orphans = false;
   Promises::Limits promises;  // of_client 0: the server makes no promises
   Delegations::Options delegations;
+  // Grants read delegations also where local programs change files (KernelLeases). A recall must be
+  // over before KernelLeases::BreakTime().
+  bool use_leases = true;
 };
 
 // Whether Read may wait for the disk.
@@ -368,9 +371,13 @@ class Store {
   // Call regularly. After the period has ended, removes what no client reclaimed.
   void EndGrace(absl::Time now);
 
+  // Ends the leases that protect delegations from local programs: the hooks of Delegations are not
+  // called for these any more. Call before what the hooks use ends.
+  void EndLeases();
+
   // Releases the descriptors of objects that local programs have removed and no client has open, so
-  // that the file system frees their space. Each call checks one part of the objects; kForgetCalls
-  // calls check all. Call on a thread that may wait.
+  // that the file system frees their space. Recalls the delegations of such files. Each call checks
+  // one part of the objects; kForgetCalls calls check all. Call on a thread that may wait.
   static constexpr int kForgetCalls = 16;
   void ForgetRemoved();
 

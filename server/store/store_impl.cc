@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <utility>
@@ -106,6 +107,7 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       promises(options.promises),
       opens(instance_number, options.max_opens, promises),
       delegations(options.delegations),
+      leases([this](const ObjectKey& key) { RecallAll(key); }),
       attributes(*this, instance_number),
       mounts(std::make_unique<Mounts>(options.exports, mac)),
       write_verifier(std::move(verifier)),
@@ -120,6 +122,11 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
   for (size_t i = 0; i < options.exports.size(); ++i) locks_.push_back(std::make_unique<Locks>());
   mounts->OnFound([this](const FileSystem& fs) { TakeUpOrphans(fs); });
   grace.SetExportOf([this](const ObjectKey& file) { return mounts->ExportOf(file.fshandle()); });
+  const auto needs_leases = [](const Export& exported) { return !exported.only_clients_change; };
+  if (options.use_leases && options.delegations.most != Delegations::Type::kNone &&
+      std::any_of(options.exports.begin(), options.exports.end(), needs_leases)) {
+    leases.Start();
+  }
 }
 
 Orphans& StoreImpl::OrphansOf(const FileSystem& fs) {
@@ -350,6 +357,18 @@ void StoreImpl::ForgetRemoved() {
     if (removed && !opens.IsOpen(object->key())) cache.Erase(object->key());
   }
   forgetting_.Unlock();
+}
+
+void StoreImpl::RecallRemoved() {
+  for (const ObjectKey& key : leases.Removed()) RecallAll(key);
+}
+
+void StoreImpl::RecallAll(const ObjectKey& key) {
+  delegations.IsFree(key, wire::ClientId(), Delegations::Use::kWrites, nullptr);
+}
+
+void StoreImpl::EndLease(const ObjectKey& key) {
+  if (leases.End(key)) RecallAll(key);
 }
 
 DafsStatus StoreImpl::CheckAlive(Object& object, uint32_t nlink) {

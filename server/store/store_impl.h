@@ -20,6 +20,7 @@
 #include "server/store/durable/write_verifier.h"
 #include "server/store/holdings/delegations.h"
 #include "server/store/holdings/grace.h"
+#include "server/store/holdings/kernel_leases.h"
 #include "server/store/holdings/lock_table.h"
 #include "server/store/holdings/open_state.h"
 #include "server/store/holdings/promises.h"
@@ -221,6 +222,8 @@ class StoreImpl {
   // client has open, because a descriptor keeps their space. One thread at a time; others return at
   // once.
   void ForgetRemoved();
+  // Recalls the delegations of files that local programs have removed.
+  void RecallRemoved();
 
   // STALE for an object that has no name and that no client has open. Such an object exists only
   // because the cache holds a descriptor, so it is forgotten. `nlink` comes from a statx that was
@@ -257,6 +260,12 @@ class StoreImpl {
                ? wire::DafsStatus::kOk
                : wire::DafsStatus::kDelay;
   }
+  // Ends the lease of a file that the server is about to open for writing or to truncate, which
+  // would wait for the lease. Begins to recall the delegations that the lease protected: those of
+  // the caller, because Announce and AwaitDelegations have left no other. Call after these.
+  void EndLease(const ObjectKey& key);
+  // Begins to recall all delegations of a file.
+  void RecallAll(const ObjectKey& key);
   // The request has made an object, and changed its attributes after others could see it. A client
   // that has read them is called before the response is sent.
   void AnnounceNew(const Caller& caller, const ObjectKey& key);
@@ -339,6 +348,7 @@ class StoreImpl {
   Promises promises;
   OpenTable opens;
   Delegations delegations;
+  KernelLeases leases;
   LockTable locks;
   // The orphans of a file system. One that may hang has its own, because a lock is held while it is
   // accessed.

@@ -238,6 +238,11 @@ std::optional<Delegations::Delegation> Delegations::Find(const ObjectKey& key,
   return std::nullopt;
 }
 
+bool Delegations::Has(const ObjectKey& key) const {
+  absl::MutexLock lock(&mutex_);
+  return by_key_.contains(key);
+}
+
 bool Delegations::HasConflict(const ObjectKey& key, const wire::ClientId& client_id,
                               Type type) const {
   absl::MutexLock lock(&mutex_);

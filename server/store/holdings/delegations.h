@@ -135,6 +135,8 @@ class Delegations {
   // Whether Choose may return anything to the client. One atomic read if no client is admitted.
   bool IsAdmitted(const wire::ClientId& client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
   const Options& options() const { return options_; }
+  // Whether any client has one of the file.
+  bool Has(const ObjectKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether another client than `client_id` has a delegation that conflicts with one of `type`.
   bool HasConflict(const ObjectKey& key, const wire::ClientId& client_id, Type type) const
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -199,7 +199,10 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
   STORE_RETURN_IF_NOT_OK(impl_->Announce(caller, {AnnouncedChange::OfAttributes(file->key())}));
   // Other changes of the size wait until the journal has recorded this one.
   std::optional<absl::MutexLock> lock;
-  if (resizes) lock.emplace(&impl_->AppendLock(file->key()));
+  if (resizes) {
+    lock.emplace(&impl_->AppendLock(file->key()));
+    impl_->EndLease(file->key());
+  }
   BeginSetattr(caller, *file, attributes);
   const int fd = size_fd != nullptr ? size_fd->get() : -1;
   const DafsStatus status =

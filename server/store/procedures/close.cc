@@ -30,14 +30,17 @@ struct WriteEnd {
   }
 };
 
-// Lets the requests go on that wait for the end of a delegation.
+// Lets the requests and the local programs go on that wait for the end of a delegation.
 struct DelegationEnd {
-  Delegations& delegations;
+  StoreImpl& store;
   const wire::StateId& state_id;
+  const ObjectKey& key;
   const Closed& closed;
 
   ~DelegationEnd() {
-    if (closed.is_delegation) delegations.Remove(state_id);
+    if (!closed.is_delegation) return;
+    store.delegations.Remove(state_id);
+    if (!store.delegations.Has(key)) store.leases.End(key);
   }
 };
 
@@ -62,7 +65,7 @@ DafsStatus StoreImpl::CloseLocked(const wire::ClientId& client_id, const wire::S
   Closed closed;
   STORE_RETURN_IF_NOT_OK(opens.Close(client_id, state_id, key, &closed));
   const WriteEnd write_end{promises, client_id, key, closed};
-  const DelegationEnd delegation_end{delegations, state_id, closed};
+  const DelegationEnd delegation_end{*this, state_id, key, closed};
   if (!closed.is_delegation) ReleaseLocks(client_id, key, closed);
   if (!closed.last_open && !closed.last_write) return DafsStatus::kOk;
   ObjectRef object = closed.object != nullptr ? closed.object : cache.Find(key);

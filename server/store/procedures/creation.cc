@@ -244,6 +244,8 @@ DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file
 // Undoes the open. An earlier open of the owner stays open and keeps its locks.
 void Creation::Unopen(const ObjectRef& file, const Opened& opened) {
   if (opened.delegation.has_value()) return TakeBackDelegation(store_, opened);
+  // The open may have ended the lease of a delegation that the result does not end now.
+  if (!file->fs().exported->only_clients_change) store_.RecallAll(file->key());
   if (opened.before.access == 0) {
     store_.CloseOpen(caller_.client_id, opened.state_id, file->key());
     return;
@@ -256,6 +258,7 @@ void Creation::Unopen(const ObjectRef& file, const Opened& opened) {
 // The append lock keeps writers out until the journal records that the file was empty.
 DafsStatus Creation::Truncate(const std::string& name, const ObjectRef& file) {
   absl::MutexLock lock(&store_.AppendLock(file->key()));
+  store_.EndLease(file->key());
   Begin(name, Intent::kTruncates, file.get());
   const DafsStatus status =
       truncate(FdPath(file->path_fd()).c_str(), 0) == 0 ? DafsStatus::kOk : StatusFromErrno();

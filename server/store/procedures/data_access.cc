@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/fsuid.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -28,6 +29,18 @@ bool ActsAsOwner(const Object& file) {
 
 namespace {
 
+// The server's own lease would make the open for writing fail.
+DafsStatus EndLeaseFor(StoreImpl& store, const Caller& caller, const Object& file) {
+  if (!store.leases.Has(file.key())) return DafsStatus::kOk;
+  if (faccessat(file.path_fd(), "", W_OK, AT_EMPTY_PATH | AT_EACCESS) != 0) {
+    const DafsStatus status = StatusFromErrno();
+    if (status != DafsStatus::kAcces || !ActsAsOwner(file)) return status;
+  }
+  STORE_RETURN_IF_NOT_OK(store.Announce(caller, {AnnouncedChange::OfAttributes(file.key())}));
+  store.EndLease(file.key());
+  return DafsStatus::kOk;
+}
+
 // Opens the file without the rights of an OPEN: the kernel checks the caller's identity. The owner
 // of a file may write even without write permission. A client that wrote to a read-only file
 // through the OPEN that created it may have to repeat the write after that OPEN is closed.
@@ -35,6 +48,7 @@ DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access,
                         OpenData* data) {
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *data->file->fs().exported));
   const FdPath path(data->file->path_fd());
+  if (access == wire::kShareWrite) STORE_RETURN_IF_NOT_OK(EndLeaseFor(store, caller, *data->file));
   UniqueFd fd(open(path.c_str(), OpenFlags(access)));
   if (!fd.valid() && errno == EACCES && access == wire::kShareWrite && ActsAsOwner(*data->file)) {
     ScopedPrivilege privilege;

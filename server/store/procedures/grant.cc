@@ -5,8 +5,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/loop.h"
@@ -80,12 +83,25 @@ bool Add(StoreImpl& store, const Caller& caller, const Grant& grant, Type type,
   return true;
 }
 
-// Whether the data of the file changes only through this server, or after a recall.
-bool IsProtected(const Object& file) { return file.fs().exported->only_clients_change; }
+bool OnlyClientsChange(const Object& file) { return file.fs().exported->only_clients_change; }
 
-// Whether files of this export may be delegated.
-bool IsDelegable(StoreImpl& store, const Object& file) {
-  return IsProtected(file) && !store.mounts->ExportThatMayHang(file.key().fshandle()).has_value();
+// The most that may be granted of `file`. A lease of the kernel protects only read delegations from
+// local programs, and does not see changes in the layers of an overlay.
+Type MostOf(StoreImpl& store, const Object& file) {
+  if (store.mounts->ExportThatMayHang(file.key().fshandle()).has_value()) return Type::kNone;
+  if (OnlyClientsChange(file)) return Type::kWrite;
+  return file.fs().layered ? Type::kNone : Type::kRead;
+}
+
+// Makes local programs wait until the delegation has ended before they change the file. Returns
+// false if that is not possible. The caller holds the file's lock.
+bool Protect(StoreImpl& store, Object& file) {
+  if (OnlyClientsChange(file)) return true;
+  if (!MayPin(store)) return false;
+  file.DropWriteFd();  // left by an open that failed; the kernel would grant no lease
+  int error = 0;
+  std::shared_ptr<const UniqueFd> fd = file.DataFd(/*write=*/false, &error);
+  return fd != nullptr && store.leases.Take(file.key(), std::move(fd));
 }
 
 // Whether `caller` can be granted delegations of this file, as far as its opens do not matter.
@@ -93,7 +109,7 @@ bool MayGrant(StoreImpl& store, const Caller& caller, const Grant& grant) {
   return grant.most != Type::kNone && caller.promisee != 0 &&
          store.delegations.IsAdmitted(caller.client_id) &&
          !store.promises.IsVoid(caller.promisee) && !store.grace.active() &&
-         grant.file->is_regular() && IsDelegable(store, *grant.file);
+         grant.file->is_regular() && MostOf(store, *grant.file) != Type::kNone;
 }
 
 // The type that an open for this access may get; kNone if the file is shared, or if that is more
@@ -103,7 +119,8 @@ Type TypeFor(StoreImpl& store, const Caller& caller, const Grant& grant) {
   const bool writes = (grant.access & wire::kShareWrite) != 0;
   const Type type = writes ? Type::kWrite : Type::kRead;
   const bool is_shared = sharing.is_denied || (writes ? sharing.is_shared : sharing.is_written);
-  return type > grant.most || is_shared ? Type::kNone : type;
+  const Type most = std::min(grant.most, MostOf(store, *grant.file));
+  return type > most || is_shared ? Type::kNone : type;
 }
 
 // Adds the delegation that `caller` may get. Returns whether there is one. The caller holds the
@@ -126,10 +143,12 @@ bool Upgrade(StoreImpl& store, const Caller& caller, const Grant& grant, Opened*
   return true;
 }
 
-// A change that does not hold the file's lock has marked the file before it looked for delegations.
-// If it has not seen one that was added, this sees the mark.
-bool IsBeingChanged(StoreImpl& store, const Caller& caller, const Grant& grant) {
-  return store.promises.IsBeingChanged(grant.file->key(), caller.changing);
+// Whether the delegation that was added may stay. The caller holds the file's lock.
+// A change that does not hold it has marked the file before it looked for delegations and for a
+// lease. If it has not seen what was added, this sees the mark.
+bool MayStay(StoreImpl& store, const Caller& caller, const Grant& grant) {
+  return Protect(store, *grant.file) &&
+         !store.promises.IsBeingChanged(grant.file->key(), caller.changing);
 }
 
 // Grants a delegation beside the open.
@@ -140,10 +159,10 @@ void GrantBeside(StoreImpl& store, const Caller& caller, const Grant& grant,
   {
     absl::MutexLock lock(&store.FileLock(grant.file->key()));
     if (!AddChosen(store, caller, grant, &delegation)) return;
-  }
-  if (IsBeingChanged(store, caller, grant)) {
-    store.CloseOpen(caller.client_id, delegation.state_id, delegation.key);
-    return;
+    if (!MayStay(store, caller, grant)) {
+      store.CloseLocked(caller.client_id, delegation.state_id, delegation.key);
+      return;
+    }
   }
   FillIn(store, caller, *grant.file, delegation, res);
 }
@@ -164,7 +183,7 @@ DafsStatus OpenOrDelegate(StoreImpl& store, const Caller& caller, const Grant& g
   if (MayGrant(store, caller, grant)) {
     if (Upgrade(store, caller, grant, opened)) return DafsStatus::kOk;
     is_added = AddChosen(store, caller, grant, &added);
-    if (is_added && !IsBeingChanged(store, caller, grant)) {
+    if (is_added && MayStay(store, caller, grant)) {
       opened->delegation = added;
       return DafsStatus::kOk;
     }
@@ -234,7 +253,7 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
     const bool writes = delegation->type == Type::kWrite;
     conflicts = sharing.is_denied || (writes ? sharing.is_shared : sharing.is_written) ||
                 delegation->type > store.delegations.options().most ||
-                !IsDelegable(store, *grant.file) ||
+                MostOf(store, *grant.file) != Type::kWrite ||
                 store.delegations.HasConflict(key, caller.client_id, delegation->type);
   }
   FillIn(store, caller, *grant.file, *delegation, res);

@@ -30,7 +30,8 @@ void TakeBackDelegation(StoreImpl& store, const Opened& opened);
 // beside it unless the client wants none there. If an open for writing was wanted as a delegation
 // and was not, it ends the client's read delegation. The caller holds no lock of a file.
 // No delegations for clients without a Back-control Channel for recalls (9.6), and in exports that
-// may hang or that local programs change.
+// may hang. Where local programs change files, read delegations only, each protected by a lease of
+// the kernel.
 void GrantDelegation(StoreImpl& store, const Caller& caller, const Grant& grant,
                      const Opened& opened, wire::OpenDelegation* res);
 

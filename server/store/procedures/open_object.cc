@@ -66,11 +66,12 @@ bool IsAppendOnly(const Caller& caller, const Object& file) {
 // Checks with the kernel whether the identity entered may open `file`. Keeps a descriptor that this
 // opens. An OPEN does not say that its caller only appends, so an append-only file is refused.
 // Appends to such a file come without an open, and the kernel checks each of them (WIRE R64).
-DafsStatus CheckRights(const Caller& caller, Object& file, uint32_t access) {
+DafsStatus CheckRights(StoreImpl& store, const Caller& caller, Object& file, uint32_t access) {
   const bool read = (access & wire::kShareRead) != 0;
   const bool write = (access & wire::kShareWrite) != 0;
-  // Keeps a descriptor for reading alone, or for reading and writing, but none for writing alone.
-  const bool keepable = read || !write;
+  // Keeps a descriptor for reading alone, or for reading and writing, but none for writing alone,
+  // nor one for writing while that would break a lease of the server.
+  const bool keepable = !write || (read && !store.leases.Has(file.key()));
   if (!keepable || file.HasDataFd(write)) {
     const int mode = (read ? R_OK : 0) | (write ? W_OK : 0);
     if (faccessat(file.path_fd(), "", mode, AT_EMPTY_PATH | AT_EACCESS) != 0) {
@@ -98,11 +99,21 @@ bool BelievesOwner(const Object& file) {
 // file stays open after its permissions are revoked. So the server accepts the claim of a caller
 // that may execute the file or owns it, and of any caller if the client could have opened it as the
 // owner.
-DafsStatus CheckReclaim(const Caller& caller, Object& file, uint32_t access) {
-  const DafsStatus status = CheckRights(caller, file, access);
+DafsStatus CheckReclaim(StoreImpl& store, const Caller& caller, Object& file, uint32_t access) {
+  const DafsStatus status = CheckRights(store, caller, file, access);
   if (status != DafsStatus::kAcces) return status;
   const bool executes = access == wire::kShareRead && MayExecute(file);
   return executes || ActsAsOwner(file) || BelievesOwner(file) ? DafsStatus::kOk : status;
+}
+
+// An open for writing ends the lease of the kernel, which protected a read delegation of the
+// caller. If the caller wants the open as a delegation, the result ends that one (GrantDelegation).
+void EndOwnLease(StoreImpl& store, const ObjectKey& key, Delegations::Type instead) {
+  if (instead == Delegations::Type::kNone) {
+    store.EndLease(key);
+  } else {
+    store.leases.End(key);
+  }
 }
 
 }  // namespace
@@ -117,12 +128,12 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
     return DafsStatus::kRofs;
   }
   if (made == Made::kFound) {
-    STORE_RETURN_IF_NOT_OK(CheckRights(caller, *file, request.access));
+    STORE_RETURN_IF_NOT_OK(CheckRights(store, caller, *file, request.access));
     if (store.grace.active()) {
       STORE_RETURN_IF_NOT_OK(store.grace.CheckOpen(caller, file->key(), request.denies()));
     }
   } else if (made == Made::kReclaimed || made == Made::kDelegated) {
-    STORE_RETURN_IF_NOT_OK(CheckReclaim(caller, *file, request.access));
+    STORE_RETURN_IF_NOT_OK(CheckReclaim(store, caller, *file, request.access));
     if (caller.changing != nullptr) caller.changing->SkipReturn();
   }
   const bool writes = (request.access & wire::kShareWrite) != 0;
@@ -136,6 +147,9 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
     STORE_RETURN_IF_NOT_OK(store.AwaitDelegations(
         caller, file->key(), excludes ? Delegations::Use::kWrites : Delegations::Use::kReads));
     status = OpenOrDelegate(store, caller, {file, request.access, instead}, request, opened);
+    if (writes && status == DafsStatus::kOk && !opened->delegation.has_value()) {
+      EndOwnLease(store, file->key(), instead);
+    }
     // For every kind of OPEN, because the grace period may end before the file's last name is
     // removed.
     Orphans& orphans = store.OrphansOf(file->fs());

@@ -1,6 +1,6 @@
 """Opens under delegations: they cost no message while no other client uses the file, and end before another changes it.
 
-All exports here have changed_by=clients.
+The exports here have changed_by=clients, except that of delegations_local_programs.
 """
 
 import errno
@@ -371,6 +371,64 @@ def delegations_server_killed(rig):
     await_exact(rig, here)
     write(there / "read", b"changed again")
     equal(read(here / "read"), b"changed again", "content after another change")
+
+
+@scenario(timeout=120, where="server")
+def delegations_local_programs(rig):
+    """With changed_by=anyone, what a program of the server's machine writes to a file that a mount has delegated is seen
+    by the next open. A mount that is stopped delays the program by at most the recall time."""
+    rig.expect("did not return a delegation", "could not be reclaimed", "no answer for", "ended all promises")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash"], RECALLING)
+    rig.mount(server)
+    check(processes.wait_until(lambda: os.stat(rig.mnt) and status(rig, rig.mnt)["caching"] == "bounded", 10 * rig.slowness),
+          "the mount has no promises of the server")
+
+    def replace(path):
+        write(path.with_suffix(".new"), b"replaced")
+        os.rename(path.with_suffix(".new"), path)
+
+    for name, change, after in (("written", lambda path: write(path, b"new"), b"new"),
+                                ("appended", lambda path: write(path, b"!", os.O_APPEND), b"old!"),
+                                ("truncated", lambda path: os.truncate(path, 1), b"o"),
+                                ("replaced", replace, b"replaced"),
+                                ("open", lambda path: os.truncate(path, 2), b"ol")):
+        write(rig.export / name, b"old")
+        equal(read(rig.mnt / name), b"old", "content before")
+        with Messages(rig) as messages:
+            equal(read(rig.mnt / name), b"old", "content before")
+        equal(messages.of_opens(), {}, f"opens and closes of {name} again")
+        descriptor = os.open(rig.mnt / name, os.O_RDONLY) if name == "open" else -1
+        took = timed(change, rig.export / name)
+        check(took < LATE, f"{name}: the local program waited for {took:.2f} s")
+        equal(read(rig.mnt / name), after, f"content after the file was {name}")
+        if descriptor >= 0:
+            equal(os.pread(descriptor, 10, 0), after, "data of a descriptor that was open")
+            os.close(descriptor)
+
+    # This mount's own changes of a file that it has delegated.
+    write(rig.export / "own", b"old")
+    for change, after in ((lambda path: write(path, b"!", os.O_APPEND), b"old!"),
+                          (lambda path: os.truncate(path, 2), b"ol"), (lambda path: write(path, b"x"), b"x")):
+        read(rig.mnt / "own")
+        took = timed(change, rig.mnt / "own")
+        check(took < LATE, f"a change by the mount took {took:.2f} s")
+        equal(read(rig.export / "own"), after, "content at the server")
+        equal(read(rig.mnt / "own"), after, "content on the mount")
+
+    for number in range(1000):
+        write(rig.export / f"many{number}", b"old")
+        read(rig.mnt / f"many{number}")
+    report = held(rig, rig.mnt)
+    note(f"delegations: {report}")
+    check(report["read"] >= 1000, f"few delegations: {report}")
+    with StoppedMount(rig, rig.mnt):
+        took = timed(write, rig.export / "many0", b"new")
+        note(f"a local program whose file a stopped mount holds waited for {took:.2f} s")
+        check(took < RECALL + 2 * LATE, f"the local program waited for {took:.2f} s")
+    for number in range(1000):
+        write(rig.export / f"many{number}", b"new")
+    for number in range(1000):
+        equal(read(rig.mnt / f"many{number}"), b"new", f"content of file {number}")
 
 
 @scenario(timeout=240, where="server")

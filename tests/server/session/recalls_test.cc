@@ -1,5 +1,9 @@
 // Recalls of delegations over the Back-control Channel, and the requests that wait for them.
 // Spec: 6.5.11, 6.5.24, 6.6.3, 6.6.4.
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
 #include <string>
 #include <type_traits>
 
@@ -16,8 +20,8 @@ using Type = wire::OpenDelegationType;
 class RecallsTest : public PromisesTest {
  protected:
   // Starts a server with the file "a/f" and a holder of a delegation of it.
-  void Serve(uint32_t access) {
-    options_.exports[0].only_clients_change = true;
+  void Serve(uint32_t access, bool only_clients_change = true) {
+    options_.exports[0].only_clients_change = only_clients_change;
     StartServer();
     WriteFile("a/f", "content");
     holder_ = Connect("holder");
@@ -123,6 +127,52 @@ TEST_F(RecallsTest, AHolderThatIsLateLosesItsPromisesBeforeTheDelegation) {
   other_->session->Poll();
   EXPECT_FALSE(other_->session->ready());
   EXPECT_EQ(other_->session->ReceiveReply<wire::OpenHandleArgs>().name(), "DAFS_STATUS_OK");
+}
+
+TEST_F(RecallsTest, ALocalProgramWaitsForTheReturn) {
+  options_.recall_time = absl::Seconds(30);
+  Serve(wire::kShareRead, /*only_clients_change=*/false);
+  ASSERT_EQ(delegation_.delegation_type, Type::kRead);
+  std::future<int> truncation =
+      std::async(std::launch::async, [this] { return truncate(Path("a/f").c_str(), 3); });
+  TakeRecall(DafsStatus::kOk);
+  EXPECT_NE(truncation.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  EXPECT_EQ(Return(*holder_), "DAFS_STATUS_OK");
+  EXPECT_EQ(truncation.get(), 0);
+  wire::ReadInlineArgs read;
+  read.filehandle = file_;
+  read.byte_count = 10;
+  EXPECT_EQ(holder_->session->Call(read).name(), "DAFS_STATUS_OK");
+}
+
+TEST_F(RecallsTest, ALocalProgramWaitsAtMostRecallTimeForAHolderThatIsStopped) {
+  options_.recall_time = absl::Milliseconds(300);
+  Serve(wire::kShareRead, /*only_clients_change=*/false);
+  ASSERT_EQ(delegation_.delegation_type, Type::kRead);
+  const absl::Time start = Loop::Now();
+  EXPECT_EQ(truncate(Path("a/f").c_str(), 3), 0);
+  EXPECT_GE(Loop::Now() - start, absl::Milliseconds(300));
+  EXPECT_LT(Loop::Now() - start, absl::Seconds(20)) << "not the time of the kernel";
+  wire::ReadInlineArgs read;
+  read.filehandle = file_;
+  read.state_id = delegation_.delegation_state_id;
+  read.byte_count = 1;
+  EXPECT_EQ(holder_->session->Call(read).name(), "DAFSERR_EXPIRED");
+}
+
+// An open of the server's own must not wait for the lease of the kernel.
+TEST_F(RecallsTest, TheHolderWritesToItsFileAtOnce) {
+  options_.recall_time = absl::Seconds(30);
+  Serve(wire::kShareRead, /*only_clients_change=*/false);
+  ASSERT_EQ(delegation_.delegation_type, Type::kRead);
+  const absl::Time start = Loop::Now();
+  wire::SetattrInlineArgs size;
+  size.filehandle = file_;
+  size.obj_attributes.set(wire::kFattrObjectSize);
+  EXPECT_EQ(holder_->session->Call(size).name(), "DAFS_STATUS_OK");
+  EXPECT_LT(Loop::Now() - start, absl::Seconds(20));
+  TakeRecall(DafsStatus::kOk);
+  EXPECT_EQ(Return(*holder_), "DAFS_STATUS_OK");
 }
 
 // The response that grants the delegation may be on its way, so the recall is repeated once.

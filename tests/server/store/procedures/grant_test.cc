@@ -171,13 +171,6 @@ TEST_F(GrantTest, OnlyAClientThatCanBeCalledAndUsesDelegationsGetsOne) {
   EXPECT_EQ(OpenDelegated(root_, wire::kShareRead).delegation_type, Type::kNone);
 }
 
-TEST_F(GrantTest, NoDelegationWhereLocalProgramsChangeFiles) {
-  exports_[0].only_clients_change = false;
-  ServeAgain();
-  Delegated(root_, wire::kShareRead, Type::kNone);
-  Delegated(root_, wire::kShareWrite, Type::kNone);
-}
-
 // Shows DAFS-6.5.24-20, DAFS-6.5.24-21
 TEST_F(GrantTest, ADelegationStatesItsSpaceAndWhoseOpensItCovers) {
   wire::OpenDelegatedRes res = OpenDelegated(user_, wire::kShareBoth);
