@@ -18,7 +18,7 @@
 #include "client/state/client.h"
 #include "client/status/lease_keeper.h"
 #include "client/status/mount_point.h"
-#include "client/status/status_socket.h"
+#include "runtime/control_socket.h"
 #include "runtime/log.h"
 #include "runtime/mount_table.h"
 #include "runtime/run.h"
@@ -158,7 +158,7 @@ absl::Status QueryOne(const QueryOptions& query, const char* question) {
   const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
   const std::string& point = is_ours ? mount->point : path;
   absl::StatusOr<std::string> text =
-      AskStatus(LeaseKeeper::SocketPath(query.directory, point), question);
+      AskControlSocket(LeaseKeeper::SocketPath(query.directory, point), question);
   if (!text.ok()) return NoAnswer(path, mount, text.status());
   std::fputs(text->c_str(), stdout);
   return absl::OkStatus();
@@ -174,7 +174,7 @@ absl::Status QueryAll(const QueryOptions& query, const char* question) {
   std::sort(paths.begin(), paths.end());
   bool any = false;
   for (const std::string& path : paths) {
-    absl::StatusOr<std::string> text = AskStatus(path, question);
+    absl::StatusOr<std::string> text = AskControlSocket(path, question);
     if (!text.ok()) continue;  // a killed program left the socket
     std::fputs(text->c_str(), stdout);
     any = true;

@@ -16,7 +16,7 @@
 #include "client/status/promise_keeper.h"
 #include "client/status/report_json.h"
 #include "client/status/report_text.h"
-#include "client/status/status_socket.h"
+#include "runtime/control_socket.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 
@@ -50,8 +50,9 @@ class LeaseKeeper::Impl {
     options_ = options.options;
     const std::string& mount_point = client_.options().mount_point;
     if (!options.socket_directory.empty()) {
-      auto socket = StatusSocket::Create(SocketPath(options.socket_directory, mount_point),
-                                         [this](std::string_view what) { return Answer(what); });
+      auto socket = ControlSocket::Create(
+          {.path = SocketPath(options.socket_directory, mount_point)},
+          [this](const ControlSocket::Question& question) { return Answer(question.text); });
       if (socket.ok()) {
         socket_ = *std::move(socket);
         loop_->Add(socket_.get());
@@ -153,13 +154,13 @@ class LeaseKeeper::Impl {
     loop_->Stop();
   }
 
-  std::string Answer(std::string_view what) {
+  absl::StatusOr<std::string> Answer(std::string_view what) {
     if (what == "options") return options_ + "\n";
     MountReport report = Collect();
     if (what == "status") return StatusText(report);
     if (what == "stats") return StatsText(report);
     if (what == "json") return ReportJson(report);
-    return "unknown question; known are status, stats, json, options\n";
+    return absl::InvalidArgumentError("unknown question; known are status, stats, json, options");
   }
 
   MountReport Collect() {
@@ -205,7 +206,7 @@ class LeaseKeeper::Impl {
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<PromiseKeeper> promises_;  // null: not wanted
-  std::unique_ptr<StatusSocket> socket_;
+  std::unique_ptr<ControlSocket> socket_;
   std::thread thread_;
 };
 

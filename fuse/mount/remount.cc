@@ -8,9 +8,9 @@
 #include "absl/strings/str_split.h"
 #include "client/status/lease_keeper.h"
 #include "client/status/mount_point.h"
-#include "client/status/status_socket.h"
 #include "fuse/mount/mount_syscall.h"
 #include "fuse/options/mount_flags.h"
+#include "runtime/control_socket.h"
 #include "runtime/mount_table.h"
 
 namespace dafs::fuse {
@@ -40,7 +40,7 @@ std::vector<std::string> NotFlags(const std::vector<std::string>& list) {
 absl::StatusOr<Options> Running(const MountEntry& mount) {
   const std::string socket =
       client::LeaseKeeper::SocketPath(client::LeaseKeeperOptions().socket_directory, mount.point);
-  absl::StatusOr<std::string> list = client::AskStatus(socket, "options");
+  absl::StatusOr<std::string> list = AskControlSocket(socket, "options");
   if (!list.ok()) return list.status();
   while (list->ends_with('\n')) list->pop_back();
   const std::vector<std::string> words = {mount.source, mount.point, "-o", *list};

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "client/status/status_socket.h"
+#include "runtime/control_socket.h"
 #include "tests/client/server_fixture.h"
 
 namespace dafs::client {
@@ -21,13 +21,12 @@ class LeaseKeeperTest : public ServerTest {
     absl::StatusOr<std::string> answer = absl::UnknownError("not asked");
     bool done = false;
     std::thread asker([&] {
-      answer = AskStatus(path, question);
+      answer = AskControlSocket(path, question);
       loop_->Post([&done] { done = true; });
     });
     while (!done) loop_->RunOnce(absl::Seconds(1));
     asker.join();
-    EXPECT_STATUS_OK(answer);
-    return answer.ok() ? *answer : "";
+    return answer.ok() ? *answer : std::string(answer.status().message());
   }
 
   // `lease_seconds` replaces the lease time of the server; 0 keeps it.
