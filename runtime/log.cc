@@ -16,8 +16,8 @@
 namespace dafs {
 namespace {
 
-// Make the settings of main() visible to every thread. They change only when a program becomes a
-// daemon.
+// Make the settings visible to every thread. All but the level change only when a program becomes
+// a daemon.
 std::atomic<const char*> program_name{"dafs"};
 std::atomic<int> least_severity{static_cast<int>(Severity::kInfo)};
 std::atomic<bool> use_syslog{false};
@@ -71,6 +71,8 @@ void LogToSyslog(const char* program, Severity least) {
   least_severity = static_cast<int>(least);
   use_syslog = true;
 }
+
+void SetLogLevel(Severity least) { least_severity = static_cast<int>(least); }
 
 bool LogEnabled(Severity severity) { return static_cast<int>(severity) <= least_severity; }
 

@@ -25,6 +25,9 @@ void LogToSyslog(const char* program, Severity least);
 // Writes "program: line", the one line on standard error that states why a program ends.
 void LogFailure(const char* program, std::string_view line);
 
+// Changes the level. Any thread.
+void SetLogLevel(Severity least);
+
 bool LogEnabled(Severity severity);
 void Log(Severity severity, std::string_view line);
 

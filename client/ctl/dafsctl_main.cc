@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/ctl/server_command.h"
 #include "client/files/files.h"
 #include "client/session/report.h"
 #include "client/state/client.h"
@@ -168,29 +169,43 @@ absl::Status QueryAll(const QueryOptions& query, const char* question) {
   std::error_code error;
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(query.directory, error)) {
-    if (entry.path().extension() == ".sock") paths.push_back(entry.path().string());
+    if (LeaseKeeper::IsSocketName(entry.path().filename().string())) {
+      paths.push_back(entry.path().string());
+    }
   }
   if (error == std::errc::permission_denied) return OnlyRoot(query.directory);
   std::sort(paths.begin(), paths.end());
   bool any = false;
+  bool is_denied = false;  // the group dafs may see the directory
   for (const std::string& path : paths) {
     absl::StatusOr<std::string> text = AskControlSocket(path, question);
-    if (!text.ok()) continue;  // a killed program left the socket
+    if (!text.ok()) {  // a killed program left the socket, or only root may ask
+      is_denied |= absl::IsPermissionDenied(text.status());
+      continue;
+    }
     std::fputs(text->c_str(), stdout);
     any = true;
   }
+  if (!any && is_denied) return OnlyRoot(query.directory);
   if (!any) return absl::NotFoundError("no DAFS mount of this machine replies");
   return absl::OkStatus();
 }
 
 // Returns the error message for a wrong command line.
 std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
-  constexpr char kCommands[] = "the commands are ping, status and stats; see dafsctl --help";
+  constexpr char kCommands[] =
+      "the commands are ping, status, stats and server; see dafsctl --help";
   if (argc < 2) return absl::StrCat("no command given; ", kCommands);
   const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
   if (app.get_subcommands(named).empty()) {
     return absl::StrCat(argv[1][0] == '-' ? "unknown option " : "no command ", argv[1], "; ",
                         kCommands);
+  }
+  const CLI::App* const command = app.get_subcommands(named).front();
+  if (argc > 2 && argv[2][0] != '-' && !command->get_subcommands(nullptr).empty() &&
+      command->get_subcommands([&](const CLI::App* one) { return one->check_name(argv[2]); })
+          .empty()) {
+    return absl::StrCat("no command ", argv[1], " ", argv[2], "; see dafsctl ", argv[1], " --help");
   }
   return error.what();
 }
@@ -226,6 +241,8 @@ int Main(int argc, char** argv) {
   CLI::App* status_command =
       add_query("status", "Show the sessions of a mount and their outstanding requests");
   add_query("stats", "Show the number and time of requests, by kind");
+  ServerQuestion server;
+  const CLI::App* const server_command = AddServerCommand(app, server);
   app.set_version_flag("-V,--version", "dafsctl " DAFS_VERSION);
   try {
     app.parse(argc, argv);
@@ -239,6 +256,8 @@ int Main(int argc, char** argv) {
   absl::Status status;
   if (ping_command->parsed()) {
     status = Ping(ping);
+  } else if (server_command->parsed()) {
+    status = AskServer(*server_command, server);
   } else {
     const char* question = status_command->parsed() ? "status" : "stats";
     if (query.json) question = "json";

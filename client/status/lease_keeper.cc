@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/files/files.h"
@@ -232,6 +233,13 @@ std::string LeaseKeeper::SocketPath(const std::string& directory, const std::str
   uint64_t hash = 0xcbf29ce484222325;
   for (char c : mount_point) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return absl::StrFormat("%s/%016x.sock", directory, hash);
+}
+
+bool LeaseKeeper::IsSocketName(std::string_view name) {
+  constexpr size_t kDigits = 16;
+  return name.size() == kDigits + 5 && name.ends_with(".sock") &&
+         std::all_of(name.begin(), name.begin() + kDigits,
+                     [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
 }
 
 }  // namespace dafs::client

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "client/state/client.h"
@@ -42,6 +43,8 @@ class LeaseKeeper {
 
   // The path of the socket of `mount_point` in `directory`.
   static std::string SocketPath(const std::string& directory, const std::string& mount_point);
+  // Whether a file of that directory is such a socket. dafsd may have one there, too.
+  static bool IsSocketName(std::string_view name);
 
  private:
   class Impl;

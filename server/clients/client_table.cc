@@ -81,6 +81,7 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
       return result;  // the client that had the name may still reclaim
     }
     client->confirmed_ = true;
+    client->since_ = now;
     Holdings* recorded = records_ != nullptr ? records_->Take(record) : nullptr;
     result.has_no_promises = recorded == nullptr || !records_->MayHavePromises(recorded);
     client->holdings_ = recorded != nullptr ? recorded : &client->unrecorded_;
@@ -189,6 +190,20 @@ std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
     if (total <= options_.max_courtesy) break;
   }
   return released;
+}
+
+std::vector<ClientTable::Entry> ClientTable::List(absl::Time now) const {
+  std::vector<Entry> entries;
+  absl::MutexLock lock(&mutex_);
+  entries.reserve(confirmed_.size());
+  for (const auto& [name, client] : confirmed_) {
+    entries.push_back({.client = client,
+                       .principal = client->principal_,
+                       .since = client->since_,
+                       .sessions = client->sessions_,
+                       .has_lease = !HasExpired(*client, now)});
+  }
+  return entries;
 }
 
 size_t ClientTable::count() const {

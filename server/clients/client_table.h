@@ -81,6 +81,7 @@ class Client {
   std::atomic<Promisee> promisee_{0};    // publishes nothing but itself
   // Guarded by the table's mutex, which this class cannot name.
   bool confirmed_ = false;
+  absl::Time since_ = absl::InfinitePast();      // when it took its name
   absl::Time expired_ = absl::InfiniteFuture();  // when Expire found its lease expired
   uint32_t sessions_ = 0;                        // authenticated, and connected or executing
   Principal principal_;
@@ -147,6 +148,16 @@ class ClientTable {
   std::vector<wire::ClientId> Expire(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // A client that has its name, as the administrator sees it.
+  struct Entry {
+    std::shared_ptr<Client> client;
+    Principal principal;
+    absl::Time since;  // when it took its name
+    uint32_t sessions = 0;
+    bool has_lease = false;
+  };
+  std::vector<Entry> List(absl::Time now) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   using Key = std::pair<std::string, wire::Verifier>;

@@ -34,6 +34,10 @@ struct ServerOptions {
   std::vector<Export> exports;
   std::vector<ListenAddress> listen;  // empty: 127.0.0.1 and ::1, port 20149, by TCP
   std::string state_dir;              // exists; two servers never share one
+  // The path of the control socket (server/admin); empty: none. If it cannot be made, that is an
+  // error, or only logged if the administrator has not named the path.
+  std::string admin_socket;
+  bool is_admin_socket_default = false;
 
   uint32_t workers = 0;       // threads with a loop each; 0: one per CPU, at most 16
   uint32_t pool_threads = 8;  // threads for work that waits for a disk

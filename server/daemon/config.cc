@@ -1,5 +1,7 @@
 #include "server/daemon/config.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
@@ -11,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/status_macros.h"
+#include "server/admin/admin_socket.h"
 #include "server/store/system/kill_switch.h"
 
 namespace dafs::server {
@@ -47,6 +50,7 @@ struct Raw {
   double response_cache_time_s = 3600;
   std::string stable = "process";
   std::string kill_at;
+  std::string admin_socket;
   size_t response_cache_mib = 256;
   size_t message_memory_mib = 256;
   size_t direct_memory_mib = 32;
@@ -70,6 +74,8 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--state-dir", s.state_dir, "directory for state that must survive a restart");
   app.add_option("--config", raw.config, "a file with these options, one `key = value` per line");
   app.add_option("--pid-file", config.pid_file, "default: dafsd.pid in the state directory");
+  app.add_option("--admin-socket", raw.admin_socket,
+                 "the socket for dafsctl server, or none; default: /run/dafs/dafsd.sock for root");
   app.add_flag("--foreground,-f", config.foreground, "stay in the foreground, log to stderr");
   app.add_flag("--verbose,-v", config.verbose, "log more");
   app.add_option("--threads", s.workers, "worker threads; 0: one per CPU, at most 16");
@@ -152,6 +158,12 @@ absl::Status Convert(const Raw& raw, Config& config) {
   config.server.cpu_latency = *cpu_latency;
   if (raw.stable != "process" && raw.stable != "power") {
     return absl::InvalidArgumentError("--stable: process or power");
+  }
+  if (raw.admin_socket.empty()) {
+    config.server.is_admin_socket_default = true;
+    if (geteuid() == 0) config.server.admin_socket = kDefaultAdminSocket;
+  } else if (raw.admin_socket != "none") {
+    config.server.admin_socket = raw.admin_socket;
   }
   config.server.stable = raw.stable == "power" ? Stable::kPower : Stable::kProcess;
   config.server.response_cache_bytes = raw.response_cache_mib << 20;

@@ -78,6 +78,7 @@ int Main(const std::vector<std::string>& arguments) {
   }
   MakeAbsolute(config->server.state_dir);
   MakeAbsolute(config->pid_file);
+  MakeAbsolute(config->server.admin_socket);
   PrepareProcess();
   signal(SIGHUP, SIG_IGN);
   const StopSignals stop;

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
+#include "server/admin/admin_socket.h"
 #include "server/clients/recovery.h"
 #include "server/clients/state_lock.h"
 #include "server/daemon/acceptor.h"
@@ -155,6 +156,24 @@ absl::Status Server::Begin(const Providers& providers) {
   callbacks_->Start(workers_.front()->loop());
   recalls_->Start(workers_.front()->loop());
   ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(shared, workers_, std::move(listeners)));
+  return StartAdmin(shared);
+}
+
+absl::Status Server::StartAdmin(const Shared& shared) {
+  if (options_.admin_socket.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<AdminSocket>> started = AdminSocket::Start(
+      options_.admin_socket, {.shared = shared, .bound = &bound_, .since = Loop::Now()});
+  if (started.ok()) {
+    admin_ = *std::move(started);
+    return absl::OkStatus();
+  }
+  const std::string why(started.status().message());
+  if (!options_.is_admin_socket_default) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("admin socket: ", why, "; name another with --admin-socket, or none"));
+  }
+  LogWarning(absl::StrCat("admin socket: ", why,
+                          "; this dafsd cannot be queried; name another with --admin-socket"));
   return absl::OkStatus();
 }
 
@@ -263,6 +282,7 @@ absl::Status Server::Listen(const Providers& providers,
 Server::~Server() { Stop(); }
 
 bool Server::Stop(absl::Duration within) {
+  admin_.reset();
   acceptor_.reset();
   for (auto& worker : workers_) worker->Shutdown();
   if (!AwaitIdle(absl::Now() + within)) {

@@ -27,11 +27,13 @@
 namespace dafs::server {
 
 class Acceptor;
+class AdminSocket;
 class Callbacks;
 class LockAnnouncer;
 class JournalRecovery;
 class Recalls;
 class StateLock;
+struct Shared;
 struct Unheard;
 class Worker;
 
@@ -81,6 +83,7 @@ class Server {
   absl::Duration GraceTime() const;
   bool AwaitIdle(absl::Time deadline);
   void SayWhatHangs() const;
+  absl::Status StartAdmin(const Shared& shared);
   absl::Status Listen(const Providers& providers,
                       std::vector<std::unique_ptr<dat::Listener>>* listeners);
 
@@ -104,6 +107,7 @@ class Server {
   std::unique_ptr<ExportPools> export_pools_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<AdminSocket> admin_;
 };
 
 // umask 0, RLIMIT_NOFILE raised to its hard limit, SIGPIPE ignored.

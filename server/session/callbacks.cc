@@ -280,9 +280,20 @@ void Callbacks::OnAnswer(Promisee promisee, uint64_t message,
       over = std::move(items->second);
       sent.erase(items);
     }
+    const absl::Time now = Loop::Now();
+    for (const Item& item : over) {
+      ++answers_.count;
+      answers_.total += now - item.since;
+      answers_.longest = std::max(answers_.longest, now - item.since);
+    }
   }
   Finish(std::move(over));
   Pump(promisee, route);
+}
+
+Callbacks::Answers Callbacks::answers() const {
+  absl::MutexLock lock(&mutex_);
+  return answers_;
 }
 
 // ---- Time limits -------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class Connection {
   const dat::Domain& domain() const { return domain_; }
   const Peer& peer() const { return peer_; }
   const std::string& peer_name() const { return peer_name_; }
+  std::string description() const { return endpoint_->description(); }
   // For posts and facts. After a post outside of a turn, call Posted.
   dat::Endpoint& endpoint() { return *endpoint_; }
 

@@ -12,6 +12,12 @@ dat::Segment SegmentOf(Session& session, const RdmaOp& op, uint32_t size_bytes) 
   return {op.data, size_bytes, &session.transfers().slab()};
 }
 
+uint64_t SizeOf(const RdmaOps& ops) {
+  uint64_t size_bytes = 0;
+  for (const RdmaOp& op : ops) size_bytes += op.size_bytes;
+  return size_bytes;
+}
+
 using wire::DafsStatus;
 using PostFunction = absl::Status (*)(Session& session, uint64_t cookie, dat::Segment segment,
                                       dat::RemoteBuffer remote);
@@ -86,6 +92,7 @@ Task<void> DirectWriter::Post(std::span<std::byte> data) {
       failed_ = true;
       break;
     }
+    session_.traffic().sent_bytes += segment.size_bytes;
     if (!few()) {
       ++work_.pending;
       session_.transfers().watch().Begin(1);
@@ -114,6 +121,7 @@ Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
 
 Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
   if (session.channels().ForReads() == nullptr) co_return DafsStatus::kRdmaReadChannelUnusable;
+  session.traffic().received_bytes += SizeOf(ops);
   Task<bool> moving =
       Move(session, ops,
            [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
@@ -155,6 +163,7 @@ absl::Status PostWrite(Session& channel, uint64_t cookie, dat::Segment segment,
 }  // namespace
 
 Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel channel) {
+  session.traffic().sent_bytes += SizeOf(ops);
   if (channel == WriteChannel::kOperation) return Move(session, ops, PostWrite);
   return Move(session, ops,
               [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {

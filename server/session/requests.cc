@@ -46,6 +46,7 @@ void Requests::OnReceive(Receive& receive, size_t size_bytes) {
   if (session_.identity().superseded()) {
     return connection.End(absl::AbortedError("a new instance of this client has connected"));
   }
+  session_.traffic().received_bytes += size_bytes;
   Request& request = receive.request_;
   request.Take(receive.buffer->memory().first(size_bytes));
   if (session_.channels().back_control() != nullptr &&
@@ -59,6 +60,7 @@ void Requests::OnReceive(Receive& receive, size_t size_bytes) {
   }
   session_.terms().SetOrder(request.verdict.order);
   session_.identity().Renew();
+  ++session_.traffic().requests;
   request.holds_stream = TakeStream(request);
   queue_.Add(request);
   RunReady();

@@ -92,6 +92,7 @@ bool Requests::Send(std::unique_ptr<Outgoing> outgoing, size_t size_bytes,
     return false;
   }
   connection.Posted();
+  session_.traffic().sent_bytes += size_bytes;
   if (cookie->rdma_credits > 0) session_.transfers().watch().Begin(cookie->rdma_credits);
   return true;
 }

@@ -100,6 +100,21 @@ void Session::EndIfSuperseded() {
   Abort(absl::AbortedError("a new instance of this client has connected"));
 }
 
+void Session::EndIfOf(const wire::ClientId& client_id, const absl::Status& why) {
+  if (identity_.known() && identity_.client().client_id() == client_id) Abort(why);
+}
+
+std::optional<SessionReport> Session::Report() const {
+  if (!identity_.known() || !identity_.authenticated() || connection_.disconnected()) {
+    return std::nullopt;
+  }
+  return SessionReport{.client_id = identity_.client().client_id(),
+                       .peer = connection_.peer_name(),
+                       .transport = connection_.description(),
+                       .age = Loop::Now() - since_,
+                       .traffic = traffic_};
+}
+
 void Session::OnStalled(uint32_t operations) {
   const std::string why = absl::StrCat("no RDMA operation completed in ",
                                        absl::FormatDuration(shared_.options->transfer_timeout),

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "runtime/loop.h"
 #include "server/clients/options.h"
 #include "server/session/channels.h"
@@ -18,6 +20,7 @@
 #include "server/session/pending_work.h"
 #include "server/session/refusals.h"
 #include "server/session/requests.h"
+#include "server/session/session_report.h"
 #include "server/session/shared.h"
 #include "server/session/table.h"
 #include "server/session/terms.h"
@@ -45,6 +48,10 @@ class Session final : public Pollable {
   // Ends the session if a later instance of its client has connected. That instance may query the
   // outcome of the old instance's requests.
   void EndIfSuperseded();
+  // Ends the session if it is one of this client.
+  void EndIfOf(const wire::ClientId& client_id, const absl::Status& why);
+  // nullopt for a channel, and for a session whose client has not authenticated.
+  std::optional<SessionReport> Report() const;
   // Destroys the session if it has ended and no work of it runs any more.
   void MaybeForget();
 
@@ -72,6 +79,7 @@ class Session final : public Pollable {
   Refusals& refusals() { return refusals_; }
   Channels& channels() { return channels_; }
   Requests& requests() { return requests_; }
+  Traffic& traffic() { return traffic_; }
   HolderWaits& holder_waits() { return holder_waits_; }
   // Whether responses tell the client that all promises to it have ended.
   bool IsVoid();
@@ -88,6 +96,8 @@ class Session final : public Pollable {
   Worker& worker_;
   const Shared shared_;
   const SessionTable::Place place_;
+  const absl::Time since_ = Loop::Now();
+  Traffic traffic_;
   Connection connection_;
   Transfers transfers_;
   ClientIdentity identity_;

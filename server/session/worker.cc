@@ -1,6 +1,7 @@
 #include "server/session/worker.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -78,6 +79,24 @@ Session* Worker::Find(const wire::SessionId& session_id) const {
 void Worker::EndSuperseded() {
   loop_->Post([this] {
     for (const auto& [session, owned] : sessions_) session->EndIfSuperseded();
+  });
+}
+
+void Worker::EndSessionsOf(const wire::ClientId& client_id, absl::Status why) {
+  loop_->Post([this, client_id, why = std::move(why)] {
+    for (const auto& [session, owned] : sessions_) session->EndIfOf(client_id, why);
+  });
+}
+
+void Worker::CollectReports(std::function<void(std::vector<SessionReport>)> done) {
+  loop_->Post([this, done = std::move(done)] {
+    std::vector<SessionReport> reports;
+    for (const auto& [session, owned] : sessions_) {
+      if (std::optional<SessionReport> report = session->Report()) {
+        reports.push_back(*std::move(report));
+      }
+    }
+    done(std::move(reports));
   });
 }
 

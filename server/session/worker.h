@@ -1,10 +1,12 @@
 // A thread that owns some of the server's sessions: its loop, their domains, and the memory for
 // their direct transfers. Sessions of different workers share nothing on the data path.
-// Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, DropUnusedDomains, Shutdown and sessions() are
-// thread-safe; the rest belongs to the worker's thread.
+// Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, EndSessionsOf, CollectReports,
+// DropUnusedDomains, Shutdown and sessions() are thread-safe; the rest belongs to the worker's
+// thread.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -33,6 +35,11 @@ class Worker {
   void Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::Place place);
   // Ends the sessions of clients that a later instance has superseded. Returns at once.
   void EndSuperseded();
+  // Ends the sessions of one client. Returns at once.
+  void EndSessionsOf(const wire::ClientId& client_id, absl::Status why);
+  // Calls `done` on the worker's thread with the reports of its sessions. Returns at once. `done`
+  // is dropped if the worker has ended.
+  void CollectReports(std::function<void(std::vector<SessionReport>)> done);
   // Releases the domains that no session uses: their device may have been removed, and the system
   // waits until it is closed. Returns at once.
   void DropUnusedDomains();

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
+#include "server/store/inventory.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/stall_report.h"
 #include "server/store/system/state_dir.h"
@@ -145,6 +146,8 @@ std::optional<size_t> Store::ExportThatMayHang(const wire::FileHandle& directory
 }
 
 WriteVerifier& Store::write_verifiers() { return *impl_->write_verifier; }
+
+Inventory Store::inventory() const { return Inventory(*impl_); }
 
 size_t Store::open_count() const { return impl_->opens.size(); }
 

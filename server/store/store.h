@@ -47,6 +47,7 @@ struct FsAttributes;
 namespace dafs::server {
 
 class Grace;
+class Inventory;
 class Operation;
 class WriteVerifier;
 struct Holdings;
@@ -405,6 +406,9 @@ class Store {
 
   // The write verifiers of the files in all exports. Valid as long as the store.
   WriteVerifier& write_verifiers();
+
+  // What clients hold, for the administrator.
+  Inventory inventory() const;
 
   // --- For statistics and tests ----------------------------------------------------------------
 

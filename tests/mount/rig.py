@@ -115,12 +115,14 @@ class Server:
         self.port = port or free_port()
         self.state = rig.base / f"state-{self.port}"
         self.log = rig.logs / f"dafsd-{self.port}.log"
+        self.socket = rig.base / f"dafsd-{self.port}.sock"  # for dafsctl server
         self.process = None
 
     def start(self):
         self.state.mkdir(mode=0o700, exist_ok=True)
         at = f"{self.rig.server_proto}:{self.rig.address}:{self.port}"
-        command = [str(self.rig.bin / "dafsd"), "--foreground", "--listen", at, "--state-dir", str(self.state)]
+        command = [str(self.rig.bin / "dafsd"), "--foreground", "--listen", at, "--state-dir", str(self.state),
+                   "--admin-socket", str(self.socket)]
         for export in self.exports:  # peers of the tests connect from any port
             command += ["--export", export if "secure" in export.split(",") else f"{export},insecure"]
         started = self.log.stat().st_size if self.log.exists() else 0

@@ -263,6 +263,14 @@ void Grace::ForgetAll() {
   unheard_opens_.clear();
 }
 
+Grace::State Grace::GetState() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return {.is_active = active(),
+          .until = until_,
+          .expected = expected_.size(),
+          .awaits_anyone = unknown_ != nullptr};
+}
+
 std::optional<Grace::Ending> Grace::Ended(absl::Time now) {
   absl::MutexLock lock(&mutex_);
   if (!is_over_ && now >= until_) {

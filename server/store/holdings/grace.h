@@ -152,6 +152,15 @@ class Grace {
   // reason; nullopt if there is none.
   std::optional<Ending> Ended(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // For the administrator.
+  struct State {
+    bool is_active = false;
+    absl::Time until;            // the latest end, except for late exports
+    size_t expected = 0;         // clients that may still reclaim something
+    bool awaits_anyone = false;  // the clients of the earlier instance are not known
+  };
+  State GetState() const ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
   // Files with new locks. If the server grants locks on more files within the period, locks that
   // are not expected can no longer be reclaimed.

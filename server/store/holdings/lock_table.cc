@@ -332,6 +332,37 @@ std::vector<LockTable::HeldLock> LockTable::LocksOf(const wire::ClientId& client
   return locks;
 }
 
+std::vector<ObjectKey> LockTable::Files() const {
+  std::vector<ObjectKey> files;
+  absl::ReaderMutexLock lock(&mutex_);
+  files.reserve(files_.size());
+  for (const auto& [key, file] : files_) files.push_back(key);
+  return files;
+}
+
+std::vector<LockTable::Entry> LockTable::EntriesOf(const ObjectKey& key, absl::Time now,
+                                                   size_t most) const {
+  std::vector<Entry> entries;
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto it = files_.find(key);
+  if (it == files_.end()) return entries;
+  for (const Holder& holder : it->second.holders) {
+    for (const LockRange& range : holder.ranges.ranges()) {
+      if (entries.size() == most) return entries;
+      entries.push_back({.owner = holder.owner, .range = range});
+    }
+  }
+  for (const Ticket& ticket : it->second.tickets) {
+    if (entries.size() == most) return entries;
+    if (ticket.expires < now) continue;  // it has gone away
+    entries.push_back({.owner = ticket.owner,
+                       .range = ticket.range,
+                       .waits = true,
+                       .by_kernel = ticket.mode.by_kernel});
+  }
+  return entries;
+}
+
 size_t LockTable::size() const {
   absl::ReaderMutexLock lock(&mutex_);
   size_t count = 0;

@@ -135,6 +135,17 @@ class LockTable {
   };
   std::vector<HeldLock> LocksOf(const wire::ClientId& client_id) const;
 
+  // For the administrator: the files with locks or waiters, and what there is on one of them: locks
+  // first, then waiters in their order. At most `most` entries.
+  std::vector<ObjectKey> Files() const;
+  struct Entry {
+    LockOwner owner;
+    wire::LockRange range;
+    bool waits = false;
+    bool by_kernel = false;  // waits for a program of this machine
+  };
+  std::vector<Entry> EntriesOf(const ObjectKey& file, absl::Time now, size_t most) const;
+
   size_t size() const;     // locks held
   size_t waiting() const;  // tickets, fresh or not
 

@@ -540,6 +540,11 @@ void Promises::AwaitReturn(std::string_view by_name, absl::AnyInvocable<void()> 
   done();
 }
 
+uint64_t Promises::HeldBy(Promisee client) const {
+  const Client* const holder = Find(client);
+  return holder == nullptr ? 0 : holder->held.load(std::memory_order_relaxed);
+}
+
 Promises::Counts Promises::GetCounts() const {
   Counts counts;
   counts.promises = held_;

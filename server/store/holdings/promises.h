@@ -225,6 +225,8 @@ class Promises {
     uint64_t refused = 0;   // promises for want of room, since the start
   };
   Counts GetCounts() const ABSL_LOCKS_EXCLUDED(clients_mutex_);
+  // The promises that a client has now; 0 if it is unknown.
+  uint64_t HeldBy(Promisee client) const;
 
  private:
   static constexpr size_t kShards = 64;

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <string>
 
+#include "client/status/lease_keeper.h"
+
 namespace dafs::client {
 namespace {
 
@@ -42,6 +44,15 @@ TEST_F(ResolveMountPointTest, NeedsOnlyTheParentDirectory) {
   EXPECT_EQ(ResolveMountPoint("absent"), base_ + "/d/absent");
   EXPECT_EQ(ResolveMountPoint("../link/absent/"), base_ + "/d/absent");
   EXPECT_EQ(ResolveMountPoint("no/such"), base_ + "/d/no/such");
+}
+
+TEST(MountSocketTest, SocketsOfMountsAreToldFromThatOfTheServer) {
+  const std::filesystem::path path = LeaseKeeper::SocketPath("/run/dafs", "/mnt");
+  EXPECT_TRUE(LeaseKeeper::IsSocketName(path.filename().string()));
+  for (const char* name : {"dafsd.sock", "", ".sock", "0123456789abcdef", "0123456789abcdeg.sock",
+                           "0123456789abcdef.pid.sock"}) {
+    EXPECT_FALSE(LeaseKeeper::IsSocketName(name)) << name;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-"""Commands to an existing mount: dafsctl, and mount -o remount."""
+"""Commands to an existing mount or server: dafsctl, and mount -o remount."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 import processes
 from rig import check, equal, errno_of, scenario
+from .locks import Stage
 from .mounting import Helper, entry
 
 
@@ -125,3 +127,59 @@ def remount(rig):
         status, text = rig.run([rig.bin / "mount.dafs", source, rig.local, "-o", "remount,ro"], cwd="/", status=None)
         equal(status, 32, f"exit status of a remount of no mount ({text.strip()})")
         check("no DAFS mount" in text, f"remount of no mount: {text.strip()}")
+
+
+@scenario(timeout=120, where="server")
+def server_status(rig):
+    """dafsctl server shows the mounts, an open file, the holder of its lock and the waiter; only root may ask."""
+    with Stage(rig) as stage:
+
+        def server(*words, user=None):
+            return ask(rig, "server", *words, "--socket", stage.server.socket, user=user)
+
+        def report(*words):
+            status, text = server(*words, "--json")
+            equal(status, 0, f"exit status of dafsctl server {words} ({text})")
+            return json.loads(text)
+
+        holder, waiter = stage.actor("one"), stage.actor("two")
+        holder.must("record", "f", "W", 10, 5)
+        waiter.begin("record", "f", "R", 0, 0, True)
+        check(processes.wait_until(lambda: report("status")["lock_waiters"] == 1, 20), "no waiter is shown")
+        status = report("status")
+        equal((status["clients"], status["locks"]), (2, 1), "clients and locks")
+        check(status["opens"] >= 2, f"the opens are missing: {status}")
+        clients = {client["mount_point"]: client for client in report("clients")["clients"]}
+        equal(set(clients), {str(rig.mnt), str(stage.second)}, "mount points of the clients")
+        for client in clients.values():
+            equal(client["host"], os.uname().nodename, "host of a client")
+            check(client["requests"] > 0 and client["sessions"], f"a client without requests or sessions: {client}")
+        equal(clients[str(rig.mnt)]["locks"], 1, "locks of the holder's mount")
+        file = str(rig.export / "f")
+        for words in (("locks", file), ("locks", rig.export), ("locks",)):
+            locks = report(*words)["locks"]
+            equal([(lock["state"], lock["file"], lock["type"]) for lock in locks],
+                  [("held", file, "write"), ("waits", file, "read")], f"dafsctl server {words}")
+            equal((locks[0]["first"], locks[0]["last"]), (10, 14), "the range of the lock")
+            check(str(rig.mnt) in locks[0]["client"] and str(stage.second) in locks[1]["client"], f"clients: {locks}")
+        equal({opened["file"] for opened in report("opens", file)["opens"]}, {file}, "open files")
+        equal(report("opens", rig.export / "g")["opens"], [], "opens of a file that is not open")
+        equal([one["directory"] for one in report("exports")["exports"]], [str(rig.export)], "exports")
+        for words in (("status",), ("clients",), ("opens",), ("locks",), ("exports",)):
+            status, text = server(*words)
+            equal(status, 0, f"exit status of dafsctl server {words} ({text})")
+            check(text and "{" not in text, f"dafsctl server {words}: {text}")
+        status, text = server("status", user=65534)
+        equal(status, 1, f"exit status for another user ({text})")
+        check("only root and the group dafs" in text, f"the message for another user: {text}")
+        holder.must("record", "f", "U")
+        equal(waiter.answer(), 0, "the lock of the waiter")
+        for words, word in ((("server",), "subcommand"), (("server", "bogus"), "bogus"), (("server", "log"), "LEVEL")):
+            status, text = ask(rig, *words)
+            equal(status, 2, f"exit status of dafsctl {words} ({text})")
+            check(word in text and text.startswith("dafsctl: "), f"dafsctl {words}: {text}")
+    rig.servers[0].stop()
+    check(not stage.server.socket.exists(), "the socket is still there after the end of dafsd")
+    status, text = ask(rig, "server", "status", "--socket", stage.server.socket)
+    equal(status, 1, f"exit status without a server ({text})")
+    check("no dafsd answers" in text, f"the message without a server: {text}")

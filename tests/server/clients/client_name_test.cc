@@ -21,6 +21,18 @@ TEST(ClientNameTest, ShowsAnyOtherNameUnchanged) {
   EXPECT_EQ(ClientName("/0123456789abcdef0123456789abcdef"), "/0123456789abcdef0123456789abcdef");
 }
 
+TEST(ClientNameTest, PlaceOfAMountIsItsHostAndMountPoint) {
+  const std::string tag = "/0123456789abcdef0123456789abcdef";
+  const ClientPlace place = ClientPlaceOf("files1:/mnt/a:/b\n" + tag);
+  EXPECT_EQ(place.host, "files1");
+  EXPECT_EQ(place.mount_point, "/mnt/a:/b\\n");
+  for (const std::string& other :
+       {"files1:/mnt/data" + std::string(), "x" + tag, tag, std::string()}) {
+    EXPECT_EQ(ClientPlaceOf(other).host, "") << other;
+    EXPECT_EQ(ClientPlaceOf(other).mount_point, "") << other;
+  }
+}
+
 TEST(ClientNameTest, ArbitraryBytesMakeOneShortLine) {
   EXPECT_EQ(ClientName("a\nb\xff"), "a\\nb\\xff");
   EXPECT_EQ(ClientName(std::string(1000, 'x')), std::string(80, 'x'));

@@ -36,7 +36,8 @@ TEST(ConfigTest, ParsesEveryOption) {
                              "--promises=0",
                              "--delegations=read",
                              "--max-delegations=5",
-                             "--recall-time=2.5"});
+                             "--recall-time=2.5",
+                             "--admin-socket=/run/x.sock"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server.exports.size(), 2u);
   EXPECT_EQ(config->server.exports[1].name, "/b");
@@ -58,6 +59,8 @@ TEST(ConfigTest, ParsesEveryOption) {
   EXPECT_EQ(config->server.delegations.most, Delegations::Type::kRead);
   EXPECT_EQ(config->server.delegations.of_client, 5u);
   EXPECT_EQ(config->server.recall_time, absl::Seconds(2.5));
+  EXPECT_EQ(config->server.admin_socket, "/run/x.sock");
+  EXPECT_FALSE(config->server.is_admin_socket_default);
 }
 
 TEST(ConfigTest, CommandLineOverridesTheFile) {
@@ -156,6 +159,17 @@ TEST(ConfigTest, ReportsMistakesInTheFileWithFileAndLine) {
   EXPECT_THAT(message("rdma-read-channel = yes"), HasSubstr("rdma-read-channel"));
   EXPECT_THAT(message("help"), HasSubstr("command line"));
   EXPECT_THAT(message("[section]"), HasSubstr("[section]"));
+}
+
+TEST(ConfigTest, AdminSocketIsForRootUnlessItIsNamedOrNone) {
+  auto socket_of = [](const char* option) {
+    auto config = ParseConfig({"--export", "/a=/srv/a", "--state-dir", "/s", option});
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config->server.admin_socket;
+  };
+  EXPECT_EQ(socket_of("-f"), geteuid() == 0 ? "/run/dafs/dafsd.sock" : "");
+  EXPECT_EQ(socket_of("--admin-socket=none"), "");
+  EXPECT_EQ(socket_of("--admin-socket=a"), "a");
 }
 
 TEST(ConfigTest, ReturnsTextForHelpAndVersion) {

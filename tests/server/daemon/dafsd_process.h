@@ -25,9 +25,10 @@ class DafsdProcess {
     if (pid_ == 0) {
       dup2(log[1], STDERR_FILENO);
       std::vector<char*> argv;
-      std::string name = program, foreground = "--foreground";
+      std::string name = program, foreground = "--foreground", no_socket = "--admin-socket=none";
       argv.push_back(name.data());
       argv.push_back(foreground.data());
+      argv.push_back(no_socket.data());
       for (std::string& argument : arguments) argv.push_back(argument.data());
       argv.push_back(nullptr);
       execv(argv[0], argv.data());

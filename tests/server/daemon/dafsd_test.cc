@@ -48,7 +48,8 @@ class DafsdTest : public testing::Test {
     return WEXITSTATUS(status);
   }
   std::string Options() const {
-    return "--export /a=" + base_ + "/a --listen tcp:127.0.0.1:0 --state-dir " + base_ + "/state";
+    return "--export /a=" + base_ + "/a --listen tcp:127.0.0.1:0 --admin-socket none --state-dir " +
+           base_ + "/state";
   }
   pid_t Pid() const {
     std::ifstream in(base_ + "/state/dafsd.pid");

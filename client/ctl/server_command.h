@@ -1,0 +1,27 @@
+// `dafsctl server`: queries the dafsd of this machine through its control socket.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace dafs::client {
+
+struct ServerQuestion {
+  std::string socket = "/run/dafs/dafsd.sock";
+  bool json = false;
+  std::string argument;  // a file, a level or a client
+};
+
+// Adds the command and its subcommands. `question` outlives `app`.
+CLI::App* AddServerCommand(CLI::App& app, ServerQuestion& question);
+
+// Asks what `command`, which was parsed, names, and prints the answer. Errors are one line for
+// people.
+absl::Status AskServer(const CLI::App& command, const ServerQuestion& question);
+
+}  // namespace dafs::client

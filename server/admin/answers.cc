@@ -1,0 +1,73 @@
+#include "server/admin/answers.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "runtime/text.h"
+#include "server/admin/commands.h"
+#include "server/admin/report_text.h"
+#include "server/admin/reports.h"
+
+namespace dafs::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Report {
+  std::string_view word;
+  Json (*make)(const AdminView& view, std::string_view argument);
+  std::string (*print)(const Json& report);
+  bool takes_file = false;
+};
+
+constexpr Report kReports[] = {
+    {"status", [](const AdminView& view, std::string_view) { return StatusReport(view); },
+     StatusReportText},
+    {"clients", [](const AdminView& view, std::string_view) { return ClientsReport(view); },
+     ClientsReportText},
+    {"opens", OpensReport, OpensReportText, /*takes_file=*/true},
+    {"locks", LocksReport, LocksReportText, /*takes_file=*/true},
+    {"exports", [](const AdminView& view, std::string_view) { return ExportsReport(view); },
+     ExportsReportText},
+};
+
+constexpr char kWords[] =
+    "the questions are status, clients, opens [FILE], locks [FILE], exports, log LEVEL and evict "
+    "CLIENT";
+
+}  // namespace
+
+absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
+                                        const ControlSocket::Question& question) {
+  absl::string_view rest = Text(question.text);
+  const bool json = absl::ConsumePrefix(&rest, "json ");
+  const size_t space = rest.find(' ');
+  const std::string word(rest.substr(0, space));
+  const std::string argument(space == rest.npos ? "" : rest.substr(space + 1));
+  for (const Report& report : kReports) {
+    if (word != report.word) continue;
+    if (!argument.empty() && !report.takes_file) {
+      return absl::InvalidArgumentError(absl::StrCat(word, " takes no argument"));
+    }
+    const Json made = report.make(view, argument);
+    if (!json) return report.print(made);
+    // The error handler keeps a strange name from throwing an exception.
+    return made.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  if (const AdminCommand* command = FindAdminCommand(word)) {
+    if (question.uid != 0) {
+      return absl::PermissionDeniedError(
+          absl::StrCat(word, ": only root may change something at the server"));
+    }
+    absl::StatusOr<std::string> done = command->run(view, argument);
+    if (!done.ok() || !json) return done;
+    absl::string_view said = *done;
+    absl::ConsumeSuffix(&said, "\n");
+    return Json{{"done", std::string(said)}}.dump() + "\n";
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown question `", word, "`; ", kWords));
+}
+
+}  // namespace dafs::server

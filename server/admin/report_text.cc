@@ -1,0 +1,184 @@
+#include "server/admin/report_text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "wire/protocol/lock_ranges.h"
+
+namespace dafs::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Row = std::vector<std::string>;
+
+// Pads all columns but the last. The first row has the headings.
+std::string Table(const std::vector<Row>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    for (size_t i = 0; i + 1 < row.size(); ++i) {
+      absl::StrAppendFormat(&text, "%-*s  ", static_cast<int>(widths[i]), row[i]);
+    }
+    absl::StrAppend(&text, row.back(), "\n");
+  }
+  return text;
+}
+
+std::string Text(const Json& json, const char* name) { return json[name].get<std::string>(); }
+uint64_t Number(const Json& json, const char* name) { return json[name].get<uint64_t>(); }
+bool Is(const Json& json, const char* name) { return json[name].get<bool>(); }
+
+std::string Time(const Json& json, const char* name) {
+  const absl::Duration time = absl::Microseconds(json[name].get<int64_t>());
+  const absl::Duration step = time < absl::Milliseconds(10) ? absl::Microseconds(1)
+                              : time < absl::Seconds(10)    ? absl::Milliseconds(1)
+                                                            : absl::Seconds(1);
+  return absl::FormatDuration(absl::Trunc(time, step));
+}
+
+std::string Bytes(uint64_t bytes) {
+  constexpr std::string_view kUnits = "KMGTPE";
+  if (bytes < 1024) return absl::StrCat(bytes);
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024; value /= 1024) ++unit;
+  return absl::StrFormat("%.*f%c", value < 10 ? 1 : 0, value, kUnits[unit]);
+}
+
+std::string Cut(const Json& report, size_t rows) {
+  if (!Is(report, "cut")) return "";
+  return absl::StrCat("only ", rows, " are shown; there are more\n");
+}
+
+std::string FileOf(const Json& row) {
+  const std::string path = Text(row, "file");
+  return path.empty() ? absl::StrCat(Text(row, "export"), ": handle ", Text(row, "handle")) : path;
+}
+
+std::string ClientOf(const Json& row) {
+  const std::string name = Text(row, "client");
+  return name.empty() ? Text(row, "client_id") : name;
+}
+
+}  // namespace
+
+std::string StatusReportText(const Json& report) {
+  const Json& promises = report["promises"];
+  const Json& delegations = report["delegations"];
+  const Json& grace = report["grace"];
+  std::string text = absl::StrFormat(
+      "dafsd %s, process %d, up %s since %s\n"
+      "  listens on %s\n"
+      "  state directory %s\n"
+      "  %d exports, %d not served yet\n"
+      "  %d clients, %d connections of at most %d, lease %s\n"
+      "  %d opens, %d locks, %d waiting, %d descriptors\n",
+      Text(report, "version"), Number(report, "process"), Time(report, "up_us"),
+      Text(report, "since"), absl::StrJoin(report["listens"].get<std::vector<std::string>>(), ", "),
+      Text(report, "state_directory"), Number(report, "exports"),
+      Number(report, "exports_not_served"), Number(report, "clients"),
+      Number(report, "connections"), Number(report, "connections_most"), Time(report, "lease_us"),
+      Number(report, "opens"), Number(report, "locks"), Number(report, "lock_waiters"),
+      Number(report, "descriptors"));
+  absl::StrAppendFormat(&text,
+                        "  %d promises to %d clients, %d refused; %d times a client lost all\n"
+                        "  %d calls, answered in %s on average, %s at most\n"
+                        "  %d delegations, %d recalled; recall time %s\n"
+                        "  response caches %s of %s, messages %s of %s\n",
+                        Number(promises, "held"), Number(promises, "clients"),
+                        Number(promises, "refused"), Number(promises, "clients_voided"),
+                        Number(promises, "calls"), Time(promises, "answer_mean_us"),
+                        Time(promises, "answer_longest_us"), Number(delegations, "held"),
+                        Number(delegations, "recalled"), Time(report, "recall_us"),
+                        Bytes(Number(report, "response_cache_bytes")),
+                        Bytes(Number(report, "response_cache_bytes_most")),
+                        Bytes(Number(report, "message_memory_bytes")),
+                        Bytes(Number(report, "message_memory_bytes_most")));
+  if (Is(grace, "active")) {
+    absl::StrAppend(&text, "  grace period for at most ", Time(grace, "left_us"), ": ",
+                    Is(grace, "clients_unknown")
+                        ? "every client"
+                        : absl::StrCat(Number(grace, "clients_expected"), " clients"),
+                    " may reclaim\n");
+  }
+  return text;
+}
+
+std::string ClientsReportText(const Json& report) {
+  std::vector<Row> rows = {{"ID", "ADDRESS", "SINCE", "IDLE", "REQUESTS", "IN", "OUT", "OPENS",
+                            "LOCKS", "PROMISES", "DELEGATIONS", "SESSIONS", "CLIENT"}};
+  for (const Json& client : report["clients"]) {
+    const Json& sessions = client["sessions"];
+    std::string state = absl::StrCat(sessions.size());
+    if (!sessions.empty()) absl::StrAppend(&state, " ", Text(sessions[0], "transport"));
+    if (!Is(client, "has_lease")) absl::StrAppend(&state, " (lease expired)");
+    rows.push_back({Text(client, "id"), Text(client, "address"), Time(client, "age_us"),
+                    Time(client, "idle_us"), absl::StrCat(Number(client, "requests")),
+                    Bytes(Number(client, "received_bytes")), Bytes(Number(client, "sent_bytes")),
+                    absl::StrCat(Number(client, "opens")), absl::StrCat(Number(client, "locks")),
+                    absl::StrCat(Number(client, "promises")),
+                    absl::StrCat(Number(client, "delegations")), std::move(state),
+                    Text(client, "name")});
+  }
+  std::string text = Table(rows) + Cut(report, rows.size() - 1);
+  if (const uint64_t silent = Number(report, "silent_workers"); silent > 0) {
+    absl::StrAppend(&text, silent, " workers did not answer in time: their sessions are missing\n");
+  }
+  return text;
+}
+
+std::string OpensReportText(const Json& report) {
+  std::vector<Row> rows = {{"ACCESS", "KIND", "CLIENT", "FILE"}};
+  for (const Json& open : report["opens"]) {
+    rows.push_back({Text(open, "access"), Text(open, "kind"), ClientOf(open), FileOf(open)});
+  }
+  return Table(rows) + Cut(report, rows.size() - 1);
+}
+
+std::string LocksReportText(const Json& report) {
+  std::vector<Row> rows = {{"STATE", "TYPE", "RANGE", "CLIENT", "OWNER", "FILE"}};
+  for (const Json& lock : report["locks"]) {
+    const uint64_t last = Number(lock, "last");
+    const bool to_end = last >= wire::kFlockByte - 1;
+    std::string range = Text(lock, "kind");
+    if (range == "range") {
+      range = absl::StrCat(Number(lock, "first"), "-", to_end ? "end" : absl::StrCat(last));
+    }
+    std::string state = Text(lock, "state");
+    if (Is(lock, "for_local_program")) state += " for a local program";
+    rows.push_back({std::move(state), Text(lock, "type"), std::move(range), ClientOf(lock),
+                    Text(lock, "owner"), FileOf(lock)});
+  }
+  return Table(rows) + Cut(report, rows.size() - 1);
+}
+
+std::string ExportsReportText(const Json& report) {
+  std::vector<Row> rows = {{"EXPORT", "DIRECTORY", "CLIENTS", "OPTIONS"}};
+  for (const Json& e : report["exports"]) {
+    std::vector<std::string> options = {Is(e, "read_only") ? "ro" : "rw"};
+    const std::string squash = Text(e, "squash");
+    options.push_back(squash == "none" ? "no_root_squash" : squash + "_squash");
+    options.emplace_back(Is(e, "secure") ? "secure" : "insecure");
+    if (Is(e, "handles_lasting")) options.emplace_back("handles=lasting");
+    if (Is(e, "changed_by_clients")) options.emplace_back("changed_by=clients");
+    if (!Is(e, "served")) options.emplace_back("(not served yet)");
+    const auto clients = e["clients"].get<std::vector<std::string>>();
+    rows.push_back({Text(e, "name"), Text(e, "directory"),
+                    clients.empty() ? "any" : absl::StrJoin(clients, "+"),
+                    absl::StrJoin(options, ",")});
+  }
+  return Table(rows);
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,16 @@
+// The reports of `dafsctl server` as text for people. Pure functions of the JSON that reports.h
+// makes.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace dafs::server {
+
+std::string StatusReportText(const nlohmann::ordered_json& report);
+std::string ClientsReportText(const nlohmann::ordered_json& report);
+std::string OpensReportText(const nlohmann::ordered_json& report);
+std::string LocksReportText(const nlohmann::ordered_json& report);
+std::string ExportsReportText(const nlohmann::ordered_json& report);
+
+}  // namespace dafs::server

@@ -1,0 +1,333 @@
+// The control socket of a server with known clients, opens and locks.
+#include <sys/wait.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/control_socket.h"
+#include "runtime/log.h"
+#include "runtime/text.h"
+#include "server/admin/answers.h"
+#include "server/admin/report_text.h"
+#include "tests/server/promises_fixture.h"
+#include "wire/messages/locks.h"
+
+namespace dafs::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using wire::LockType;
+
+constexpr char kTag[] = "/0123456789abcdef0123456789abcdef";
+
+class AdminTest : public PromisesTest {
+ protected:
+  void SetUp() override {
+    PromisesTest::SetUp();
+    if (IsSkipped()) return;
+    WriteFile("a/f", "content");
+    mkdir(Path("a/dir").c_str(), 0777);
+    WriteFile("a/dir/g", "content");
+    options_.admin_socket = Path("run/dafsd.sock");
+    StartServer();
+  }
+
+  absl::StatusOr<std::string> Ask(const std::string& question) {
+    return AskControlSocket(options_.admin_socket, question, "dafsd");
+  }
+  std::string Text(const std::string& question) {
+    const absl::StatusOr<std::string> answer = Ask(question);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.value_or("");
+  }
+  Json Report(const std::string& question) {
+    return Json::parse(Text("json " + question), nullptr, /*allow_exceptions=*/false);
+  }
+  std::string Refusal(const std::string& question) {
+    return std::string(Ask(question).status().message());
+  }
+
+  struct Opened {
+    std::unique_ptr<RawClient> client;
+    wire::FileHandle filehandle;
+    wire::StateId state_id;
+
+    std::string Lock(uint64_t offset, uint64_t length, LockType type) {
+      wire::LockArgs args;
+      args.filehandle = filehandle;
+      args.state_id = state_id;
+      args.offset = offset;
+      args.length = length;
+      args.lock_type = type;
+      return client->Call(args).name();
+    }
+  };
+  // A client with this name that has opened the file of export "a" in `path`.
+  Opened Open(const std::string& name, std::vector<std::string> path, uint32_t access = 3) {
+    Opened opened{Session(name), {}, {}};
+    const std::string file = path.back();
+    path.back() = "a";
+    std::rotate(path.begin(), path.end() - 1, path.end());
+    wire::OpenArgs args = OpenArgs(LookUp(*opened.client, path), file, false);
+    args.share_access = access;
+    auto reply = opened.client->Call(args);
+    EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+    opened.filehandle = reply.res.filehandle;
+    opened.state_id = reply.res.state_id;
+    return opened;
+  }
+};
+
+TEST_F(AdminTest, StatusCountsWhatClientsHold) {
+  Opened first = Open("c1", {"f"}), second = Open("c2", {"f"});
+  ASSERT_EQ(first.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  ASSERT_EQ(second.Lock(0, 1, LockType::kWriteBlocking), "DAFSERR_DENIED");
+  const Json status = Report("status");
+  EXPECT_EQ(status["clients"], 2);
+  EXPECT_EQ(status["connections"], 2);
+  EXPECT_EQ(status["opens"], 2);
+  EXPECT_EQ(status["locks"], 1);
+  EXPECT_EQ(status["lock_waiters"], 1);
+  EXPECT_EQ(status["process"], getpid());
+  EXPECT_EQ(status["state_directory"], Path("state"));
+  EXPECT_EQ(status["exports"], 1);
+  EXPECT_EQ(status["exports_not_served"], 0);
+  EXPECT_EQ(status["grace"]["active"], false);
+  EXPECT_EQ(status["delegations"]["held"], 0);
+  EXPECT_EQ(status["message_memory_bytes"], server_->message_bytes());
+  ASSERT_EQ(status["listens"].size(), 1u);
+  EXPECT_THAT(status["listens"][0].get<std::string>(), HasSubstr(address().ToString()));
+  EXPECT_THAT(Text("status"),
+              AllOf(HasSubstr("2 clients"), HasSubstr("2 opens, 1 locks, 1 waiting"),
+                    HasSubstr(Path("state"))));
+}
+
+TEST_F(AdminTest, PromisesAreCountedWithTheTimesOfTheirAnswers) {
+  auto holder = Holder("c1"), other = Connect("c2");
+  Json report = Report("clients")["clients"];
+  for (const Json& client : report) {
+    EXPECT_EQ(client["promises"], client["name"] == "c1" ? 1 : 0) << client;
+  }
+  ASSERT_TRUE(other->session->SendRequest(MakeDirectory(other->directory, "new")));
+  auto announced = holder->Take();
+  ASSERT_TRUE(announced);
+  EXPECT_EQ(Report("status")["promises"]["answers"], 0);
+  holder->Answer(*announced);
+  EXPECT_EQ(other->session->ReceiveReply<wire::CreateArgs>().name(), "DAFS_STATUS_OK");
+  const Json promises = Report("status")["promises"];
+  EXPECT_EQ(promises["clients"], 1);
+  EXPECT_EQ(promises["calls"], 1);
+  EXPECT_EQ(promises["answers"], 1);
+  EXPECT_GT(promises["answer_mean_us"], 0);
+  EXPECT_GE(promises["answer_longest_us"], promises["answer_mean_us"]);
+  EXPECT_THAT(Text("status"), HasSubstr("1 calls, answered in "));
+}
+
+TEST_F(AdminTest, ClientsAreShownByPlaceAndTheBusiestFirst) {
+  Opened idle = Open(absl::StrCat("host1:/mnt/a", kTag), {"f"});
+  Opened busy = Open(absl::StrCat("host2:/mnt/b c", kTag), {"f"});
+  for (int i = 0; i < 50; ++i)
+    ASSERT_EQ(busy.client->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+  ASSERT_EQ(idle.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  const Json report = Report("clients");
+  EXPECT_EQ(report["cut"], false);
+  EXPECT_EQ(report["silent_workers"], 0);
+  ASSERT_EQ(report["clients"].size(), 2u);
+  const Json& first = report["clients"][0];
+  EXPECT_EQ(first["host"], "host2");
+  EXPECT_EQ(first["mount_point"], "/mnt/b c");
+  EXPECT_EQ(first["name"], "host2:/mnt/b c");
+  EXPECT_GE(first["requests"], 50);
+  EXPECT_GT(first["received_bytes"], 50 * 40);
+  EXPECT_GT(first["sent_bytes"], 50 * 40);
+  EXPECT_EQ(first["has_lease"], true);
+  ASSERT_EQ(first["sessions"].size(), 1u);
+  EXPECT_NE(first["sessions"][0]["transport"], "");
+  EXPECT_LT(first["idle_us"], first["age_us"]);
+  const Json& second = report["clients"][1];
+  EXPECT_EQ(second["host"], "host1");
+  EXPECT_LT(second["requests"], 50);
+  EXPECT_EQ(second["opens"], 1);
+  EXPECT_EQ(second["locks"], 1);
+  EXPECT_THAT(Text("clients"), AllOf(HasSubstr("host1:/mnt/a\n"), HasSubstr("host2:/mnt/b c\n")));
+}
+
+TEST_F(AdminTest, OddBytesInTheNameOfAClientAreEscaped) {
+  Opened strange = Open("\xff\"\n\x01 name", {"f"});
+  const Json report = Report("clients");
+  ASSERT_EQ(report["clients"].size(), 1u);
+  EXPECT_EQ(report["clients"][0]["name"], "\\xff\\\"\\n\\x01 name");
+  EXPECT_EQ(report["clients"][0]["host"], "");
+}
+
+TEST_F(AdminTest, OpensNameTheFileTheClientAndTheAccess) {
+  Opened first = Open("c1", {"f"}), second = Open("c2", {"dir", "g"}, /*access=*/1);
+  const Json opens = Report("opens")["opens"];
+  ASSERT_EQ(opens.size(), 2u);
+  EXPECT_EQ(opens[0]["file"], Path("a/dir/g"));
+  EXPECT_EQ(opens[0]["client"], "c2");
+  EXPECT_EQ(opens[0]["access"], "read");
+  EXPECT_EQ(opens[0]["kind"], "open");
+  EXPECT_EQ(opens[1]["file"], Path("a/f"));
+  EXPECT_EQ(opens[1]["client"], "c1");
+  EXPECT_EQ(opens[1]["access"], "read-write");
+  EXPECT_EQ(opens[1]["export"], "/a");
+  EXPECT_THAT(Text("opens"), AllOf(HasSubstr(Path("a/f")), HasSubstr(Path("a/dir/g"))));
+}
+
+TEST_F(AdminTest, OpensAndLocksOfOneFileOrDirectoryOnly) {
+  Opened first = Open("c1", {"f"}), second = Open("c2", {"dir", "g"});
+  ASSERT_EQ(first.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  ASSERT_EQ(second.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  for (const std::string list : {"opens", "locks"}) {
+    const auto files = [&](const std::string& path) {
+      std::vector<std::string> found;
+      const Json report = Report(list + " " + path);
+      for (const Json& row : report[list]) {
+        found.push_back(row["file"].get<std::string>());
+      }
+      return found;
+    };
+    EXPECT_THAT(files(Path("a/f")), testing::ElementsAre(Path("a/f")));
+    EXPECT_THAT(files(Path("a/dir")), testing::ElementsAre(Path("a/dir/g")));
+    EXPECT_THAT(files(Path("a")), testing::SizeIs(2));
+    EXPECT_THAT(files("/"), testing::SizeIs(2));
+    EXPECT_THAT(files(Path("a/di")), testing::IsEmpty());
+    EXPECT_THAT(files(Path("a/f/x")), testing::IsEmpty());
+  }
+}
+
+TEST_F(AdminTest, LocksShowHoldersBeforeWaiters) {
+  Opened holder = Open("c1", {"f"}), waiter = Open("c2", {"f"});
+  ASSERT_EQ(holder.Lock(10, 5, LockType::kRead), "DAFS_STATUS_OK");
+  ASSERT_EQ(waiter.Lock(0, wire::kLockToEnd, LockType::kWriteBlocking), "DAFSERR_DENIED");
+  const Json locks = Report("locks")["locks"];
+  ASSERT_EQ(locks.size(), 2u);
+  EXPECT_EQ(locks[0]["state"], "held");
+  EXPECT_EQ(locks[0]["client"], "c1");
+  EXPECT_EQ(locks[0]["type"], "read");
+  EXPECT_EQ(locks[0]["first"], 10);
+  EXPECT_EQ(locks[0]["last"], 14);
+  EXPECT_EQ(locks[0]["file"], Path("a/f"));
+  EXPECT_EQ(locks[1]["state"], "waits");
+  EXPECT_EQ(locks[1]["client"], "c2");
+  EXPECT_EQ(locks[1]["type"], "write");
+  EXPECT_THAT(Text("locks"), AllOf(HasSubstr("10-14"), HasSubstr("0-end"), HasSubstr("waits")));
+}
+
+TEST_F(AdminTest, ExportsShowTheirOptions) {
+  const Json exports = Report("exports")["exports"];
+  ASSERT_EQ(exports.size(), 1u);
+  EXPECT_EQ(exports[0]["name"], "/a");
+  EXPECT_EQ(exports[0]["directory"], Path("a"));
+  EXPECT_EQ(exports[0]["squash"], "none");
+  EXPECT_EQ(exports[0]["read_only"], false);
+  EXPECT_EQ(exports[0]["secure"], true);
+  EXPECT_EQ(exports[0]["served"], true);
+  EXPECT_THAT(Text("exports"), HasSubstr("rw,no_root_squash,secure"));
+}
+
+TEST_F(AdminTest, AnUnknownWordIsAnsweredWithTheWords) {
+  for (const char* question : {"bogus", "json bogus", "json", "statusx", " status"}) {
+    EXPECT_THAT(Refusal(question), AllOf(HasSubstr("unknown question"), HasSubstr("opens [FILE]")))
+        << question;
+  }
+  EXPECT_THAT(Refusal("status now"), HasSubstr("takes no argument"));
+}
+
+TEST_F(AdminTest, OnlyRootChangesSomething) {
+  for (const char* question : {"log debug", "evict c1"}) {
+    const auto answer = AnswerAdmin({}, {.text = question, .uid = 1000});
+    EXPECT_EQ(answer.status().code(), absl::StatusCode::kPermissionDenied) << question;
+  }
+}
+
+TEST_F(AdminTest, AnotherUserCannotConnect) {
+  chmod(Path("run").c_str(), 0755);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setuid(65534) != 0) _exit(2);
+    _exit(absl::IsPermissionDenied(Ask("status").status()) ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(AdminTest, LogLevelIsSet) {
+  const bool before = LogEnabled(Severity::kDebug);
+  EXPECT_EQ(Text("log debug"), "log level set to debug\n");
+  EXPECT_TRUE(LogEnabled(Severity::kDebug));
+  EXPECT_EQ(Report("log warning")["done"], "log level set to warning");
+  EXPECT_FALSE(LogEnabled(Severity::kNotice));
+  SetLogLevel(before ? Severity::kDebug : Severity::kInfo);
+  EXPECT_THAT(Refusal("log loud"), HasSubstr("give error, warning"));
+  EXPECT_THAT(Refusal("log"), HasSubstr("give error, warning"));
+}
+
+TEST_F(AdminTest, AnEvictedClientLosesItsSessionsOpensAndLocks) {
+  Opened evicted = Open(absl::StrCat("host1:/mnt/a", kTag), {"f"}), other = Open("c2", {"f"});
+  ASSERT_EQ(evicted.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  EXPECT_THAT(Refusal("evict nobody"), HasSubstr("no client with this id or name"));
+  EXPECT_THAT(Text("evict host1:/mnt/a"), HasSubstr("it held 1 opens and 1 locks"));
+  EXPECT_TRUE(evicted.client->AwaitClosed());
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (server_->open_count() > 1 && Loop::Now() < deadline) sched_yield();
+  EXPECT_EQ(server_->open_count(), 1u);
+  EXPECT_EQ(other.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  EXPECT_EQ(other.client->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+}
+
+TEST_F(AdminTest, AnEvictedClientMayConnectAgainWithoutWhatItHeld) {
+  Opened evicted = Open("c1", {"f"});
+  ASSERT_EQ(evicted.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  const std::string id = Report("clients")["clients"][0]["id"].get<std::string>();
+  EXPECT_THAT(Text("evict " + id), HasSubstr("client c1 evicted"));
+  EXPECT_TRUE(evicted.client->AwaitClosed());
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (server_->open_count() > 0 && Loop::Now() < deadline) sched_yield();
+  evicted.client = Session("c1");
+  EXPECT_EQ(evicted.Lock(0, 1, LockType::kWrite), "DAFSERR_EXPIRED");
+  Opened again = Open("c1", {"f"});
+  EXPECT_EQ(again.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+}
+
+TEST_F(AdminTest, TheSocketOfAnotherServerIsKept) {
+  ServerOptions options = options_;
+  mkdir(Path("state2").c_str(), 0700);
+  options.state_dir = Path("state2");
+  auto second = Server::Start(options, Providers());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.status().message()),
+              AllOf(HasSubstr(options_.admin_socket), HasSubstr("--admin-socket")));
+  // The default is no reason not to serve.
+  options.is_admin_socket_default = true;
+  second = Server::Start(options, Providers());
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(Report("status")["state_directory"], Path("state"));
+  second->reset();
+  EXPECT_EQ(Report("status")["state_directory"], Path("state"));
+  server_.reset();
+  EXPECT_FALSE(std::filesystem::exists(options_.admin_socket));
+}
+
+TEST(AdminText, AListThatIsCutSaysSo) {
+  const Json report = {{"opens",
+                        {{{"file", ""},
+                          {"export", "/a"},
+                          {"handle", "0102"},
+                          {"client", ""},
+                          {"client_id", "00ff"},
+                          {"access", "read"},
+                          {"kind", "open"}}}},
+                       {"cut", true}};
+  EXPECT_THAT(OpensReportText(report), AllOf(HasSubstr("/a: handle 0102"), HasSubstr("00ff"),
+                                             HasSubstr("only 1 are shown; there are more")));
+}
+
+}  // namespace
+}  // namespace dafs::server
