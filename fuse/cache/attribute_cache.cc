@@ -37,23 +37,25 @@ void AttributeCache::Invalidated(uint64_t nodeid) {
   });
 }
 
-bool AttributeCache::IsPromised(const Inode& inode) const {
-  return inode.promised.only_clients() &&
-         inode.promised.HeldSince(absl::InfiniteFuture(), rules_, inode.handle);
+bool AttributeCache::IsPromised(uint64_t nodeid) const {
+  return inodes_.With(nodeid, [&](const Inode* inode) {
+    return inode != nullptr && inode->promised.only_clients() &&
+           inode->promised.HeldSince(absl::InfiniteFuture(), rules_, inode->handle);
+  });
 }
 
-bool AttributeCache::IsPromised(uint64_t nodeid) const {
-  return inodes_.With(nodeid,
-                      [&](const Inode* inode) { return inode != nullptr && IsPromised(*inode); });
+bool AttributeCache::AreSent(const Inode& inode, absl::Time now) const {
+  const KernelView& kernel = inode.kernel;
+  return inode.promised.only_clients() && kernel.sent() &&
+         inode.promised.HeldSince(kernel.sent_at(), rules_, inode.handle) &&
+         now < kernel.sent_at() + kernel.valid_for() &&
+         inode.changes.touched_at() <= kernel.sent_at();
 }
 
 bool AttributeCache::IsAnswered(uint64_t nodeid, absl::Time now) const {
   return inodes_.With(nodeid, [&](const Inode* inode) {
-    if (inode == nullptr || !IsPromised(*inode)) return false;
-    if (inode->latest.unsent()) return !IsStale(*inode, now);
-    const KernelView& kernel = inode->kernel;
-    return kernel.sent() && now < kernel.sent_at() + kernel.valid_for() &&
-           inode->changes.touched_at() <= kernel.sent_at();
+    if (inode == nullptr) return false;
+    return inode->latest.unsent() ? !IsStale(*inode, now) : AreSent(*inode, now);
   });
 }
 
@@ -185,6 +187,15 @@ void AttributeCache::KeepFresh(uint64_t nodeid, const OwnChanges::Moment& asked,
     LatestAttributes& latest = inode->latest;
     if (latest.unsent() && latest.origin().at > now) return;  // they are from a later request
     latest.KeepUnsent(attributes, {.at = now, .removals = asked.removals, .for_thread = thread});
+  });
+}
+
+void AttributeCache::KeepSent(uint64_t nodeid, absl::Time now) {
+  inodes_.With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr || inode->latest.unsent() || inode->latest.get() == nullptr) return;
+    if (!AreSent(*inode, now)) return;
+    inode->latest.KeepUnsent(*inode->latest.get(),
+                             {.at = inode->kernel.sent_at(), .removals = RemovalsOf(*inode)});
   });
 }
 

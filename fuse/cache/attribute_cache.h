@@ -109,6 +109,9 @@ class AttributeCache {
   // If `thread` is not 0, they serve only the next request of that thread, and only for a moment.
   void KeepFresh(uint64_t nodeid, const OwnChanges::Moment& asked,
                  const client::Attributes& attributes, absl::Time now, uint32_t thread = 0);
+  // Keeps those that the kernel was sent last, if they still are those of the server: a directory
+  // was listed without a request, after which the kernel requests its access time.
+  void KeepSent(uint64_t nodeid, absl::Time now);
   // Invalidates the kept attributes: a read or a lock has happened, and the kernel expects to see
   // it in them.
   void DropFresh(uint64_t nodeid);
@@ -128,7 +131,8 @@ class AttributeCache {
  private:
   static void Touch(Inode& inode, absl::Time now);
   bool IsStale(const Inode& inode, absl::Time now) const;
-  bool IsPromised(const Inode& inode) const;
+  // Whether the attributes that the kernel was sent last are promised, and still valid at `now`.
+  bool AreSent(const Inode& inode, absl::Time now) const;
   uint64_t RemovalsOf(const Inode& inode) const {
     return inode.type == wire::ObjectType::kDir ? directory_removals_ : removals_;
   }

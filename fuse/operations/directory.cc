@@ -390,6 +390,7 @@ Task<void> DirectoryOperations::Readdir(Call& call) {
   const client::Promise names = directory->NoteNames(chunk->names, read.offset == 0);
   if (answer.empty() && chunk->eof && state_.rules.offered())
     state_.directory_names.Listed(directory->nodeid, names);
+  if (chunk->known_here) state_.attributes.KeepSent(directory->nodeid, Loop::Now());
   if (plus) NoteOrder(read.fh, read.offset == 0, answer);
   if (!call.Reply({answer.bytes()})) {
     for (uint64_t nodeid : answer.counted()) context_.entries.Undo(nodeid);

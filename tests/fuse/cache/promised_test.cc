@@ -65,6 +65,45 @@ TEST_F(PromisedTest, AServerThatRefusesIsCachedByTime) {
   EXPECT_EQ(Sent(File(5)), times_.reg_min);
 }
 
+TEST_F(PromisedTest, TheKernelNeedsNoRequestWhileItHasPromisedAttributes) {
+  const absl::Time now = start_ + absl::Minutes(1);
+  EXPECT_FALSE(attributes_.IsAnswered(node_, now));
+  Sent(Promised(5, /*only_clients=*/false));
+  EXPECT_FALSE(attributes_.IsAnswered(node_, now));
+  Sent(Promised(5));
+  EXPECT_TRUE(attributes_.IsAnswered(node_, now));
+  EXPECT_FALSE(attributes_.IsAnswered(node_, start_ + PromiseRules::kPromisedFor));
+  // A change by this mount: the kernel asks, and is answered if the attributes came with the
+  // change.
+  attributes_.Touch(node_, now);
+  EXPECT_FALSE(attributes_.IsAnswered(node_, now));
+  attributes_.KeepFresh(node_, attributes_.MomentOf(node_), Promised(6), now);
+  EXPECT_TRUE(attributes_.IsAnswered(node_, now));
+  promises_.Changed(Handle(7));
+  EXPECT_FALSE(attributes_.IsAnswered(node_, now));
+}
+
+TEST_F(PromisedTest, SentAttributesOfADirectoryServeAgainUntilTheyChange) {
+  client::Attributes directory = Promised(5);
+  directory.object_type = wire::ObjectType::kDir;
+  const uint64_t node = table_.Remember(Handle(9), directory, {kDirectory, "inner"}, {0, start_});
+  const auto served = [&] {
+    attributes_.KeepSent(node, start_ + absl::Seconds(1));
+    return attributes_.TakeFresh(node, start_ + absl::Seconds(2)).has_value();
+  };
+  EXPECT_FALSE(served());
+  attributes_.Sent(node, directory, start_);
+  EXPECT_TRUE(served());
+  EXPECT_TRUE(served());
+  attributes_.Touch(node, start_ + absl::Seconds(1));
+  EXPECT_FALSE(served());
+  directory.promise = {promises_.sequence(), true};
+  attributes_.Sent(node, directory, start_ + absl::Seconds(1));
+  EXPECT_TRUE(served());
+  promises_.Changed(Handle(9));
+  EXPECT_FALSE(served());
+}
+
 TEST_F(PromisedTest, FreshAttributesAreUsedWhileTheirPromiseHolds) {
   attributes_.KeepFresh(node_, attributes_.MomentOf(node_), Promised(5), start_, /*thread=*/8);
   // Another thread, long after AttributeCache::kFreshFileFor.

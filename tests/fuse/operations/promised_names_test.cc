@@ -32,6 +32,7 @@ class PromisedNamesTest : public ScriptedWorkerTest {
       return static_cast<uint16_t>(spec_cond_ & ~wire::kSpcondAttributes);
     };
     server_.script = [this](ScriptedConnection& c, const Request& request) {
+      if (request.header.procedure == Proc::kLookup) ++lookups_;
       if (request.header.procedure == Proc::kLookup && absent_) {
         c.Refuse(request, wire::DafsStatus::kNoEnt);
         return true;
@@ -64,6 +65,7 @@ class PromisedNamesTest : public ScriptedWorkerTest {
   std::atomic<uint16_t> spec_cond_{kBoth | wire::kSpcondOnlyClients};
   std::atomic<bool> absent_{false};
   std::atomic<int> questions_{0};
+  std::atomic<int> lookups_{0};
   std::atomic<wire::ObjectType> type_{wire::ObjectType::kReg};
 };
 
@@ -196,6 +198,57 @@ TEST_F(PromisedNamesTest, ARenamedNameIsKeptOnlyIfItsDirectoryIsPromised) {
       dropped = true;
     }
   }
+}
+
+class WholeDirectoryTest : public PromisedNamesTest {
+ protected:
+  void SetUp() override {
+    Options options;
+    options.default_permissions = true;
+    Start(options);
+    wire::FileHandle root = HandleOf(kRootNode);
+    const client::Promise promise = {client_->promises().sequence(), true};
+    state_->whole_directories.EndListing(root, state_->whole_directories.BeginListing(root),
+                                         {"file"}, promise, Loop::Now() + absl::Minutes(1));
+    absent_ = true;
+  }
+  // The lookups at the server that one of the kernel causes, of a name that does not exist.
+  int Lookups(const std::string& name) {
+    lookups_ = 0;
+    FakeKernel::Answer answer = kernel_.Call(FUSE_LOOKUP, kRootNode, Name(name));
+    EXPECT_TRUE(answer.error == ENOENT || answer.As<fuse_entry_out>().nodeid == 0) << name;
+    return lookups_;
+  }
+};
+
+TEST_F(WholeDirectoryTest, OtherNamesAreAbsentWithoutALookup) {
+  FakeKernel::Answer answer = kernel_.Call(FUSE_LOOKUP, kRootNode, Name("none"));
+  EXPECT_EQ(answer.As<fuse_entry_out>().nodeid, 0u);
+  EXPECT_EQ(answer.As<fuse_entry_out>().entry_valid, kPromisedSeconds);
+  EXPECT_TRUE(KernelHas("none"));
+  EXPECT_EQ(lookups_, 0);
+  EXPECT_EQ(Lookups("file"), 1);
+  EXPECT_EQ(Lookups("."), 1);
+  EXPECT_EQ(Lookups(std::string(256, 'n')), 1);
+}
+
+TEST_F(WholeDirectoryTest, AnAnnouncedChangeEndsWhatIsKnown) {
+  EXPECT_EQ(Lookups("none"), 0);
+  client_->promises().Changed(HandleOf(kRootNode));
+  EXPECT_EQ(Lookups("none"), 1);
+}
+
+TEST_F(WholeDirectoryTest, NamesThatThisMountMakesAreLookedUp) {
+  const std::string mkdir = Raw(fuse_mkdir_in{.mode = 0755, .umask = 0});
+  EXPECT_EQ(kernel_.Call(FUSE_MKDIR, kRootNode, mkdir + Name("directory")).error, 0);
+  EXPECT_EQ(kernel_.Call(FUSE_SYMLINK, kRootNode, Name("link") + Name("target")).error, 0);
+  const std::string rename = Raw(fuse_rename_in{.newdir = kRootNode});
+  EXPECT_EQ(kernel_.Call(FUSE_RENAME, kRootNode, rename + Name("link") + Name("moved")).error, 0);
+  EXPECT_EQ(Lookups("directory"), 1);
+  EXPECT_EQ(Lookups("moved"), 1);
+  EXPECT_EQ(Lookups("link"), 0);
+  EXPECT_EQ(kernel_.Call(FUSE_UNLINK, kRootNode, Name("moved")).error, 0);
+  EXPECT_EQ(Lookups("moved"), 0);
 }
 
 TEST_F(PromisedNamesTest, ForgottenNodesLoseTheirNames) {
