@@ -148,6 +148,12 @@ Task<void> Reclaim::AskForSomething() {
   const Identity self{};
   Task<absl::Status> asking = runner_.RunBehind(Runner::Gate::kNone, &self, chain);
   absl::Status ignored = co_await asking;
+  if (!client_.options().callbacks) co_return;
+  // WIRE 9.7: all opens have been claimed, also those under delegations.
+  Call<wire::DelegpurgeArgs> purge;
+  CallBase* const purging[] = {&purge};
+  Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &self, purging);
+  ignored = co_await task;
 }
 
 Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {

@@ -226,7 +226,8 @@ std::vector<ClientRecords::Record> ClientRecords::Owed() const {
   for (const auto& [name, index] : by_name_) {
     Slot& record = slot(index);
     if (!record.holdings.owes()) continue;
-    owed.push_back({name, record.verifier, record.principal, &record.holdings});
+    owed.push_back({name, record.verifier, record.principal, &record.holdings,
+                    (record.promises & Slot::kHad) != 0});
   }
   return owed;
 }

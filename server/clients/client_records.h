@@ -39,6 +39,7 @@ class ClientRecords {
     wire::Verifier verifier;
     Principal principal;
     Holdings* holdings = nullptr;  // lives as long as the ClientRecords
+    bool had_promises = false;     // of an earlier instance
   };
 
   // Loads the records of an earlier instance; their clients may reclaim what they held. Records are

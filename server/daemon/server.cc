@@ -245,7 +245,7 @@ void Server::StartGrace(Unheard unheard, const std::vector<size_t>& late) {
     if (held.lost_locks > 0 && !held.owes_unknown()) {
       held.lost_locks += unheard.unlocks[client.client_id_string];
     }
-    owed.expected.push_back({client.client_id_string, client.holdings});
+    owed.expected.push_back({client.client_id_string, client.holdings, client.had_promises});
   }
   owed.on_partly_over = [records = records_.get()] { records->ExpireAbsent(); };
   const absl::Duration grace = GraceTime();

@@ -44,6 +44,7 @@ void Grace::Start(Owed owed, absl::Time until, const std::vector<size_t>& late) 
   for (Expected& client : owed.expected) {
     if (!client.holdings->owes()) continue;
     known_[client.client_name] = client.holdings->lost_locks > 0;
+    if (client.may_have_delegations) delegated_.insert(client.client_name);
     expected_[std::move(client.client_name)] = client.holdings;
   }
   for (const Uncounted& open : owed.uncounted) {
@@ -197,6 +198,7 @@ void Grace::Reclaimed(const Caller& caller, const ObjectKey& file, std::string_v
   auto it = expected_.find(caller.client_name);
   if (it == expected_.end()) return;
   if (!counted_.insert(ClaimOf(caller.client_name, file, SumOf(owner))).second) return;
+  if (delegated_.contains(caller.client_name)) return;
   Decrease(it->second->lost_opens);
   if (denies) Decrease(it->second->lost_deniers);
   // Without opens there are no reservations.
@@ -209,6 +211,15 @@ void Grace::ReclaimedLock(const Caller& caller) {
   auto it = expected_.find(caller.client_name);
   if (it == expected_.end()) return;
   Decrease(it->second->lost_locks);
+  Settle();
+}
+
+void Grace::OpensReclaimed(const Caller& caller) {
+  absl::MutexLock lock(&mutex_);
+  if (IsAnyLate()) return;
+  auto it = expected_.find(caller.client_name);
+  if (it == expected_.end()) return;
+  it->second->lost_opens = it->second->lost_deniers = 0;
   Settle();
 }
 

@@ -33,6 +33,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,9 @@ class Grace {
   struct Expected {
     std::string client_name;  // client_id_string
     Holdings* holdings = nullptr;
+    // Under a delegation the client may have any number of opens. The delegation counts as one
+    // open, so reclaims do not decrease the count: OpensReclaimed ends it.
+    bool may_have_delegations = false;
   };
   // A write that may have been executed.
   struct Doubt {
@@ -129,6 +133,8 @@ class Grace {
   // that it has reclaimed its locks (5.2.5), so other clients no longer wait for them. Without this
   // a client that held nothing would delay others. Only to be called while active().
   void Asks(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The client has reclaimed all its opens. Ignored while an export is late.
+  void OpensReclaimed(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
   // The client will reclaim nothing more.
   void Complete(std::string_view client_name) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -198,6 +204,8 @@ class Grace {
   ExportOf export_of_;
   std::function<void()> on_partly_over_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Holdings*, std::less<>> expected_ ABSL_GUARDED_BY(mutex_);
+  // Of them, those that may have delegations.
+  std::set<std::string, std::less<>> delegated_ ABSL_GUARDED_BY(mutex_);
   Holdings* unknown_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // The clients expected at the start, and whether each had locks.
   std::map<std::string, bool, std::less<>> known_ ABSL_GUARDED_BY(mutex_);

@@ -119,6 +119,7 @@ DafsStatus Store::Delegreturn(const Caller& caller, const wire::DelegreturnArgs&
 DafsStatus Store::Delegpurge(const Caller& caller, const wire::DelegpurgeArgs&) {
   impl_->delegations.Admit(caller.client_id, caller.client_name);
   impl_->delegations.Purge(caller.client_id);
+  if (impl_->grace.active()) impl_->grace.OpensReclaimed(caller);
   return DafsStatus::kOk;
 }
 

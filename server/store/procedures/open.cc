@@ -155,11 +155,7 @@ DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file
     STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimOpen(caller, file->key(), request.denies()));
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *file->fs().exported));
   STORE_RETURN_IF_NOT_OK(OpenObject(store, caller, file, request, Made::kReclaimed, opened));
-  const bool is_counted = args.delegate_type != Delegations::Type::kNone &&
-                          store.delegations.Find(file->key(), caller.client_id).has_value();
-  if (!repeated && !is_counted) {
-    store.grace.Reclaimed(caller, file->key(), request.owner, request.denies());
-  }
+  if (!repeated) store.grace.Reclaimed(caller, file->key(), request.owner, request.denies());
   GrantClaimed(store, caller, {file, args.share_access, args.delegate_type}, res);
   return DafsStatus::kOk;
 }
