@@ -10,14 +10,20 @@ absl::Duration AttributeCache::Sent(uint64_t nodeid, const client::Attributes& a
                                     bool* hides_change) {
   return inodes_.With(nodeid, [&](Inode* inode) {
     if (inode != nullptr) {
-      if (hides_change != nullptr && rules_.offered()) {
-        *hides_change = inode->kernel.HidesChange(attributes) &&
-                        !inode->promised.HeldSince(inode->kernel.sent_at(), rules_, inode->handle);
-      }
+      KernelView& kernel = inode->kernel;
+      const bool hides = hides_change != nullptr && rules_.offered() &&
+                         kernel.HidesChange(attributes) &&
+                         (kernel.owes_pages() ||
+                          !inode->promised.HeldSince(kernel.sent_at(), rules_, inode->handle));
+      const bool later =
+          hides_change == nullptr ? kernel.owes_pages() : hides && kernel.ChangesRights(attributes);
+      if (hides_change != nullptr) *hides_change = hides && !later;
       inode->latest.Sent(attributes);
       inode->promised.Got(attributes.promise, now, rules_, inode->handle);
-      return inode->kernel.Send(attributes, now, question, now, times_,
-                                rules_.Of(attributes.promise, inode->handle));
+      kernel.Send(attributes, now, question, now, times_,
+                  rules_.Of(attributes.promise, inode->handle));
+      if (later) kernel.OwePages();
+      return kernel.valid_for();
     }
     if (rules_.offered()) return absl::ZeroDuration();
     const bool directory = attributes.object_type == wire::ObjectType::kDir;

@@ -38,7 +38,8 @@ class AttributeCache {
   // long the kernel may cache them, see KernelView::Send. Their promise decides that: if the server
   // has announced a change since, that is zero. `hides_change` (may be null) receives whether
   // another client has changed the file, and the kernel does not see it: it drops its pages only if
-  // size or mtime differ.
+  // size or mtime differ. If mode, owner or group differ too, that is said of the next attributes,
+  // for which the kernel then asks at once.
   absl::Duration Sent(uint64_t nodeid, const client::Attributes& attributes, absl::Time now,
                       const KernelQuestion& question = {}, bool* hides_change = nullptr);
   // The kernel did not accept the attributes after all, or has learned that the node was removed.

@@ -45,6 +45,8 @@ absl::Duration KernelView::Send(const wire::FileAttributes& attributes, absl::Ti
                   (attributes.mode & (S_ISUID | S_ISGID)) != 0;
   change_ = attributes.change;
   shown_ = ShownOf(attributes);
+  rights_ = RightsOf(attributes);
+  owes_pages_ = false;
   sent_at_ = at;
   return valid_for_;
 }
@@ -52,6 +54,11 @@ absl::Duration KernelView::Send(const wire::FileAttributes& attributes, absl::Ti
 uint32_t KernelView::ShownOf(const wire::FileAttributes& attributes) {
   return static_cast<uint32_t>(absl::HashOf(attributes.object_size, attributes.time_modify.seconds,
                                             attributes.time_modify.nseconds));
+}
+
+uint32_t KernelView::RightsOf(const wire::FileAttributes& attributes) {
+  return static_cast<uint32_t>(
+      absl::HashOf(attributes.mode, attributes.owner, attributes.owner_group));
 }
 
 void KernelView::Invalidated() {

@@ -50,11 +50,23 @@ class KernelView {
   uint64_t change() const { return change_; }
   absl::Duration valid_for() const { return valid_for_; }
   // Whether these attributes of a regular file have another CHANGE than those sent last, but the
-  // same size and mtime.
+  // same size and mtime. Also after OwePages.
   bool HidesChange(const wire::FileAttributes& attributes) const {
     return sent_ && attributes.object_type == wire::ObjectType::kReg &&
-           change_ != attributes.change && shown_ == ShownOf(attributes);
+           (owes_pages_ || change_ != attributes.change) && shown_ == ShownOf(attributes);
   }
+  // Whether mode, owner or group differ from those sent last.
+  bool ChangesRights(const wire::FileAttributes& attributes) const {
+    return rights_ != RightsOf(attributes);
+  }
+  // After Send: attributes with other rights were sent that hide a change. If the kernel's pages
+  // were dropped now, it would discard them, and check permissions by the old ones. So it must ask
+  // again at once, and the next answer hides a change, too.
+  void OwePages() {
+    owes_pages_ = true;
+    valid_for_ = absl::ZeroDuration();
+  }
+  bool owes_pages() const { return owes_pages_; }
   // Whether the kernel may use attributes at `now`.
   bool Keeps(absl::Time now) const { return sent_ && now <= sent_at_ + valid_for_ + kTimeStarts; }
   // When attributes were last current that were sent, even if the kernel did not accept them.
@@ -68,13 +80,17 @@ class KernelView {
  private:
   // A value that differs, almost always, if size or mtime do.
   static uint32_t ShownOf(const wire::FileAttributes& attributes);
+  // The same for mode, owner and group.
+  static uint32_t RightsOf(const wire::FileAttributes& attributes);
   void Answers(uint64_t change, const KernelQuestion& question, absl::Time now);
 
   bool sent_ = false;
   bool lacks_change_ = false;
   bool shows_set_id_ = false;     // for a file; until the kernel forgets its mode
   bool unsure_ = false;           // the kernel may not have accepted change_
+  bool owes_pages_ = false;       // OwePages was called since the last Send
   uint32_t shown_ = 0;            // ShownOf the attributes that were sent last
+  uint32_t rights_ = 0;           // RightsOf them
   uint32_t answered_thread_ = 0;  // the last request that was answered with attributes
   absl::Time answered_at_ = absl::InfinitePast();
   std::unique_ptr<absl::Time> unsure_until_;  // for requests that arrived before; null: for none

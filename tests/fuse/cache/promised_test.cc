@@ -137,6 +137,22 @@ TEST_F(PromisedTest, ChangesThatTheKernelDoesNotSeeAreReported) {
   EXPECT_FALSE(hides(File(10)));
 }
 
+// To drop pages is to discard attributes on their way, by which the kernel checks permissions.
+TEST_F(PromisedTest, AChangeOfRightsIsAcceptedBeforePagesAreDropped) {
+  bool hides = false;
+  attributes_.Sent(node_, Promised(5), start_, {}, &hides);
+  promises_.Changed(Handle(7));
+  client::Attributes other_mode = Promised(6);
+  other_mode.mode = 0600;
+  EXPECT_EQ(attributes_.Sent(node_, other_mode, start_, {}, &hides), absl::ZeroDuration());
+  EXPECT_FALSE(hides);
+  EXPECT_EQ(Sent(other_mode), absl::ZeroDuration());  // with an answer that cannot drop them
+  EXPECT_EQ(attributes_.Sent(node_, other_mode, start_, {}, &hides), PromiseRules::kPromisedFor);
+  EXPECT_TRUE(hides);
+  attributes_.Sent(node_, other_mode, start_, {}, &hides);
+  EXPECT_FALSE(hides);
+}
+
 TEST_F(PromisedTest, KeptByKernelListsWhatTheKernelMayUse) {
   const uint64_t shard = node_ % InodeTable::kShards;
   EXPECT_TRUE(attributes_.KeptByKernel(shard, start_).empty());

@@ -212,6 +212,24 @@ def exact_whole(rig):
     check_all(tree, points, rig.export)
 
 
+@scenario(timeout=60, where="server")
+def exact_access(rig):
+    """The kernel checks permissions by the mode that another mount has set, at the first call after it."""
+    for export_options in ("", CLIENTS):
+        here, there = two_mounts(rig, "", export_options)
+        write(here / "file", b"x")
+        late = []
+        for turn in range(200):
+            mode = (0o755, 0o644)[turn % 2]
+            os.access(there / "file", os.X_OK)
+            os.chmod(here / "file", mode)
+            if os.access(there / "file", os.X_OK) != bool(mode & 0o100):
+                late.append(turn)
+        equal(late, [], "turns at which access(2) did not see the mode")
+        for point in (here, there):
+            rig.umount(point)
+
+
 @scenario(timeout=120, where="server")
 def exact_both(rig):
     """Two mounts that change names in one directory at the same time neither stop each other nor see old names."""
