@@ -105,6 +105,10 @@ Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
     }
   }
   const bool restarted = !reclaimed_under_.is_zero();
+  if (restarted) {
+    Task<void> saying = SayOpensAreClaimed(client_id);
+    co_await saying;
+  }
   reclaimed_under_ = client_id;
   if (restarted) dafs::Start(AskForSomething());
   // The restart may have lost uncommitted data. Other workers may have written it, so this also
@@ -148,12 +152,19 @@ Task<void> Reclaim::AskForSomething() {
   const Identity self{};
   Task<absl::Status> asking = runner_.RunBehind(Runner::Gate::kNone, &self, chain);
   absl::Status ignored = co_await asking;
-  if (!client_.options().callbacks) co_return;
-  // WIRE 9.7: all opens have been claimed, also those under delegations.
+}
+
+// Not repeated on another session: with that there may be other opens to claim.
+Task<void> Reclaim::SayOpensAreClaimed(wire::ClientId client_id) {
+  Session* const session = connection_.session();
+  if (!client_.options().callbacks || session == nullptr ||
+      session->negotiated().client_id != client_id) {
+    co_return;
+  }
   Call<wire::DelegpurgeArgs> purge;
-  CallBase* const purging[] = {&purge};
-  Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &self, purging);
-  ignored = co_await task;
+  CallBase* const chain[] = {&purge};
+  Task<absl::Status> task = session->Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  absl::Status ignored = co_await task;  // the server then waits until its grace period ends
 }
 
 Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {

@@ -62,8 +62,11 @@ class Reclaim {
   void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
   // 5.2.5: a client reclaims its locks before it sends another request. So any request shows the
   // server that the reclaim is complete, and the server stops delaying other clients. An idle mount
-  // would send no request. DELEGPURGE shows the same for opens (WIRE 9.7).
+  // would send no request.
   Task<void> AskForSomething();
+  // Sends DELEGPURGE (WIRE 9.7). Before requests that may close a file: the server removes an
+  // unlinked file with its last CLOSE only if no client may claim another open of it.
+  Task<void> SayOpensAreClaimed(wire::ClientId client_id);
   // Reclaims the record locks of `open` under its new `state_id`, before the client uses that state
   // id. A second call reclaims what other workers changed meanwhile. Returns an error if a lock is
   // lost.
