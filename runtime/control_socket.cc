@@ -86,7 +86,7 @@ absl::Status ControlSocket::Listen() {
   const std::string directory = path.substr(0, path.rfind('/'));
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return Errno(directory);
   if (options_.keeps_other) {
-    // EAGAIN: it answers too slowly, but is there.
+    // EAGAIN: it runs, but answers too slowly.
     if (Connect(address).valid() || errno == EAGAIN) {
       return absl::AlreadyExistsError(absl::StrCat(path, ": another process answers on it"));
     }
@@ -260,7 +260,7 @@ absl::StatusOr<std::string> AskControlSocket(const std::string& path, std::strin
   std::string line = absl::StrCat(Text(question), "\n");
   for (size_t sent = 0; sent < line.size();) {
     const ssize_t more = send(fd.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-    if (more <= 0) break;  // it may have answered all the same
+    if (more <= 0) break;  // its answer may have arrived
     sent += static_cast<size_t>(more);
   }
   std::string answer;

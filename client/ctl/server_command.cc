@@ -24,7 +24,7 @@ constexpr Word kWords[] = {
     {"status", "Show what the server holds, and its limits"},
     {"clients", "Show the clients, the busiest first"},
     {"opens", "Show which client has which file open", kFile, kAboutFile},
-    {"locks", "Show who holds and who waits for locks", kFile, kAboutFile},
+    {"locks", "Show the holders of locks, and their waiters", kFile, kAboutFile},
     {"exports", "Show the exports and their options"},
     {"log", "Set how much the server logs", "LEVEL", "error, warning, notice, info or debug", true},
     {"evict", "End the sessions of a client, and release its opens and locks", "CLIENT",

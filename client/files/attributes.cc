@@ -9,7 +9,7 @@
 namespace dafs::client {
 namespace {
 
-// Who may open the file depends on these.
+// They decide which users may open the file.
 constexpr uint64_t kRights = wire::kFattrMode | wire::kFattrOwner | wire::kFattrOwnerGroup;
 
 constexpr uint64_t kStatFsAttributes =

@@ -103,7 +103,7 @@ class OpenCall : public Call<Args> {
   const Identity& who_;
 };
 
-// What an OPEN that wanted a delegation has done to `before`, a read delegation of this client.
+// The effect on `before`, a read delegation of this client, of an OPEN that wanted a delegation.
 Delegations::Outcome OutcomeOf(const OpenCall<wire::OpenDelegatedArgs>& open,
                                const Delegation& before) {
   using Outcome = Delegations::Outcome;

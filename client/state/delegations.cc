@@ -230,7 +230,7 @@ void Delegations::Doom(const wire::FileHandle& file) {
   not_before_[absl::HashOf(file) % not_before_.size()] = client_.promises().Advance();
 }
 
-// An answer on its way may grant it once more.
+// A response that has not arrived yet may grant it again.
 void Delegations::End(const DelegationPtr& delegation) {
   if (std::exchange(delegation->ended, true)) return;
   NotIdle(*delegation);

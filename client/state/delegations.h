@@ -98,11 +98,11 @@ class Delegations {
     bool only_clients = false;  // as in Promise
     std::string owner;          // FATTR_OWNER of the file
   };
-  // Opens a file under a delegation. nullopt: none covers the open, so the server must be asked.
+  // Opens a file under a delegation. nullopt: none covers the open, so it needs a request.
   // `exact`: only if no program of the server changes names and attributes unannounced.
   std::optional<LocalOpen> Open(const OpenInfo& info, bool exact) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // How to ask the server for an open of a file that Open has refused.
+  // How to request an open of a file from the server, after Open has refused it.
   struct Plan {
     bool delegated = false;             // by OPEN_DELEGATED with kShareWantOpenXorDelegation
     DelegationPtr give_back = nullptr;  // has ended: a DELEGRETURN before, and then Returned
@@ -119,12 +119,12 @@ class Delegations {
   wire::StateId Granted(OpenInfo info, const wire::OpenDelegation& granted,
                         const wire::ClientId& client_id, uint64_t asked)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // What came with the open that got a delegation: from now on there may be other local opens.
+  // Stores what the open reported that got a delegation. Local opens are possible from now on.
   // Returns the number of the delegation; 0: `open` is not local.
   uint64_t Settle(const wire::StateId& open, bool only_clients, std::string owner)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // An OPEN by name for writing, which may upgrade or end a read delegation of this client, has
-  // got none.
+  // An OPEN by name for writing, which may upgrade or end a read delegation of this client, was
+  // granted none.
   void Doubt(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Closing {
@@ -137,7 +137,7 @@ class Delegations {
     What what = What::kNotLocal;
     DelegationPtr delegation = nullptr;  // of kDowngrade and kReturn
   };
-  // Closes a local open. What it returns of the delegation is no longer lent.
+  // Closes a local open. No new local opens use what it returns of the delegation.
   Closing Close(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
   void Downgraded(const DelegationPtr& delegation, bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
 

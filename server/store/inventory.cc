@@ -47,8 +47,7 @@ std::vector<Inventory::Open> Inventory::OpensOf(
     if (!wants(key)) continue;
     OpenRights rights;
     if (store_.opens.Find(client_id, state_id, key, &rights) != wire::DafsStatus::kOk) continue;
-    opens.push_back(
-        {.file = key, .access = rights.access, .is_delegation = rights.is_delegation});
+    opens.push_back({.file = key, .access = rights.access, .is_delegation = rights.is_delegation});
   }
   return opens;
 }

@@ -236,7 +236,7 @@ ROWS = [
     Row("untar", f"tar -x of {SMALL_FILES:,} small files", "s", 1, untar, pinned=False, caches=True, fresh=True),
     Row("remove", f"rm -rf of {SMALL_FILES:,} small files", "s", 1, remove, pinned=False, caches=True),
     Row("clone", "git clone of 2,000 files", "s", 1, clone, pinned=False, caches=True, fresh=True),
-    # What was used a moment ago, and a minute ago.
+    # On files that were used a moment ago, and a minute ago.
     Row("git-status", "git status of 2,000 files, again", "ms", 1, again("git", "-c", "safe.directory=*", "status"),
         pinned=False, caches=True),
     Row("grep-again", "grep -r of 2,000 files, again", "ms", 1, again("grep", "-rc", "--exclude-dir=.git", "x", "."),

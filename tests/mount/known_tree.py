@@ -55,7 +55,7 @@ class KnownTree:
         return [path for path, other in self.nodes.items() if other is node]
 
     def links(self, node):
-        """What st_nlink must be; of a directory it may also be 1."""
+        """The right st_nlink; of a directory it may also be 1."""
         if node.kind != DIRECTORY:
             return len(self.names_of(node))
         at = self.names_of(node)[0]

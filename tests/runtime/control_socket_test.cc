@@ -196,7 +196,7 @@ TEST_F(ControlSocketTest, ReplacesASocketWithoutAProcessButKeepsAnother) {
   Serve();
   auto other = ControlSocket::Create({.path = path_, .keeps_other = true}, nullptr);
   EXPECT_EQ(other.status().code(), absl::StatusCode::kAlreadyExists);
-  // What a killed program leaves.
+  // As a killed program leaves it.
   const std::string left = base_ + "/run/left.sock";
   {
     const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -76,7 +76,7 @@ class DelegatingTest : public ScriptedTest {
     for (const auto& [state_id, owner] : server_.opens) owners.push_back(owner);
     return owners;
   }
-  // What was sent since the last call.
+  // The requests since the last call.
   std::vector<Proc> Sent() {
     std::vector<Proc> sent;
     for (const ScriptedServer::Seen& seen : server_.log) sent.push_back(seen.proc);
@@ -196,7 +196,7 @@ TEST_F(DelegatingTest, OpenForWritingBesideLocalReadersLeavesTheDelegation) {
   Close(reader);
 }
 
-TEST_F(DelegatingTest, OtherUserIsAskedAboutAtTheServer) {
+TEST_F(DelegatingTest, OpenOfAnotherUserIsARequest) {
   server_.delegates = Type::kRead;
   Close(Open());
   Sent();
@@ -316,7 +316,7 @@ TEST_F(DelegatingTest, DelegationIsReturnedInTheChainThatRemovesTheFile) {
   EXPECT_OK(Await(files_->names().Remove(who_, dir_, "f", nullptr, nullptr, &file_)));
   EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn, Proc::kRemove));
   EXPECT_EQ(counts().read, 0u);
-  // The server has revoked this one: the file is removed all the same.
+  // The server has revoked this one: the file is removed in spite of that.
   Close(Open());
   server_.opens.clear();
   Sent();

@@ -46,7 +46,7 @@ TEST_F(ResolveMountPointTest, NeedsOnlyTheParentDirectory) {
   EXPECT_EQ(ResolveMountPoint("no/such"), base_ + "/d/no/such");
 }
 
-TEST(MountSocketTest, SocketsOfMountsAreToldFromThatOfTheServer) {
+TEST(MountSocketTest, SocketOfTheServerIsNoMount) {
   const std::filesystem::path path = LeaseKeeper::SocketPath("/run/dafs", "/mnt");
   EXPECT_TRUE(LeaseKeeper::IsSocketName(path.filename().string()));
   for (const char* name : {"dafsd.sock", "", ".sock", "0123456789abcdef", "0123456789abcdeg.sock",

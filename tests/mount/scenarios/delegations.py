@@ -147,8 +147,8 @@ def delegations_messages(rig):
 
 @scenario(timeout=120, where="server")
 def delegations_recalled(rig):
-    """What another mount writes, truncates, removes, renames or makes unreadable is seen by the next open, and by what
-    is open: with the file closed, open for reading, mapped, and open for writing here."""
+    """The next open, and open descriptors, see a file that another mount writes, truncates, removes, renames or makes
+    unreadable: with the file closed, open for reading, mapped, and open for writing here."""
     _, here, there = mount_two(rig)
 
     def write_there(path):
@@ -468,7 +468,7 @@ def delegations_unlinked(rig):
         read(here / "file")
         descriptors = [os.open(here / "file", os.O_RDONLY), os.open(here / "file", os.O_RDWR)]
         os.unlink(remover / "file")
-        check(not os.path.exists(here / "file"), "the name is there")
+        check(not os.path.exists(here / "file"), "the name still exists")
         os.pwrite(descriptors[1], b"C", 0)
         equal(os.pread(descriptors[0], 10, 0), b"Content", "data without a name")
         for descriptor in descriptors:

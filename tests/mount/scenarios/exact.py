@@ -20,7 +20,7 @@ CLIENTS = ",changed_by=clients"
 
 
 def seen(point, path):
-    """What lstat(2) shows, except the time of access; None if the path does not exist."""
+    """The result of lstat(2), except the time of access; None if the path does not exist."""
     try:
         found = os.lstat(point / path)
     except FileNotFoundError:
@@ -104,7 +104,7 @@ def check_exact(rig, export_options, caching):
         found = status(rig, point)
         note(f"{point.name}: {found['promises']}")
         equal((found["caching"], found["promises"]["voids"]), (caching, 0), f"caching of {point.name}, lost promises")
-        check(found["promises"]["breaks"] > changes(rig) / 10, f"{point.name} was told of few changes")
+        check(found["promises"]["breaks"] > changes(rig) / 10, f"{point.name} received few announcements")
 
 
 @scenario(timeout=3600, where="server")

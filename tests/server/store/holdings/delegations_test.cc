@@ -202,7 +202,7 @@ TEST_F(DelegationsTest, ClaimsEndByPurgeAndByTime) {
   EXPECT_EQ(table_.GetCounts().held, 0u);
 }
 
-// The holder of a write delegation is asked once for all that wait, and again after a while.
+// One BC_GETATTR serves all that wait, and another one is sent after a while.
 TEST_F(DelegationsTest, TheHolderReportsWhatItMayHaveChanged) {
   const auto state_id = Add(1, 1, Type::kWrite);
   EXPECT_TRUE(Reported(1)) << "the holder itself";

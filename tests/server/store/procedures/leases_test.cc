@@ -254,7 +254,7 @@ TEST_F(LeasesTest, TheHolderDoesNotWaitForTheLease) {
   EXPECT_EQ(Read(root_, {file_, {}}), "");
 }
 
-// Somebody who may not write does not end the lease.
+// A user without write permission does not end the lease.
 TEST_F(LeasesTest, AWriteThatIsNotPermittedRecallsNothing) {
   chmod(Path("a/f").c_str(), 0644);
   Delegated(root_);
