@@ -136,7 +136,10 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
     if (++cookie <= request.cookie) continue;
     // Hides exports that do not admit the client, and directories that lead only to such exports.
     const DafsStatus admission = store.AdmissionBelow(caller, *child);
-    res->hides_for_port = res->hides_for_port || admission == DafsStatus::kWrongSec;
+    if (admission == DafsStatus::kWrongSec) {
+      res->hides_for_port = true;
+      promises.NoNames();  // a LOOKUP of the name reports the reason
+    }
     if (admission != DafsStatus::kOk) continue;
     wire::FileAttributes attributes;
     if (!PseudoAttributes(store, caller, *child, request.attr_request_bitmap, promises,
