@@ -143,7 +143,7 @@ Task<void> ExecuteModificationInPool(Call& call) {
 // A function that only reads waits at most for the holder of a delegation.
 template <auto kFunction>
 void ExecuteReading(Call& call) {
-  if (call.session().store().delegations().any()) return ExecuteModification<kFunction>(call);
+  if (call.session().store().delegations().any_write()) return ExecuteModification<kFunction>(call);
   ExecuteAtOnce<kFunction>(call);
 }
 

@@ -52,7 +52,7 @@ Task<void> GetattrDirect(Call& call) {
     status = call.session().store().Getattr(call.caller(), args.filehandle,
                                             args.attr_request_bitmap, &attributes);
   };
-  const bool may_await = call.session().store().delegations().any();
+  const bool may_await = call.session().store().delegations().any_write();
   if (may_await) call.BeginModification();
   co_await OffloadIf(call.may_hang(), call.pool(), call.session().loop(), get);
   if (may_await && call.modification()->MustCall(status)) {

@@ -165,6 +165,7 @@ void Delegations::Add(const Delegation& delegation) {
   Client& client = clients_[delegation.client_id];
   ++client.held;
   client.idle.insert(id);
+  if (delegation.type == Type::kWrite) ++writes_;
   count_.store(entries_.size(), std::memory_order_seq_cst);
 }
 
@@ -183,6 +184,7 @@ std::optional<Delegations::Delegation> Delegations::Upgrade(const ObjectKey& key
     return std::nullopt;
   }
   entry.delegation.type = Type::kWrite;
+  ++writes_;
   return entry.delegation;
 }
 
@@ -190,7 +192,8 @@ bool Delegations::Downgrade(const wire::StateId& state_id) {
   absl::MutexLock lock(&mutex_);
   const auto entry = entries_.find(IdOf(state_id));
   if (entry == entries_.end() || entry->second.is_recalled) return false;
-  entry->second.delegation.type = Type::kRead;
+  Type& type = entry->second.delegation.type;
+  if (std::exchange(type, Type::kRead) == Type::kWrite) --writes_;
   return true;
 }
 
@@ -221,6 +224,7 @@ void Delegations::Erase(Id id, Dones& over) {
   const auto client = clients_.find(entry.delegation.client_id);
   client->second.idle.erase(id);
   if (--client->second.held == 0 && !client->second.is_admitted) clients_.erase(client);
+  if (entry.delegation.type == Type::kWrite) --writes_;
   entries_.erase(it);
   count_.store(entries_.size(), std::memory_order_seq_cst);
 }

@@ -16,7 +16,7 @@
 // change without that lock marks the key first (Promises::Changing::Begin), then calls IsFree. So
 // the store adds the delegation first, and takes it back if the key is marked by then.
 //
-// Without a delegation, IsFree and Reported are one atomic read.
+// Without a delegation that may conflict, IsFree and Reported are one atomic read.
 // Thread-safe. Nothing blocks or calls the file system.
 #pragma once
 
@@ -86,7 +86,8 @@ class Delegations {
   // Called on the thread of a request, perhaps with a lock of the store held: must not block or
   // call the store. Without hooks nothing is granted. Call before the first request.
   void SetHooks(Hooks hooks) { hooks_ = std::move(hooks); }
-  // Whether there are any: then a request that only reads may have to wait.
+  // Whether there are write delegations: then a request that only reads may have to wait.
+  bool any_write() const { return writes_.load(std::memory_order_relaxed) != 0; }
   bool any() const { return count_.load(std::memory_order_relaxed) != 0; }
   bool may_recall() const { return hooks_.on_recall != nullptr; }
 
@@ -151,7 +152,8 @@ class Delegations {
   // that conflict, and adds them to *awaited unless that is null.
   bool IsFree(const ObjectKey& key, const wire::ClientId& by, Use use, AwaitedList* awaited)
       ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (count_.load(std::memory_order_seq_cst) == 0) return true;
+    const std::atomic<size_t>& conflicting = use == Use::kReads ? writes_ : count_;
+    if (conflicting.load(std::memory_order_seq_cst) == 0) return true;
     return Resolve(key, by, use, awaited);
   }
   // Recalls one delegation, if that has not begun.
@@ -167,7 +169,7 @@ class Delegations {
   // once in kAskedFor, and returns false if its answer must be awaited.
   bool Reported(const ObjectKey& key, const wire::ClientId& by, absl::Time now,
                 AwaitedList* awaited, Values* values) ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (count_.load(std::memory_order_seq_cst) == 0) return true;
+    if (writes_.load(std::memory_order_seq_cst) == 0) return true;
     return GetReported(key, by, now, awaited, values);
   }
   // The holder has answered, or will not. Does nothing if it is not asked.
@@ -240,6 +242,7 @@ class Delegations {
   const Options options_;
   Hooks hooks_;
   std::atomic<size_t> count_{0};       // of entries_; see the comment on granting
+  std::atomic<size_t> writes_{0};      // of them, write delegations
   std::atomic<bool> is_used_{false};   // a client was admitted; publishes nothing but itself
   std::atomic<uint64_t> recalled_{0};  // publishes nothing but itself
   // Seconds since the epoch, by hash of the key: a collision only delays the next delegation.
