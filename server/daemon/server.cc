@@ -155,8 +155,9 @@ absl::Status Server::Begin(const Providers& providers) {
   }
   callbacks_->Start(workers_.front()->loop());
   recalls_->Start(workers_.front()->loop());
+  RETURN_IF_ERROR(StartAdmin(shared));  // before clients are accepted, because it may fail
   ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(shared, workers_, std::move(listeners)));
-  return StartAdmin(shared);
+  return absl::OkStatus();
 }
 
 absl::Status Server::StartAdmin(const Shared& shared) {
