@@ -70,7 +70,7 @@ class Delegations {
     wire::StateId state_id;
     bool answer = false;  // the answer to BC_GETATTR; otherwise the end of the delegation
   };
-  using AwaitedList = absl::InlinedVector<Awaited, 2>;
+  using AwaitedList = std::vector<Awaited>;  // mostly empty, so without a buffer of its own
 
   explicit Delegations(Options options) : options_(options) {}
   Delegations(const Delegations&) = delete;
