@@ -18,24 +18,12 @@
 #include "client/status/report_json.h"
 #include "client/status/report_text.h"
 #include "runtime/control_socket.h"
+#include "runtime/gather.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
-namespace {
-
-constexpr absl::Duration kLongestGather = absl::Seconds(1);  // time limit for the workers' reports
-
-// Collects the reports of the workers. Shared by the keeper, which waits for them, and the function
-// posted to each worker: a late worker still finds it alive.
-struct Gather {
-  absl::Mutex mutex;
-  size_t missing ABSL_GUARDED_BY(mutex) = 0;
-  std::vector<WorkerReport> reports ABSL_GUARDED_BY(mutex);
-  bool complete() const ABSL_SHARED_LOCKS_REQUIRED(mutex) { return missing == 0; }
-};
-
-}  // namespace
+namespace {}  // namespace
 
 class LeaseKeeper::Impl {
  public:
@@ -165,18 +153,10 @@ class LeaseKeeper::Impl {
   }
 
   MountReport Collect() {
-    auto gather = std::make_shared<Gather>();
+    const auto gather = std::make_shared<Gather<WorkerReport>>();
     client_.ForEachWorker([&gather](Files& files) {
-      {
-        absl::MutexLock lock(&gather->mutex);
-        ++gather->missing;
-      }
-      files.loop().Post([gather, &files] {
-        WorkerReport one = files.Report();
-        absl::MutexLock lock(&gather->mutex);
-        gather->reports.push_back(std::move(one));
-        --gather->missing;
-      });
+      gather->Expect();
+      files.loop().Post([gather, &files] { gather->Put(files.Report()); });
     });
     MountReport report;
     report.server_name = client_.options().server_name;
@@ -189,13 +169,9 @@ class LeaseKeeper::Impl {
     report.caching = client_.promises().caching();
     report.promises = client_.promises().counts();
     report.delegations = client_.delegations().counts();
-    {
-      absl::MutexLock lock(&gather->mutex);
-      gather->mutex.AwaitWithTimeout(absl::Condition(gather.get(), &Gather::complete),
-                                     kLongestGather);
-      report.workers = gather->reports;
-      report.silent_workers = gather->missing;
-    }
+    Gather<WorkerReport>::Result gathered = gather->Await();
+    report.workers = std::move(gathered.reports);
+    report.silent_workers = gathered.missing;
     connection_->Fill(report.workers.emplace_back());
     return report;
   }

@@ -15,8 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "runtime/gather.h"
 #include "runtime/loop.h"
 #include "runtime/text.h"
 #include "server/clients/client_name.h"
@@ -36,43 +36,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr absl::Duration kLongestGather = absl::Seconds(1);  // time limit for the workers' reports
-
-// Collects the reports of the workers. Shared with the functions posted to them: a late worker
-// still finds it alive.
-struct Gather {
-  absl::Mutex mutex;
-  size_t missing ABSL_GUARDED_BY(mutex) = 0;
-  std::vector<SessionReport> sessions ABSL_GUARDED_BY(mutex);
-  bool complete() const ABSL_SHARED_LOCKS_REQUIRED(mutex) { return missing == 0; }
-};
-
 struct Sessions {
   absl::flat_hash_map<wire::ClientId, std::vector<SessionReport>> by_client;
   size_t silent_workers = 0;  // did not report in time
 };
 
 Sessions CollectSessions(const AdminView& view) {
-  auto gather = std::make_shared<Gather>();
-  {
-    absl::MutexLock lock(&gather->mutex);
-    gather->missing = view.shared.workers->size();
-  }
+  const auto gather = std::make_shared<Gather<std::vector<SessionReport>>>();
   for (const auto& worker : *view.shared.workers) {
-    worker->CollectReports([gather](std::vector<SessionReport> reports) {
-      absl::MutexLock lock(&gather->mutex);
-      --gather->missing;
-      std::move(reports.begin(), reports.end(), std::back_inserter(gather->sessions));
-    });
+    gather->Expect();
+    worker->CollectReports(
+        [gather](std::vector<SessionReport> reports) { gather->Put(std::move(reports)); });
   }
+  auto gathered = gather->Await();
   Sessions sessions;
-  absl::MutexLock lock(&gather->mutex);
-  gather->mutex.AwaitWithTimeout(absl::Condition(gather.get(), &Gather::complete), kLongestGather);
-  sessions.silent_workers = gather->missing;
-  for (SessionReport& report : gather->sessions) {
-    sessions.by_client[report.client_id].push_back(std::move(report));
+  sessions.silent_workers = gathered.missing;
+  for (std::vector<SessionReport>& reports : gathered.reports) {
+    for (SessionReport& report : reports) {
+      sessions.by_client[report.client_id].push_back(std::move(report));
+    }
   }
-  gather->sessions.clear();
   return sessions;
 }
 

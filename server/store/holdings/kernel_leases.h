@@ -1,4 +1,4 @@
-// KernelLeases of the server's kernel (F_SETLEASE with F_RDLCK, fcntl(2)) for files with read
+// Leases of the server's kernel (F_SETLEASE with F_RDLCK, fcntl(2)) for files with read
 // delegations, which programs of the server's machine may change. Such a program that opens the
 // file for writing or truncates it waits in the kernel until the lease has ended. Meanwhile the
 // delegations are recalled.

@@ -59,6 +59,16 @@ class DelegatingTest : public ScriptedTest {
     EXPECT_OK(opened);
     return opened.ok() ? opened->state_id : wire::StateId();
   }
+  // The delegation makes no local opens. The next open returns it, and gets another one.
+  void ExpectReplaced() {
+    EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+    Sent();
+    Close(Open());
+    EXPECT_THAT(Sent(),
+                ElementsAre(Proc::kDelegreturn, Proc::kOpenDelegated, Proc::kGetattrInline));
+    Close(Open());
+    EXPECT_THAT(Sent(), IsEmpty());
+  }
   void Close(const wire::StateId& open) { EXPECT_OK(Await(files_->opens().Close(open))); }
   absl::Status Read(const wire::StateId& open) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 4096);
@@ -290,12 +300,7 @@ TEST_F(DelegatingTest, NewPromisesDoNotMakeOldDelegationsGood) {
   Close(Open());
   client_->promises().Ask();
   ASSERT_TRUE(client_->promises().Begin(absl::Seconds(10)));
-  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
-  Sent();
-  Close(Open());
-  EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn, Proc::kOpenDelegated, Proc::kGetattrInline));
-  Close(Open());
-  EXPECT_THAT(Sent(), IsEmpty());
+  ExpectReplaced();
 }
 
 TEST_F(DelegatingTest, SilenceOfHalfTheRecallTimeEndsTheTrust) {
@@ -344,12 +349,7 @@ TEST_F(DelegatingTest, ChangeOfRightsEndsLocalOpens) {
   mode.mode = 0600;
   mode.set(wire::kFattrMode);
   ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, mode)));
-  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
-  Sent();
-  Close(Open());
-  EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn, Proc::kOpenDelegated, Proc::kGetattrInline));
-  Close(Open());
-  EXPECT_THAT(Sent(), IsEmpty());
+  ExpectReplaced();
   wire::FileAttributes times;
   times.set(wire::kFattrTimeModify);
   ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, times)));

@@ -272,7 +272,7 @@ TEST_F(AdminTest, LogLevelIsSet) {
 TEST_F(AdminTest, AnEvictedClientLosesItsSessionsOpensAndLocks) {
   Opened evicted = Open(absl::StrCat("host1:/mnt/a", kTag), {"f"}), other = Open("c2", {"f"});
   ASSERT_EQ(evicted.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
-  EXPECT_THAT(Refusal("evict nobody"), HasSubstr("no client with this id or name"));
+  EXPECT_THAT(Refusal("evict unknown"), HasSubstr("no client with this id or name"));
   EXPECT_THAT(Text("evict host1:/mnt/a"), HasSubstr("it held 1 opens and 1 locks"));
   EXPECT_TRUE(evicted.client->AwaitClosed());
   const absl::Time deadline = Loop::Now() + kPatience;

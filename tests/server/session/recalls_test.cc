@@ -79,6 +79,15 @@ class RecallsTest : public PromisesTest {
     holder_->Answer(*announced);
   }
 
+  // The holder reads with the state id of its delegation. Returns the status.
+  std::string ReadOfHolder() {
+    wire::ReadInlineArgs read;
+    read.filehandle = file_;
+    read.state_id = delegation_.delegation_state_id;
+    read.byte_count = 1;
+    return std::string(holder_->session->Call(read).name());
+  }
+
   std::unique_ptr<PromiseClient> holder_, other_;
   wire::FileHandle file_;
   wire::OpenDelegatedRes delegation_;
@@ -107,11 +116,7 @@ TEST_F(RecallsTest, ADelegationThatIsNotReturnedInTimeIsRevoked) {
   const absl::Time start = Loop::Now();
   EXPECT_EQ(other_->session->Call(OpenFor(wire::kShareRead)).name(), "DAFS_STATUS_OK");
   EXPECT_GE(Loop::Now() - start, absl::Milliseconds(300));
-  wire::ReadInlineArgs read;
-  read.filehandle = file_;
-  read.state_id = delegation_.delegation_state_id;
-  read.byte_count = 1;
-  EXPECT_EQ(holder_->session->Call(read).name(), "DAFSERR_EXPIRED");
+  EXPECT_EQ(ReadOfHolder(), "DAFSERR_EXPIRED");
 }
 
 // So a holder that was stopped uses none of its delegations when it runs again.
@@ -153,11 +158,7 @@ TEST_F(RecallsTest, ALocalProgramWaitsAtMostRecallTimeForAHolderThatIsStopped) {
   EXPECT_EQ(truncate(Path("a/f").c_str(), 3), 0);
   EXPECT_GE(Loop::Now() - start, absl::Milliseconds(300));
   EXPECT_LT(Loop::Now() - start, absl::Seconds(20)) << "not the time of the kernel";
-  wire::ReadInlineArgs read;
-  read.filehandle = file_;
-  read.state_id = delegation_.delegation_state_id;
-  read.byte_count = 1;
-  EXPECT_EQ(holder_->session->Call(read).name(), "DAFSERR_EXPIRED");
+  EXPECT_EQ(ReadOfHolder(), "DAFSERR_EXPIRED");
 }
 
 // An open of the server's own must not wait for the lease of the kernel.
