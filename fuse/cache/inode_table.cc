@@ -87,6 +87,15 @@ uint64_t InodeTable::Remember(const wire::FileHandle& handle,
   return nodeid;
 }
 
+void InodeTable::Moved(uint64_t nodeid, const Place& place, absl::Time now) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr || inode->type != wire::ObjectType::kDir) return;
+    EndMove(*inode);
+    inode->names.FoundAt(place, now);
+    inode->names.DropOthers();
+  });
+}
+
 void InodeTable::Accepted(uint64_t nodeid, uint32_t thread) {
   if (moved_.load(std::memory_order_relaxed) == 0) return;
   With(nodeid, [&](Inode* inode) {

@@ -63,6 +63,9 @@ class InodeTable {
   // users.
   uint64_t Remember(const wire::FileHandle& handle, const wire::FileAttributes& attributes,
                     const Place& place, const Asker& asker = {});
+  // A program of this mount has moved the node to `place`, and with it the kernel's dentry. Only
+  // directories matter: see Remember. Does nothing for node 0.
+  void Moved(uint64_t nodeid, const Place& place, absl::Time now);
   // `thread` uses the node, so the kernel has accepted the place where it was found.
   void Accepted(uint64_t nodeid, uint32_t thread);
   // The kernel drops `count` lookups. The last one removes the node. Unknown ids are ignored, and a

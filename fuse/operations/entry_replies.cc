@@ -117,7 +117,16 @@ bool EntryReplies::ReplyKnownAbsent(Call& call, const InodeView& directory, cons
 
 void EntryReplies::Moved(const Place& from, const Place& to, bool exchanged,
                          const client::Promise& names) {
-  for (const Place& place : state_.directory_names.Moved(from, to, exchanged, Loop::Now())) {
+  const absl::Time now = Loop::Now();
+  const auto node_at = [&](const Place& place) {
+    const auto known = state_.directory_names.Find(place.parent, place.name, now);
+    return known.has_value() ? known->nodeid : 0;
+  };
+  const uint64_t moved = node_at(from);
+  const uint64_t other = exchanged ? node_at(to) : 0;
+  state_.inodes.Moved(moved, to, now);
+  state_.inodes.Moved(other, from, now);
+  for (const Place& place : state_.directory_names.Moved(from, to, exchanged, now)) {
     const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
     if (!parent.has_value() || !state_.rules.IsGood(names, parent->handle)) DropName(place);
   }

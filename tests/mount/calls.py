@@ -352,6 +352,36 @@ def outcome(side, call, arguments):
         return "asserted", str(error)
 
 
+def shown(path):
+    """What lstat(2) shows of a path, except the time of access, and the data of a file; an errno if it fails."""
+    try:
+        status = os.lstat(path)
+        found = {name: getattr(status, name) for name in ("st_mode", "st_nlink", "st_uid", "st_gid", "st_ino", "st_size",
+                                                          "st_mtime_ns", "st_ctime_ns")}
+        if stat.S_ISREG(status.st_mode):
+            with open(path, "rb") as file:
+                found["data"] = hashlib.sha256(file.read()).hexdigest()[:16]
+        elif stat.S_ISDIR(status.st_mode):
+            found["names"] = sorted(os.listdir(path))
+        elif stat.S_ISLNK(status.st_mode):
+            found["target"] = os.readlink(path)
+        return found
+    except OSError as error:
+        return {"errno": errno.errorcode.get(error.errno, error.errno)}
+
+
+def unlike(roots, arguments):
+    """Returns how two directories differ in the names among the arguments of a call and in their directories; None if
+    they do not."""
+    names = [word for word in arguments[:2] if isinstance(word, str)]
+    for name in dict.fromkeys([*names, *(os.path.dirname(name) or "." for name in names)]):
+        here, there = (shown(os.path.join(root, name)) for root in roots)
+        if here != there:
+            wrong = [key for key in {**here, **there} if here.get(key) != there.get(key)]
+            return "; ".join(f"{name}: {key} {here.get(key)}, on the other mount {there.get(key)}" for key in wrong)
+    return None
+
+
 def brief(entry):
     """An entry of `tree` without the digests of its pages."""
     return entry if entry is None or not isinstance(entry[1], tuple) else (entry[0], hash(entry[1]))

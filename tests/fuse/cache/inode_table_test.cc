@@ -89,6 +89,23 @@ TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveGetsANewNode) {
   EXPECT_EQ(table_.NodeOf(Handle(5)), 0u);
 }
 
+// A rename by this mount moves the directory in the kernel, too. Another client has moved it back.
+TEST_F(InodeTableTest, ADirectoryThatWasMovedAwayAndBackGetsANewNode) {
+  const wire::FileAttributes directory = File(1, wire::ObjectType::kDir);
+  const Place first{kRootNode, "d"};
+  auto look = [&] { return table_.Remember(Handle(5), directory, first, {3, start_}); };
+  const uint64_t node = look();
+  table_.Moved(node, {77, "e"}, start_);
+  EXPECT_EQ(table_.PlaceOf(node).name, "e");
+  EXPECT_EQ(look(), node);
+  EXPECT_NE(look(), node);
+
+  const uint64_t file = table_.Remember(Handle(6), File(1), {kRootNode, "f"});
+  table_.Moved(file, {77, "f"}, start_);
+  EXPECT_EQ(table_.PlaceOf(file).parent, kRootNode);
+  table_.Moved(0, {77, "f"}, start_);
+}
+
 TEST_F(InodeTableTest, FilesAndListedDirectoriesKeepTheirNode) {
   const uint64_t file = table_.Remember(Handle(5), File(1), {kRootNode, "f"}, {1, start_});
   EXPECT_EQ(table_.Remember(Handle(5), File(1), {77, "f"}, {1, start_}), file);

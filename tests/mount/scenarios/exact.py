@@ -14,6 +14,7 @@ from rig import check, equal, note, scenario
 
 from .caching import two_mounts, write
 from .promises import await_promises, status
+from .ranges import PROGRAM, model_arguments
 from .recovery import mount_through
 
 CLIENTS = ",changed_by=clients"
@@ -261,3 +262,18 @@ def exact_both(rig):
         raise failure
     for point in (here, there):
         equal(len(os.listdir(point / "shared")), 4 * rounds // 2, f"names on {point.name}")
+
+
+@scenario(timeout=7200, where="server")
+def model_exact(rig):
+    """6,000 random calls (200,000 in a full run) on two mounts with caches do the same as on a local directory. After
+    each call both mounts show the same, times and data included."""
+    for number, export_options in enumerate((CLIENTS, "")):
+        points = two_mounts(rig, "nowrite_behind", export_options)
+        here, there, plain = (root / f"model{number}" for root in (*points, rig.local))
+        here.mkdir()
+        plain.mkdir()
+        rig.run([PROGRAM, *model_arguments(rig, 100_000, least=3_000), "--exact", "--beside", there, here, plain], cwd="/",
+                timeout=3500)
+        for point in points:
+            rig.umount(point)

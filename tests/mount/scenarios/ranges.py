@@ -155,9 +155,9 @@ def nameless(rig):
 PROGRAM = SOURCE / "tests" / "mount" / "model"
 
 
-def model_arguments(rig, most):
+def model_arguments(rig, most, least=20_000):
     # A quick run repeats fixed calls, so that a failure is due to the change. Only full runs search for new failures.
-    size = ["--ops", most] if rig.full else ["--ops", 20_000, "--seed", "change"]
+    size = ["--ops", most] if rig.full else ["--ops", least, "--seed", "change"]
     return [*size, *os.environ.get("DAFS_MODEL", "").split()]  # DAFS_MODEL holds the arguments of a run to repeat
 
 
