@@ -5,6 +5,14 @@ import os
 import stat
 
 
+ORPHANS = b".dafsd-orphans"  # where dafsd keeps removed files that are open; clients do not see it
+
+
+def exported_names(directory):
+    """The names in the root of an export that clients see."""
+    return sorted(name for name in os.listdir(directory) if os.fsencode(name) != ORPHANS)
+
+
 def digest(path, chunk=1 << 20):
     """SHA-256 of a file's bytes, read without following a link."""
     result = hashlib.sha256()
@@ -28,6 +36,8 @@ def describe(root, contents_up_to=64 << 20, times=True):
         for name in os.listdir(os.path.join(root, relative)):
             inner = os.path.join(relative, name)
             path = os.path.join(root, inner)
+            if name == ORPHANS and not os.listdir(path):
+                continue
             status = os.lstat(path)
             kind = stat.S_IFMT(status.st_mode)
             fact = {"mode": oct(status.st_mode), "uid": status.st_uid, "gid": status.st_gid}

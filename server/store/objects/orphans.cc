@@ -53,12 +53,20 @@ UniqueFd OpenOurs(const RootDescriptor& root) {
   return fd;
 }
 
+// Opens the directory, and makes it if it is missing.
+UniqueFd MakeOurs(const FileSystem& fs) {
+  ScopedOwnIdentity own;
+  const RootDescriptor root(fs);
+  mkdirat(root.get(), kOrphanDirectory, 0700);
+  return OpenOurs(root);
+}
+
 }  // namespace
 
 void Orphans::TakeUp(const FileSystem& fs) {
-  ScopedPrivilege privilege;
-  UniqueFd fd = OpenOurs(RootDescriptor(fs));  // may hang
+  UniqueFd fd = MakeOurs(fs);  // may hang
   if (!fd.valid()) return;
+  Note(PlaceOf(fs));
   absl::MutexLock lock(&mutex_);
   if (directories_.contains(PlaceOf(fs))) return;  // its files are known already
   const int listing = fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
@@ -70,10 +78,10 @@ void Orphans::TakeUp(const FileSystem& fs) {
   Directory& directory = directories_[PlaceOf(fs)];
   directory.fs = &fs;
   directory.fd = std::move(fd);
-  Note(PlaceOf(fs), true);
   while (const dirent* entry = readdir(dir.get())) {
     if (entry->d_name[0] != '.') left_ += directory.left.insert(entry->d_name).second ? 1 : 0;
   }
+  CloseIfEmpty(PlaceOf(fs));
 }
 
 void Orphans::Adopt(Object& file) {
@@ -105,44 +113,37 @@ void Orphans::Sweep(absl::FunctionRef<bool(const FileSystem&)> ended) {
     for (const std::string& name : directory.left) unlinkat(directory.fd.get(), name.c_str(), 0);
     left_ -= directory.left.size();
     directory.left.clear();
-    RemoveIfEmpty(place);
+    CloseIfEmpty(place);
   }
 }
 
-void Orphans::RemoveIfEmpty(const Place& place) {
-  auto it = directories_.find(place);
-  if (it->second.files > 0 || !it->second.left.empty()) return;
-  unlinkat(RootDescriptor(*it->second.fs).get(), kOrphanDirectory, AT_REMOVEDIR);
-  directories_.erase(it);
-  Note(place, false);
+void Orphans::CloseIfEmpty(const Place& place) {
+  const auto it = directories_.find(place);
+  if (it->second.files == 0 && it->second.left.empty()) directories_.erase(it);
 }
 
-void Orphans::Note(const Place& place, bool there) {
+void Orphans::Note(const Place& place) {
   absl::MutexLock lock(&there_mutex_);
-  if (there) {
-    there_.insert(place);
-  } else {
-    there_.erase(place);
-  }
+  there_.insert(place);
+  there_bits_.fetch_or(BitOf(place), std::memory_order_relaxed);
 }
 
 bool Orphans::IsIn(const FileSystem& fs, uint64_t inode) const {
-  if (inode != fs.root_inode) return false;
+  const Place place{fs.device, inode};
+  if ((there_bits_.load(std::memory_order_relaxed) & BitOf(place)) == 0) return false;
   absl::MutexLock lock(&there_mutex_);
-  return there_.contains(PlaceOf(fs));
+  return there_.contains(place);
 }
 
 Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
   Directory& directory = directories_[PlaceOf(fs)];
   if (directory.fd.valid()) return &directory;
   ScopedOwnIdentity own;
-  const RootDescriptor root(fs);
   record_.Add(fs);
-  mkdirat(root.get(), kOrphanDirectory, 0700);
   directory.fs = &fs;
-  directory.fd = OpenOurs(root);
+  directory.fd = MakeOurs(fs);  // a program of the server may have removed it
   if (directory.fd.valid()) {
-    Note(PlaceOf(fs), true);
+    Note(PlaceOf(fs));
     return &directory;
   }
   directories_.erase(PlaceOf(fs));
@@ -181,7 +182,7 @@ void Orphans::Unlink(Object& file) {
   unlinkat(it->second.fd.get(), NameOf(file).c_str(), 0);
   file.set_orphaned(false);
   --it->second.files;
-  RemoveIfEmpty(place);
+  CloseIfEmpty(place);
 }
 
 }  // namespace dafs::server

@@ -1,6 +1,9 @@
 // Keeps a file that loses its last name while open: links it into a hidden directory at the root of
 // its file system, because the server may have to close its descriptor before the last close.
 //
+// The directory is made before a client sees the file system, and is never removed: it would change
+// the attributes of the root, which clients may have been promised.
+//
 // A linked file without a known open is "left" while a client may still reclaim an open of it:
 // after a restart, or after LinkLeft or Leave. Adopt ends that when an open is reclaimed. Sweep
 // removes the files that are still left.
@@ -9,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,6 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/unique_fd.h"
 #include "server/store/objects/object.h"
@@ -34,8 +39,9 @@ class Orphans {
   // `record` is borrowed. It records each file system that gets a directory.
   explicit Orphans(OrphanRecord& record) : record_(record) {}
 
-  // Lists the files that an earlier run of the server left on `fs`. They can be adopted until
-  // Sweep. Call before a request reaches the files of `fs`.
+  // Makes the directory of `fs`, if the file system permits, and lists the files that an earlier
+  // run of the server left there. They can be adopted until Sweep. Call before a request reaches
+  // the files of `fs`.
   void TakeUp(const FileSystem& fs);
   // `file` was opened again. If it was left, treats it like a file from Link from now on.
   void Adopt(Object& file);
@@ -55,14 +61,16 @@ class Orphans {
   // Removes that link.
   void Unlink(Object& file);
 
-  // Whether the directory with this inode number on `fs` contains the orphan directory now. If so,
-  // its link count includes that directory. Never blocks on a file system.
+  // Whether the directory with this inode number on `fs` contains an orphan directory, of `fs` or
+  // of an export below it. If so, its link count includes that. Never blocks on a file system.
   bool IsIn(const FileSystem& fs, uint64_t inode) const;
 
  private:
   // Device and inode of the root of the file system. Two exports may share it.
   using Place = std::pair<uint64_t, uint64_t>;
   static Place PlaceOf(const FileSystem& fs) { return {fs.device, fs.root_inode}; }
+  static uint64_t BitOf(const Place& place) { return uint64_t{1} << (absl::HashOf(place) % 64); }
+  // Only while there are files: a descriptor keeps the space of a deleted subvolume.
   struct Directory {
     const FileSystem* fs = nullptr;
     UniqueFd fd;
@@ -71,14 +79,16 @@ class Orphans {
   };
   Directory* OpenDirectory(const FileSystem& fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool LinkIn(Directory& directory, const Object& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RemoveIfEmpty(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Note(const Place& place, bool there);
+  void CloseIfEmpty(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Note(const Place& place) ABSL_LOCKS_EXCLUDED(there_mutex_);
 
   OrphanRecord& record_;
   // Number of left files in all directories. Readable without the mutex, as a hint.
   std::atomic<size_t> left_{0};
   absl::Mutex mutex_;
   absl::flat_hash_map<Place, Directory> directories_ ABSL_GUARDED_BY(mutex_);
+  // The bits of all places in there_. Saves most callers the mutex. Publishes nothing.
+  std::atomic<uint64_t> there_bits_{0};
   mutable absl::Mutex there_mutex_;  // never held during a file system call
   absl::flat_hash_set<Place> there_ ABSL_GUARDED_BY(there_mutex_);
 };

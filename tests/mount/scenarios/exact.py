@@ -55,7 +55,7 @@ def look(there, tree, path, what):
     return found
 
 
-TOP = "tree"  # the server itself changes the root, in which it keeps files that are open and have no name
+TOP = "tree"
 
 
 def change_and_look(points, count, each=lambda number: None):
@@ -75,6 +75,7 @@ def change_and_look(points, count, each=lambda number: None):
         what = f"seed {seed}, change {number}, {kind} on {here.parent.name}"
         for path in paths:
             equal(look(there, tree, path, what), seen(here, path), f"{what}: stat of '{path}' on {there.parent.name}")
+        equal(seen(points[1], ""), seen(points[0], ""), f"{what}: stat of the root of both mounts")
         other = tree.any_path()
         look(there, tree, other, f"{what}: another")
         directory = os.path.dirname(tree.random.choice([*paths, other]))

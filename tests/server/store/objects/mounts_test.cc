@@ -26,6 +26,7 @@
 #include "runtime/unique_fd.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
+#include "tests/server/files_in.h"
 #include "tests/server/store/store_fixture.h"
 
 namespace dafs::server {
@@ -165,9 +166,9 @@ TEST_F(StoreMountsTest, BasicOperationsWorkOnTmpfs) {
   EXPECT_EQ(r.bytes_read, 1u);
   ASSERT_OK(Remove(user_, m, "f"));
   EXPECT_EQ(Read(user_, f), "x");
-  EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_NE(FilesIn(Path("a/m/.dafsd-orphans")), 0u);
   ASSERT_OK(Close(user_, f));
-  EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_EQ(FilesIn(Path("a/m/.dafsd-orphans")), 0u);
   wire::OpenArgs args = OpenArgs(m, "e");
   args.open_type = wire::OpenType::kCreate;
   args.createmode = wire::CreateMode::kExclusive;
@@ -185,14 +186,14 @@ TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreRecoveredAtStart) {
   const Opened f = MustOpen(user_, CreateArgs(m, "f"));
   ASSERT_OK(Remove(user_, m, "f"));
   Start(options);
-  EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_NE(FilesIn(Path("a/m/.dafsd-orphans")), 0u);
   EXPECT_EQ(Attributes(Handle({"a", "m"})).num_links,
             2u);  // the server knows of the orphan directory
   EXPECT_EQ(Attributes(f.filehandle).object_size, 0u);
   store_->grace().Start({}, absl::InfinitePast());
   store_->EndGrace(absl::InfinitePast());
-  EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
-  EXPECT_FALSE(std::filesystem::exists(Path("a/n/.dafsd-orphans")));
+  EXPECT_EQ(FilesIn(Path("a/m/.dafsd-orphans")), 0u);
+  EXPECT_EQ(FilesIn(Path("a/n/.dafsd-orphans")), 0u);
 }
 
 // An open by handle keeps an orphan as a reclaim does, also over the next restart.
@@ -240,10 +241,10 @@ TEST_F(StoreMountsTest, OrphanIsAdoptedThroughEitherExportOfItsDirectory) {
   args.claim_handle() = f.filehandle;
   const Opened again = MustOpen(user_, args);
   store_->EndGrace(absl::Now());
-  EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_NE(FilesIn(Path("a/m/.dafsd-orphans")), 0u);
   EXPECT_EQ(Read(user_, again), "data");
   ASSERT_OK(Close(user_, again));
-  EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_EQ(FilesIn(Path("a/m/.dafsd-orphans")), 0u);
 }
 
 // A Btrfs file system at a/m, with the subvolumes s1 and s2.
@@ -336,12 +337,12 @@ TEST_F(StoreSubvolumesTest, RemovedOpenFileSurvivesRestart) {
   const Opened f = MustOpen(user_, CreateArgs(s1, "new"));
   ASSERT_OK(Write(user_, f, 0, "data", wire::StableHow::kFileSync));
   ASSERT_OK(Remove(user_, s1, "new"));
-  EXPECT_TRUE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+  EXPECT_NE(FilesIn(Path("a/m/s1/.dafsd-orphans")), 0u);
   Start(options);
   EXPECT_EQ(Attributes(f.filehandle).object_size, 4u);
   store_->grace().Start({}, absl::InfinitePast());
   store_->EndGrace(absl::InfinitePast());
-  EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+  EXPECT_EQ(FilesIn(Path("a/m/s1/.dafsd-orphans")), 0u);
 }
 
 TEST_F(StoreSubvolumesTest, UnvisitedOrphanIsRemovedAfterGracePeriod) {
@@ -358,10 +359,10 @@ TEST_F(StoreSubvolumesTest, UnvisitedOrphanIsRemovedAfterGracePeriod) {
   ASSERT_EQ(Subvolume(BTRFS_IOC_SNAP_DESTROY, "s2"), 0);
   for (int starts = 0; starts < 2; ++starts) {
     Start(options);
-    EXPECT_EQ(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")), starts == 0);
+    EXPECT_EQ(FilesIn(Path("a/m/s1/.dafsd-orphans")), starts == 0 ? 1u : 0u);
     store_->grace().Start({}, absl::InfinitePast());
     store_->EndGrace(absl::InfinitePast());
-    EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+    EXPECT_EQ(FilesIn(Path("a/m/s1/.dafsd-orphans")), 0u);
     std::ifstream record(Path("state/orphan-directories"));
     const std::string text{std::istreambuf_iterator<char>(record), {}};
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1)
@@ -563,7 +564,7 @@ TEST_F(StoreReplacedExportTest, DirectoryThatReturnsHasItsHandleAgain) {
   Replace();
   store_->FollowPaths();
   EXPECT_DAFS(kStale, Stat(root));
-  std::filesystem::remove(Path("a"));
+  std::filesystem::remove_all(Path("a"));
   std::filesystem::rename(Path("old"), Path("a"));
   EXPECT_EQ(A(), root);
   EXPECT_OK(Stat(root));
@@ -580,7 +581,7 @@ TEST_F(StoreReplacedExportTest, OpenFileOfTheRemovedDirectoryStaysUsable) {
   // Files that are removed while open are kept in the new directory.
   MustOpen(user_, CreateArgs(A(), "g"));
   EXPECT_OK(Remove(user_, A(), "g"));
-  EXPECT_TRUE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+  EXPECT_NE(FilesIn(Path("a/.dafsd-orphans")), 0u);
 }
 
 TEST_F(StoreReplacedExportTest, StateDirectoryBelowTheNewDirectoryRefusesIt) {
@@ -680,9 +681,7 @@ class StoreLateExportTest : public StoreTest {
     MustOpen(user_, CreateArgs(directory, "f"));
     ASSERT_OK(Remove(user_, directory, "f"));
   }
-  bool HasOrphans(const std::string& dir) {
-    return std::filesystem::exists(Path(dir + "/.dafsd-orphans"));
-  }
+  bool HasOrphans(const std::string& dir) { return FilesIn(Path(dir + "/.dafsd-orphans")) != 0; }
 
   absl::Notification settled_;
 };

@@ -1,6 +1,7 @@
 // OPEN: create modes, shares, state ids, removal of open files.
 #include "server/store/holdings/grace.h"
 #include "server/store/system/identity.h"
+#include "tests/server/files_in.h"
 #include "tests/server/store/store_fixture.h"
 
 namespace dafs::server {
@@ -458,9 +459,9 @@ TEST_F(StoreOpenTest, RemovedFileExistsUntilItsLastClose) {
   ASSERT_OK(Write(user_, f, 10, "!"));
   ASSERT_OK(Close(user_, f));
   EXPECT_EQ(Read(other_, g), "still here!");
-  EXPECT_TRUE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+  EXPECT_NE(FilesIn(Path("a/.dafsd-orphans")), 0u);
   ASSERT_OK(Close(other_, g));
-  EXPECT_FALSE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+  EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 0u);
   wire::FileAttributes attributes;
   EXPECT_DAFS(kStale, store_->Getattr(user_, f.filehandle, 1, &attributes));
 }
@@ -500,16 +501,38 @@ TEST_F(StoreOpenTest, RefusedRemovalLeavesNoOrphan) {
   const Opened f = MustOpen(user_, OpenArgs(d, "f"));
   EXPECT_DAFS(kAcces, Remove(user_, d, "f"));
   EXPECT_EQ(Attributes(f.filehandle).num_links, 1u);
-  EXPECT_FALSE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+  EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 0u);
   EXPECT_OK(Close(user_, f));
+}
+
+// The server keeps the file below the root, whose attributes other clients may have been promised.
+TEST_F(StoreOpenTest, RemovalOfOpenFileLeavesRootAsItWas) {
+  wire::FileHandle d;
+  ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
+  ASSERT_EQ(chmod(Path("a/d").c_str(), 0777), 0);
+  const wire::FileAttributes before = Attributes(A());
+  const Opened f = MustOpen(user_, CreateArgs(d, "new"));
+  ASSERT_OK(Remove(user_, d, "new"));
+  EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 1u);
+  const auto expect_same = [&] {
+    const wire::FileAttributes after = Attributes(A());
+    EXPECT_EQ(after.change, before.change);
+    EXPECT_EQ(after.num_links, before.num_links);
+    EXPECT_EQ(after.time_modify, before.time_modify);
+    EXPECT_EQ(after.time_metadata, before.time_metadata);
+  };
+  expect_same();
+  ASSERT_OK(Close(user_, f));
+  EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 0u);
+  expect_same();
 }
 
 TEST_F(StoreOpenTest, OrphansOfCrashedServerAreRemovedAtNextStart) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Remove(user_, A(), "f"));
-  EXPECT_TRUE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+  EXPECT_NE(FilesIn(Path("a/.dafsd-orphans")), 0u);
   Start();
-  EXPECT_FALSE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+  EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 0u);
   wire::FileAttributes attributes;
   EXPECT_DAFS(kStale, store_->Getattr(user_, f.filehandle, 1, &attributes));
 }
@@ -559,7 +582,7 @@ TEST_F(StoreOpenTest, ReleaseClientReleasesAllOpens) {
   EXPECT_EQ(store_->open_count(), 21u);
   store_->ReleaseClient(user_.client_id);
   EXPECT_EQ(store_->open_count(), 1u);
-  EXPECT_FALSE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+  EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 0u);
   EXPECT_DAFS(kBadStateId, Close(user_, opens[3]));
   EXPECT_OK(Open(other_, OpenArgs(A(), "f3")));
   EXPECT_OK(Write(other_, theirs, 0, "x"));
