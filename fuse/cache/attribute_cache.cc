@@ -31,6 +31,15 @@ absl::Duration AttributeCache::Sent(uint64_t nodeid, const client::Attributes& a
   });
 }
 
+bool AttributeCache::MayDropPages(uint64_t nodeid, const client::Promise& promise) {
+  return inodes_.With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr) return false;
+    if (!promise || rules_.IsGood(promise, inode->handle)) return true;
+    inode->kernel.OwePages();
+    return false;
+  });
+}
+
 void AttributeCache::NotAccepted(uint64_t nodeid) {
   inodes_.With(nodeid, [](Inode* inode) {
     if (inode != nullptr) inode->kernel.NotAccepted();

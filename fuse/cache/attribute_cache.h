@@ -42,6 +42,10 @@ class AttributeCache {
   // for which the kernel then asks at once.
   absl::Duration Sent(uint64_t nodeid, const client::Attributes& attributes, absl::Time now,
                       const KernelQuestion& question = {}, bool* hides_change = nullptr);
+  // Call before the kernel's pages are dropped that Sent has asked for with attributes under
+  // `promise`. Returns false if a change was announced since: the drop would discard attributes
+  // from after that change. Then Sent asks again with the next ones.
+  bool MayDropPages(uint64_t nodeid, const client::Promise& promise);
   // The kernel did not accept the attributes after all, or has learned that the node was removed.
   void NotAccepted(uint64_t nodeid);
   // The kernel's cached attributes were invalidated. It accepts no attributes that were sent

@@ -8,7 +8,48 @@
 namespace dafs::fuse {
 
 void Notifier::DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done) {
-  pages_.Add({[this, nodeid] { channel_.ForgetPages(nodeid); }, std::move(done)});
+  Begin(nodeid);
+  pages_.Add({[this, nodeid] { channel_.ForgetPages(nodeid); },
+              [this, nodeid, done = std::move(done)]() mutable {
+                End(nodeid);
+                done();
+              }});
+}
+
+void Notifier::DropPagesIf(uint64_t nodeid, absl::AnyInvocable<bool()> wanted) {
+  Begin(nodeid);
+  pages_.Add({[this, nodeid, wanted = std::move(wanted)]() mutable {
+                if (wanted()) channel_.ForgetPages(nodeid);
+              },
+              [this, nodeid] { End(nodeid); }});
+}
+
+void Notifier::Begin(uint64_t nodeid) {
+  absl::MutexLock lock(&mutex_);
+  ++drops_[nodeid].pending;
+}
+
+void Notifier::End(uint64_t nodeid) {
+  std::vector<absl::AnyInvocable<void()>> waiters;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto drops = drops_.find(nodeid);
+    if (--drops->second.pending > 0) return;
+    waiters = std::move(drops->second.waiters);
+    drops_.erase(drops);
+  }
+  for (absl::AnyInvocable<void()>& done : waiters) done();
+}
+
+void Notifier::AfterDrops(uint64_t nodeid, absl::AnyInvocable<void()> done) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto drops = drops_.find(nodeid); drops != drops_.end()) {
+      drops->second.waiters.push_back(std::move(done));
+      return;
+    }
+  }
+  done();
 }
 
 void Notifier::DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,
@@ -20,7 +61,12 @@ void Notifier::DropName(uint64_t parent, std::string name, KernelChannel::NameDr
 
 // The listing is in pages of the directory, but it must not wait for the pages of a file.
 void Notifier::DropListing(uint64_t nodeid, absl::AnyInvocable<void()> done) {
-  names_.Add({[this, nodeid] { channel_.ForgetPages(nodeid); }, std::move(done)});
+  Begin(nodeid);
+  names_.Add({[this, nodeid] { channel_.ForgetPages(nodeid); },
+              [this, nodeid, done = std::move(done)]() mutable {
+                End(nodeid);
+                done();
+              }});
 }
 
 void Notifier::Stop() {

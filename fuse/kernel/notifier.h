@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "fuse/kernel/channel.h"
@@ -36,6 +37,12 @@ class Notifier {
   // From any thread. Invalidates the attributes and data that the kernel caches for `nodeid`, after
   // writes through a mapping of the file have reached us. Then runs `done`, on any thread.
   void DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done);
+  // The same, unless `wanted` returns false when its turn has come.
+  void DropPagesIf(uint64_t nodeid, absl::AnyInvocable<bool()> wanted);
+  // From any thread. Runs `done` when DropPages, DropPagesIf and DropListing of the node that were
+  // called before have ended: now, or on any thread. The kernel discards attributes that it
+  // requests before they end.
+  void AfterDrops(uint64_t nodeid, absl::AnyInvocable<void()> done) ABSL_LOCKS_EXCLUDED(mutex_);
   // From any thread. Invalidates a name (KernelChannel::ForgetName), then runs `done`, on any
   // thread. Names are dropped in any order, and independently of pages.
   void DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,
@@ -73,7 +80,18 @@ class Notifier {
     std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
   };
 
+  // One drop of the node's pages begins, and ends.
+  void Begin(uint64_t nodeid) ABSL_LOCKS_EXCLUDED(mutex_);
+  void End(uint64_t nodeid) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  struct Drops {
+    size_t pending = 0;
+    std::vector<absl::AnyInvocable<void()>> waiters;
+  };
+
   KernelChannel channel_;  // its notifications may be sent by several threads at once
+  absl::Mutex mutex_;
+  absl::flat_hash_map<uint64_t, Drops> drops_ ABSL_GUARDED_BY(mutex_);  // by node, while pending
   Lane pages_{1};
   Lane names_{kNameThreads};
 };

@@ -14,7 +14,11 @@ absl::Duration AttributeReplies::Validity(const Call& call, uint64_t nodeid,
   bool hides_change = false;
   const absl::Duration valid_for = state_.attributes.Sent(
       nodeid, attributes, Loop::Now(), {call.header().pid, call.arrived()}, &hides_change);
-  if (hides_change && state_.notifier != nullptr) state_.notifier->DropPages(nodeid, [] {});
+  if (hides_change && state_.notifier != nullptr) {
+    state_.notifier->DropPagesIf(nodeid, [&state = state_, nodeid, promise = attributes.promise] {
+      return state.attributes.MayDropPages(nodeid, promise);
+    });
+  }
   return valid_for;
 }
 

@@ -81,10 +81,13 @@ void PromiseBreaks::OnChanged(const wire::FileHandle& object, uint32_t what,
   });
 }
 
-// The kernel also discards attributes that it requested before this.
+// The kernel also discards attributes that it requested before this. But a program may use the old
+// ones for as long as answers are discarded: until the node's pages are dropped, too.
 void PromiseBreaks::DropAttributes(const BreakPtr& broken, uint64_t nodeid, absl::Time since) {
   if (channel_.ForgetAttributes(nodeid)) {
     state_.attributes.Invalidated(nodeid);
+    broken->Begin();
+    state_.notifier->AfterDrops(nodeid, [broken] { broken->End(); });
     return;
   }
   // While the kernel still has to make the node of an answer, that answer must be dropped later.

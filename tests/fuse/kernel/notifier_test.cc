@@ -55,6 +55,31 @@ TEST(Notifier, ReportsWhenPagesAndNamesAreDropped) {
               testing::UnorderedElementsAre(FUSE_NOTIFY_INVAL_INODE, FUSE_NOTIFY_INVAL_ENTRY));
 }
 
+TEST(Notifier, ReportsTheEndOfDropsOfOneNode) {
+  FakeKernel kernel;
+  Notifier notifier(kernel.TakeWorkerEnd());
+  absl::Notification may_drop;
+  absl::Notification dropped;
+  notifier.DropPagesIf(7, [&] {
+    may_drop.WaitForNotification();
+    return true;
+  });
+  notifier.DropPagesIf(7, [] { return false; });
+  bool other = false;
+  notifier.AfterDrops(8, [&] { other = true; });
+  EXPECT_TRUE(other);
+  notifier.AfterDrops(7, [&] { dropped.Notify(); });
+  EXPECT_FALSE(dropped.HasBeenNotified());
+  may_drop.Notify();
+  dropped.WaitForNotification();
+  EXPECT_EQ(kernel.Receive().As<fuse_notify_inval_inode_out>().ino, 7u);
+  bool after = false;
+  notifier.AfterDrops(7, [&] { after = true; });
+  EXPECT_TRUE(after);
+  notifier.DropPages(9, [] {});
+  EXPECT_EQ(kernel.Receive().As<fuse_notify_inval_inode_out>().ino, 9u) << "the unwanted drop";
+}
+
 // Here `done` stands for the notification itself, which waits for a lock of the kernel.
 TEST(Notifier, ANameThatWaitsDelaysNeitherPagesNorOtherNames) {
   FakeKernel kernel;
