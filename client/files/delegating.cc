@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <iterator>
 #include <memory>
 #include <utility>
 
+#include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
+#include "client/recovery/reclaim.h"
 #include "client/session/call.h"
 #include "client/session/connection.h"
 #include "client/session/session.h"
@@ -14,6 +17,9 @@
 #include "wire/messages/posix.h"
 
 namespace dafs::client {
+
+using wire::LockRange;
+
 namespace {
 
 constexpr size_t kMostRunners = 2;  // of ReturnUnused: each takes up to kMaxChain slots
@@ -41,41 +47,86 @@ bool DelegationOperations::Wanted() const {
 // ---- Local opens become opens at the server ----------------------------------------------------
 
 Task<absl::Status> DelegationOperations::MakeReal(const wire::StateId& open) {
-  const DelegationPtr lender = client_.delegations().LenderOf(open);
-  if (lender == nullptr) co_return absl::OkStatus();
-  Task<absl::Status> converting = Convert(lender, open);
-  absl::Status status = co_await converting;
+  for (;;) {
+    Delegations::MakingReal begun = client_.delegations().BeginMakingReal(open);
+    if (begun.is_busy) {  // for a few round trips, and seldom
+      Task<absl::Status> pause = connection_.Pause(absl::Milliseconds(1));
+      CO_RETURN_IF_ERROR(co_await pause);
+      continue;
+    }
+    if (begun.lender == nullptr) co_return absl::OkStatus();
+    Task<absl::Status> converting = Convert(std::move(begun.lender), open);
+    absl::Status status = co_await converting;
+    client_.delegations().EndMakingReal(open);
+    co_return status;
+  }
+}
+
+Task<absl::Status> DelegationOperations::Convert(DelegationPtr delegation, wire::StateId open) {
+  const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
+  if (info == nullptr) co_return absl::OkStatus();  // closed meanwhile
+  const std::vector<LockRange> locks = client_.locks().HeldBy(delegation->file, open);
+  ServerOpen opened;
+  Task<absl::Status> opening = OpenWithLocks(*delegation, *info, locks, &opened);
+  absl::Status status = co_await opening;
+  if (opened.state_id.is_zero()) {
+    if (opened.is_refused) client_.delegations().Forgotten(delegation, open);
+    co_return status;
+  }
+  if (!client_.delegations().MadeReal(open, opened.state_id, opened.client_id)) {
+    Start(CloseUnused(delegation, opened.state_id));  // closed meanwhile
+  } else if (!status.ok()) {
+    runner_.reclaim().GiveUpOpen(open, status);
+  }
   co_return status;
 }
 
 // OPEN_OWNER makes an open with the access of the delegation, whatever the present mode of the
-// file, and even if it has lost its name.
-Task<absl::Status> DelegationOperations::Convert(DelegationPtr delegation, wire::StateId open) {
-  const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
-  if (info == nullptr) co_return absl::OkStatus();  // closed meanwhile
+// file, and even if it has lost its name. An error with an `opened`: a lock was not granted.
+Task<absl::Status> DelegationOperations::OpenWithLocks(const Delegation& delegation,
+                                                       const OpenInfo& info,
+                                                       const std::vector<LockRange>& locks,
+                                                       ServerOpen* opened) {
   RawCall<wire::OpenOwnerArgs> owner;
-  owner.args.filehandle = delegation->file;
-  owner.args.state_id = delegation->state_id;
-  owner.args.owner = info->owner;
+  owner.args.filehandle = delegation.file;
+  owner.args.state_id = delegation.state_id;
+  owner.args.owner = info.owner;
   RawCall<wire::OpenDowngradeArgs> reduce;
   reduce.chf_fh = reduce.chf_state_id = true;
-  reduce.args.share_access = info->share_access;
+  reduce.args.share_access = info.share_access;
   reduce.args.share_deny = wire::kShareDenyNone;
-  CallBase* const chain[] = {&owner, &reduce};
-  const bool reduces =
-      info->share_access != wire::kShareBoth && client_.delegations().WasWrite(*delegation);
-  Task<absl::Status> task = Run(&info->who, std::span(chain).first(reduces ? 2 : 1));
-  absl::Status status = co_await task;
-  if (!owner.ok()) {
-    if (status.ok()) {
-      client_.delegations().Forgotten(delegation, open);
-      status = StatusOf(owner, "open what was open under a delegation");
+  std::deque<RawCall<wire::LockArgs>> lock_calls;
+  std::vector<CallBase*> chain = {&owner};
+  if (info.share_access != wire::kShareBoth && client_.delegations().WasWrite(delegation)) {
+    chain.push_back(&reduce);
+  }
+  auto next = locks.begin();
+  do {
+    for (; next != locks.end() && chain.size() < kMaxChain; ++next) {
+      RawCall<wire::LockArgs>& lock = lock_calls.emplace_back();
+      lock.args.filehandle = delegation.file;
+      lock.args.state_id = opened->state_id;
+      lock.chf_fh = lock.chf_state_id = opened->state_id.is_zero();
+      lock.args.lock_type = wire::TypeOf(*next);
+      lock.args.offset = next->first;
+      lock.args.length = wire::LengthOf(*next);
+      chain.push_back(&lock);
     }
-    co_return status;
-  }
-  if (!client_.delegations().MadeReal(open, owner.res.state_id, owner.xid.client_id)) {
-    Start(CloseUnused(delegation, owner.res.state_id));  // closed meanwhile
-  }
+    Task<absl::Status> task = Run(&info.who, chain);
+    absl::Status status = co_await task;
+    if (!owner.ok()) {
+      opened->is_refused = status.ok();
+      co_return status.ok() ? StatusOf(owner, "open what was open under a delegation") : status;
+    }
+    opened->state_id = owner.res.state_id;
+    opened->client_id = owner.xid.client_id;
+    for (const RawCall<wire::LockArgs>& lock : lock_calls) {
+      if (status.ok() && !lock.ok()) status = StatusOf(lock, "lock what was locked locally");
+    }
+    CO_RETURN_IF_ERROR(status);
+    chain.clear();
+    lock_calls.clear();
+  } while (next != locks.end());
   co_return absl::OkStatus();
 }
 
@@ -106,13 +157,40 @@ void DelegationOperations::ReturnDue() {
 // its place.
 Task<void> DelegationOperations::ReturnInUse(DelegationPtr delegation) {
   ++returning_;
-  for (const wire::StateId& open : client_.delegations().LocalsOf(*delegation)) {
-    Task<absl::Status> converting = Convert(delegation, open);
+  const std::vector<wire::StateId> opens = client_.delegations().LocalsOf(*delegation);
+  for (const wire::StateId& open : opens) {
+    Task<absl::Status> converting = MakeReal(open);
     absl::Status ignored = co_await converting;  // the next use of the open reclaims it
   }
   Task<void> task = Return(delegation, false);
   co_await task;
+  for (const wire::StateId& open : opens) {
+    Task<void> reclaiming = ReclaimLocked(open);
+    co_await reclaiming;
+  }
+  client_.locks().WakeAll(delegation->file);
   --returning_;
+}
+
+// If locks of the open are not at the server yet, because that has revoked the delegation, they are
+// claimed at once. Those that are lost are reported.
+Task<void> DelegationOperations::ReclaimLocked(wire::StateId open) {
+  const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
+  if (info == nullptr || client_.locks().HeldBy(info->handle, open).empty()) co_return;
+  Task<absl::Status> task = runner_.reclaim().ReclaimOpen(open);
+  absl::Status ignored = co_await task;
+}
+
+// Unlocking under a delegation commits nothing. Other clients may lock the file after its return:
+// what was written under locks must not be written again then (docs/caching.md).
+Task<void> DelegationOperations::CommitIfLocked(DelegationPtr delegation) {
+  if (!client_.uncommitted().Holds(delegation->file) ||
+      !client_.delegations().WasLocked(*delegation)) {
+    co_return;
+  }
+  Task<absl::StatusOr<wire::Verifier>> task =
+      committer_.CommitAll(delegation->who, delegation->file, 0, 0);
+  absl::StatusOr<wire::Verifier> ignored = co_await task;  // fsync reports an error
 }
 
 Task<void> DelegationOperations::ReturnUnused() {
@@ -142,6 +220,8 @@ Task<void> DelegationOperations::ReturnTogether(std::vector<DelegationPtr> deleg
   std::vector<CallBase*> chain;
   for (const DelegationPtr& delegation : delegations) {
     if (!IsOfServer(*delegation)) continue;
+    Task<void> committing = CommitIfLocked(delegation);
+    co_await committing;
     calls.push_back(std::make_unique<ReturnCall>(*delegation));
     chain.push_back(calls.back().get());
   }
@@ -160,6 +240,8 @@ Task<void> DelegationOperations::Return(DelegationPtr delegation, bool can_wait)
   ReturnCall call(*delegation);
   call.can_wait = can_wait;
   CallBase* const chain[] = {&call};
+  Task<void> committing = CommitIfLocked(delegation);
+  co_await committing;
   if (IsOfServer(*delegation)) {
     Task<absl::Status> task = Run(nullptr, chain);
     absl::Status ignored = co_await task;
@@ -189,6 +271,8 @@ Task<absl::Status> DelegationOperations::RunReturning(DelegationPtr given, const
     absl::Status status = co_await task;
     co_return status;
   }
+  Task<void> committing = CommitIfLocked(given);
+  co_await committing;
   ReturnCall back(*given);
   std::array<CallBase*, kMaxChain> all = {&back};
   std::copy(chain.begin(), chain.end(), all.begin() + 1);

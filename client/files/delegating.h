@@ -12,6 +12,7 @@
 #include "client/state/delegations.h"
 #include "client/state/identity.h"
 #include "runtime/task.h"
+#include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -28,8 +29,9 @@ class DelegationOperations : public OperationGroup {
   void ReturnDue();
   // Whether something is being returned.
   bool returning() const { return returning_ != 0; }
-  // Opens a file at the server that is open locally, as LOCK and OPEN_DOWNGRADE require. Does
-  // nothing if the open is not local. kAborted: the server does not know the delegation.
+  // Opens a file at the server that is open locally, as LOCK and OPEN_DOWNGRADE require, with its
+  // locks. Does nothing if the open is not local. Waits if another worker does it. kAborted: the
+  // server does not know the delegation.
   Task<absl::Status> MakeReal(const wire::StateId& open);
   // Turns a delegation into a read delegation, or returns it if the server does not. `can_wait`: as
   // in Close.
@@ -43,7 +45,16 @@ class DelegationOperations : public OperationGroup {
                                   size_t extra = 0);
 
  private:
+  struct ServerOpen {
+    wire::StateId state_id;
+    wire::ClientId client_id;
+    bool is_refused = false;  // the server does not know the delegation
+  };
   Task<absl::Status> Convert(DelegationPtr delegation, wire::StateId open);
+  Task<absl::Status> OpenWithLocks(const Delegation& delegation, const OpenInfo& info,
+                                   const std::vector<wire::LockRange>& locks, ServerOpen* opened);
+  Task<void> CommitIfLocked(DelegationPtr delegation);
+  Task<void> ReclaimLocked(wire::StateId open);
   Task<void> CloseUnused(DelegationPtr delegation, wire::StateId state_id);
   Task<void> ReturnInUse(DelegationPtr delegation);
   Task<void> ReturnUnused();

@@ -39,6 +39,8 @@ class KnownWait {
   }
   void Denied(bool awaits) { locks_.Denied(&wait_, awaits); }
   bool IsDeadlock() const { return locks_.IsDeadlock(wait_); }
+  // Null before Begin.
+  const Locks::Wait* wait() const { return begun_ ? &wait_ : nullptr; }
 
  private:
   Locks& locks_;
@@ -90,34 +92,58 @@ uint32_t LockOperations::WaitOptions(const LockOwner& owner) const {
          (owner.process != 0 ? wire::kLockOfProcess : 0);
 }
 
-Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const LockOwner& owner,
-                                                      const LockRange& range, LockWait* wait) {
+// LOCK, and records the result. Before, all locks of the file must be at the server.
+Task<absl::StatusOr<LockAnswer>> LockOperations::LockAtServer(const Identity& who,
+                                                              const LockOwner& owner,
+                                                              const LockRange& range,
+                                                              wire::LockType type,
+                                                              uint32_t options) {
+  const Locks::AtServer asking(client_.locks(), owner.file);
   Task<absl::Status> opening = delegating_.MakeReal(owner.state_id);
   CO_RETURN_IF_ERROR(co_await opening);
+  for (const wire::StateId& other : client_.locks().LocalOpens(owner.file)) {
+    Task<absl::Status> sharing = delegating_.MakeReal(other);
+    absl::Status ignored = co_await sharing;  // its locks are lost, or claimed by its next use
+  }
+  for (;;) {
+    Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, type, options);
+    absl::StatusOr<LockAnswer> answer = co_await task;
+    if (!answer.ok() || answer->outcome != LockOutcome::kGranted) co_return answer;
+    answer->before = client_.locks().Granted(owner, range);
+    if (client_.opens().StateIdOf(owner.state_id, answer->client_id).has_value()) co_return answer;
+    // The lock was granted by a server that has restarted since; the reclaim of its opens missed
+    // it.
+    client_.locks().Released(owner, range.first, range.last);
+    for (const LockRange& had : answer->before) client_.locks().Granted(owner, had);
+  }
+}
+
+Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const LockOwner& owner,
+                                                      const LockRange& range, LockWait* wait) {
   KnownWait known(client_.locks());
+  bool is_queued = false;  // perhaps, at the server
   for (;;) {
     const uint32_t options = known.begun() ? WaitOptions(known.owner()) : 0;
-    Task<absl::StatusOr<LockAnswer>> task =
-        LockOnce(who, owner, range, wire::TypeOf(range, wait != nullptr), options);
-    absl::StatusOr<LockAnswer> answer = co_await task;
-    if (!answer.ok() || answer->outcome == LockOutcome::kDeadlock) co_return answer;
-    if (answer->outcome == LockOutcome::kGranted) {
-      answer->before = client_.locks().Granted(owner, range);
-      if (client_.opens().StateIdOf(owner.state_id, answer->client_id).has_value()) {
-        co_return answer;
-      }
-      // The lock was granted by a server that has restarted since; the reclaim of its opens missed
-      // it.
-      client_.locks().Released(owner, range.first, range.last);
-      for (const LockRange& had : answer->before) client_.locks().Granted(owner, had);
-      continue;
+    absl::StatusOr<LockAnswer> answer;
+    if (auto local = client_.delegations().Lock(owner, range, known.wait())) {
+      answer = *std::move(local);
+    } else {
+      const wire::LockType type = wire::TypeOf(range, wait != nullptr);
+      Task<absl::StatusOr<LockAnswer>> task = LockAtServer(who, owner, range, type, options);
+      answer = co_await task;
+      is_queued = true;
+    }
+    if (!answer.ok() || answer->outcome == LockOutcome::kDeadlock ||
+        answer->outcome == LockOutcome::kGranted) {
+      co_return answer;
     }
     // flock(2) releases a lock of the other type before it requests this one.
     if (range.is_flock()) client_.locks().Released(owner, range.first, range.last);
     if (wait == nullptr) co_return answer;
     const bool first = !known.begun();
     if (first) known.Begin(*wait, owner, range);
-    const bool announced = (options & wire::kLockAwaits) != 0 && answer->by_client;
+    const bool announced =
+        (options & wire::kLockAwaits) != 0 && answer->by_client && !answer->is_local;
     known.Denied(announced);
     if (wait->cancelled()) {
       answer->outcome = LockOutcome::kCancelled;
@@ -127,11 +153,12 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
     if (answer->outcome != LockOutcome::kDenied) {
       // Nothing waits for this: the caller may have been cancelled because the server is
       // unreachable.
-      Start(Abandon(who, owner, range));
+      if (is_queued) Start(Abandon(who, owner, range));
       co_return answer;
     }
-    // An announcement might have arrived before Begin, so the server is asked for one only now.
-    if (first && WaitOptions(known.owner()) != 0) continue;
+    // The lock might have been released before Begin, or announced, so the server is asked for an
+    // announcement only now.
+    if (first && (answer->is_local || WaitOptions(known.owner()) != 0)) continue;
     waits_.insert(wait);
     Task<absl::Status> pause = wait->Pause(announced);
     absl::Status paused = co_await pause;
@@ -157,6 +184,7 @@ void LockOperations::EndWaits(const absl::Status& why) {
 Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
     const Identity& who, const wire::FileHandle& file, std::string_view owner,
     const LockRange& range) {
+  if (auto known = client_.delegations().TestLock(file, owner, range)) co_return *std::move(known);
   Call<wire::LocktArgs> call;
   call.args.filehandle = file;
   call.args.lock_type = wire::TypeOf(range);
@@ -188,8 +216,13 @@ Task<void> LockOperations::CommitBeforeUnlock(const Identity& who, const wire::F
 
 Task<absl::Status> LockOperations::Unlock(const Identity& who, const LockOwner& owner,
                                           uint64_t first, uint64_t last) {
-  // Nothing can be locked under a delegation, which LOCKU does not accept.
-  if (client_.delegations().LenderOf(owner.state_id) != nullptr) co_return absl::OkStatus();
+  for (;;) {
+    const Delegations::Unlocking unlocking = client_.delegations().Unlock(owner, first, last);
+    if (unlocking == Delegations::Unlocking::kDone) co_return absl::OkStatus();
+    if (unlocking == Delegations::Unlocking::kAtServer) break;
+    Task<absl::Status> becoming_real = delegating_.MakeReal(owner.state_id);
+    CO_RETURN_IF_ERROR(co_await becoming_real);
+  }
   Task<void> committing = CommitBeforeUnlock(who, owner.file);
   co_await committing;
   Call<wire::LockuArgs> call;

@@ -33,7 +33,8 @@ class LockOperations : public OperationGroup {
   // reading, a write lock an open for writing, flock neither. Replaces what the owner held in the
   // range. `wait` outlives the task. With it, the request is repeated until the lock is granted,
   // the wait is cancelled, or a deadlock is found; no slot is held between two requests. If the
-  // server announces free locks, it is repeated only then.
+  // server announces free locks, it is repeated only then. Sends nothing if a delegation suffices
+  // (client/state/delegations.h).
   // kUnimplemented: the server has no locks. ACCES, BAD_STATEID, EXPIRED, RESOURCE (too many
   // locks).
   Task<absl::StatusOr<LockAnswer>> Lock(const Identity& who, const LockOwner& owner,
@@ -64,6 +65,9 @@ class LockOperations : public OperationGroup {
  private:
   Task<void> ValidateLock(LockOwner owner);
   Task<void> Abandon(Identity who, LockOwner owner, wire::LockRange range);
+  Task<absl::StatusOr<LockAnswer>> LockAtServer(const Identity& who, const LockOwner& owner,
+                                                const wire::LockRange& range, wire::LockType type,
+                                                uint32_t options);
   Task<absl::StatusOr<LockAnswer>> LockOnce(const Identity& who, const LockOwner& owner,
                                             const wire::LockRange& range, wire::LockType type,
                                             uint32_t options = 0);

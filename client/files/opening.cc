@@ -149,7 +149,9 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   // The directory's attributes are needed only if OPEN may have created a name in it.
   AfterCall parent(request.directory, request.create ? after : nullptr);
   open.args = ArgsOf(request);
-  if (delegating_.Wanted() && request.share_deny == wire::kShareDenyNone) {
+  const bool writes = (request.share_access & wire::kShareWrite) != 0;
+  if (delegating_.Wanted() && request.share_deny == wire::kShareDenyNone &&
+      !(writes && client_.delegations().HasReadLocks())) {
     open.args.share_access |= wire::kShareWantOpenXorDelegation;
   }
   set.args.obj_attributes = SetAfterOpen(request);
@@ -177,7 +179,6 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   file.attributes = stat.Take();
   file.names = PromiseOf(open, wire::kSpcondNames);
   if (open.in_place_of_open()) {
-    const bool writes = (request.share_access & wire::kShareWrite) != 0;
     if (granted) {
       Settle(file, ((open.spec_cond | stat.spec_cond) & wire::kSpcondOnlyClients) != 0);
     } else if (writes) {
@@ -188,7 +189,6 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   if (request.truncate && client_.uncommitted().Holds(file.handle)) {
     // The committer may have rewritten kept data after the OPEN. Truncates again, which excludes
     // that.
-    const bool writes = (request.share_access & wire::kShareWrite) != 0;
     const wire::StateId state_id = writes ? file.state_id : wire::StateId();
     wire::FileAttributes empty;
     empty.object_size = 0;
@@ -414,7 +414,8 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
 
 Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const wire::StateId& open,
                                                                  uint32_t share_access,
-                                                                 std::string_view owner) {
+                                                                 std::string_view owner,
+                                                                 const wire::StateId& extended) {
   std::atomic<bool>& unknown = client_.limits().no_open_owner;
   if (unknown.load(std::memory_order_relaxed)) {
     co_return absl::UnimplementedError("open for a lock owner: the server lacks the procedure");
@@ -426,6 +427,12 @@ Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const wire::Sta
   info.owner = owner;
   info.share_access = share_access;
   info.who = lender->who;
+  if (extended.is_zero()) {
+    if (auto local = client_.delegations().OpenForOwner(open, info)) co_return *local;
+  } else {
+    Task<absl::Status> opening = delegating_.MakeReal(extended);
+    CO_RETURN_IF_ERROR(co_await opening);
+  }
   OpenOwnerCall call(client_.opens(), info);
   call.args.filehandle = info.handle;
   call.args.state_id = open;

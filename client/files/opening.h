@@ -70,10 +70,12 @@ class OpenOperations : public OperationGroup {
                                                   std::string_view owner);
   // Private procedure 1010 OPEN_OWNER: another open of the file of `open`, by its user, for
   // `owner`, with the access (`share_access`) of `open`, whatever the present mode of the file.
-  // Returns the new state id; the caller closes it like any other. kUnimplemented: the server lacks
-  // the procedure. kAborted: `open` was closed.
+  // `extended`: an open of the same owner, with less access; the result is the same open then.
+  // Returns the new state id; the caller closes it like any other. Sends nothing under a delegation
+  // that suffices. kUnimplemented: the server lacks the procedure. kAborted: `open` was closed.
   Task<absl::StatusOr<wire::StateId>> OpenForOwner(const wire::StateId& open, uint32_t share_access,
-                                                   std::string_view owner);
+                                                   std::string_view owner,
+                                                   const wire::StateId& extended = {});
   // Whether the open can still be used: it was not lost with the server's state. Sends no request.
   bool IsOpen(const wire::StateId& open) const;
   // The file, owner, access and user of an open; null after its CLOSE. Sends no request.

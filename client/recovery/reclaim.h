@@ -47,6 +47,8 @@ class Reclaim {
   // lost. If it is closed, or was lost before, returns an error that says so. Other errors are
   // those of Runner::Run: the open was not reclaimed.
   Task<absl::Status> ReclaimOpen(wire::StateId open);
+  // The open, or a lock that it held, cannot be had again: logs it, and its next use fails.
+  void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
 
  private:
   void Start();
@@ -59,7 +61,6 @@ class Reclaim {
   Task<absl::Status> OpenAgain(wire::StateId open, Opens::Entry entry, wire::DafsStatus refused);
   Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
                            wire::ClientId client_id);
-  void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
   // 5.2.5: a client reclaims its locks before it sends another request. So any request shows the
   // server that the reclaim is complete, and the server stops delaying other clients. An idle mount
   // would send no request.

@@ -68,6 +68,7 @@ class Runner {
   Loop& loop() const { return loop_; }
   Connection& connection() const { return connection_; }
   Waits& waits() { return waits_; }
+  Reclaim& reclaim() { return *reclaim_; }
 
  private:
   struct Attempt;

@@ -144,12 +144,17 @@ bool Delegations::RemoveLocal(const wire::StateId& open, DelegationPtr* delegati
   (*delegation)->locals.erase(open);
   const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
   if (info != nullptr && Writes(info->share_access)) --(*delegation)->writers;
+  if ((*delegation)->was_locked) client_.locks().MadeReal((*delegation)->file, open);
   return true;
 }
 
 Delegations::Closing Delegations::Close(const wire::StateId& open) {
   using What = Closing::What;
   absl::MutexLock lock(&mutex_);
+  if (const auto it = locals_.find(open); it != locals_.end() && it->second->was_locked) {
+    const wire::FileHandle& file = it->second->file;
+    client_.locks().Wake(file, client_.locks().Forget(file, open));
+  }
   DelegationPtr delegation;
   if (!RemoveLocal(open, &delegation)) return {};
   client_.opens().Remove(open);
@@ -166,6 +171,7 @@ Delegations::Closing Delegations::Close(const wire::StateId& open) {
   delegation->type = Type::kRead;
   delegation->access = wire::kShareRead;
   delegation->downgrading = true;
+  if (delegation->was_locked) read_locked_.insert(delegation);
   return {.what = What::kDowngrade, .delegation = std::move(delegation)};
 }
 
@@ -310,6 +316,7 @@ std::vector<wire::StateId> Delegations::LocalsOf(const Delegation& delegation) c
 void Delegations::ForgetLocals(const DelegationPtr& delegation) {
   for (const wire::StateId& open : delegation->locals) {
     locals_.erase(open);
+    if (delegation->was_locked) client_.locks().MadeReal(delegation->file, open);
     client_.opens().Forgotten(open, delegation->state_id);
   }
   delegation->locals.clear();
@@ -319,6 +326,7 @@ void Delegations::ForgetLocals(const DelegationPtr& delegation) {
 void Delegations::Returned(const DelegationPtr& delegation) {
   absl::MutexLock lock(&mutex_);
   ForgetLocals(delegation);
+  read_locked_.erase(delegation);
   const auto it = returning_.find(delegation->state_id);
   if (it != returning_.end() && it->second == delegation) returning_.erase(it);
   if (delegation->recalled_at != absl::InfiniteFuture()) {

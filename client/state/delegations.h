@@ -7,6 +7,10 @@
 // it makes no more local opens, and is due: client/files/delegating.h opens at the server what is
 // open locally, and returns it.
 //
+// Locks of local opens need no request either, if only clients change the export: read locks under
+// any delegation, write locks under a write delegation by an open for writing. The table is Locks.
+// When the open becomes one at the server, its locks are requested there first.
+//
 // Spec: 6.5.10, 6.5.11, 6.5.24, 6.6.3, 6.6.4; WIRE 9.7.
 // Thread-safe: shared by the workers of a client. Nothing blocks.
 #pragma once
@@ -18,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,9 +32,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/state/identity.h"
+#include "client/state/lock_answer.h"
+#include "client/state/locks.h"
 #include "client/state/opens.h"
 #include "wire/messages/open_close.h"
 #include "wire/protocol/constants.h"
+#include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -62,6 +70,7 @@ class Delegation {
   wire::OpenDelegationType type = wire::OpenDelegationType::kNone;
   uint32_t access = 0;       // of local opens: wire::kShare... bits
   bool was_write = false;    // at some time
+  bool was_locked = false;   // locks were held under it
   bool settled = false;      // Settle was called
   bool stopped = false;      // makes no local opens, and ends when it has none
   bool upgrading = false;    // an OPEN is to make it a write delegation
@@ -155,6 +164,43 @@ class Delegations {
   // Whether opens of the delegation at the server may have more access than the local ones.
   bool WasWrite(const Delegation& delegation) const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // --- Locks ---
+
+  // Another open of the file of the local open `open`, under the same delegation, for a lock owner.
+  // nullopt: a request is needed.
+  std::optional<wire::StateId> OpenForOwner(const wire::StateId& open, OpenInfo info)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Locks without a request: kGranted or kDenied. nullopt: a request is needed. `wait` as in
+  // Locks::GrantLocally.
+  std::optional<LockAnswer> Lock(const LockOwner& owner, const wire::LockRange& range,
+                                 const Locks::Wait* wait) ABSL_LOCKS_EXCLUDED(mutex_);
+  enum class Unlocking : uint8_t {
+    kDone,
+    kAtServer,  // a request is needed
+    kBusy,      // the open becomes one at the server: try again after that
+  };
+  Unlocking Unlock(const LockOwner& owner, uint64_t first, uint64_t last)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // A lock that conflicts with `range` for the owner of this name. The outer nullopt: a request is
+  // needed to know.
+  std::optional<std::optional<LockConflict>> TestLock(const wire::FileHandle& file,
+                                                      std::string_view owner,
+                                                      const wire::LockRange& range) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether locks were held under it: then what was written is committed before its return.
+  bool WasLocked(const Delegation& delegation) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether read locks are held under read delegations. An OPEN by name for writing with
+  // kShareWantOpenXorDelegation may end such a delegation at once.
+  bool HasReadLocks() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Between these two the open becomes one at the server, and its locks cannot change.
+  struct MakingReal {
+    DelegationPtr lender;  // null: the open is not local
+    bool is_busy = false;  // another caller has begun
+  };
+  MakingReal BeginMakingReal(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndMakingReal(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // --- The end of delegations ---
 
   // The rights to open the file are about to change, or have. No local opens from now on, nor by a
@@ -187,6 +233,7 @@ class Delegations {
     size_t read = 0;  // held now, also those that are being returned
     size_t write = 0;
     uint64_t local_opens = 0;    // so far
+    uint64_t local_locks = 0;    // so far
     uint64_t recalls = 0;        // so far
     absl::Duration recall_time;  // in sum, from BC_RECALL until the delegation was returned
   };
@@ -194,6 +241,7 @@ class Delegations {
 
  private:
   bool IsTrusted(const Delegation& delegation) const;
+  bool KeepsLocks(const Delegation& delegation) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   DelegationPtr Find(const wire::FileHandle& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   wire::StateId AddLocal(const DelegationPtr& delegation, OpenInfo info)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -221,6 +269,9 @@ class Delegations {
   absl::flat_hash_map<wire::StateId, DelegationPtr> locals_ ABSL_GUARDED_BY(mutex_);  // by name
   std::list<DelegationPtr> idle_ ABSL_GUARDED_BY(mutex_);  // of by_file_; the oldest first
   std::vector<DelegationPtr> due_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<wire::StateId> becoming_real_ ABSL_GUARDED_BY(mutex_);
+  // Read delegations under which locks were held when this was looked at last.
+  absl::flat_hash_set<DelegationPtr> read_locked_ ABSL_GUARDED_BY(mutex_);
   // By hash of the file: the least `asked` of a delegation that may be used.
   std::array<uint64_t, 1024> not_before_ ABSL_GUARDED_BY(mutex_) = {};
   Counts counts_ ABSL_GUARDED_BY(mutex_);  // without read and write

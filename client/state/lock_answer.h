@@ -25,6 +25,8 @@ struct LockAnswer {
   // The file's attributes, read under the lock. Nothing in them is valid if they could not be read.
   Attributes attributes;
   wire::ClientId client_id;  // the client_id under which the server granted it
+  // Granted or denied under a delegation: no request was sent, and there are no attributes.
+  bool is_local = false;
   // If denied: a client holds the conflicting lock, or waits for it. Otherwise a program on the
   // server holds it.
   bool by_client = false;

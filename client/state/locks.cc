@@ -19,7 +19,10 @@ constexpr int kMostWoken = 4;
 
 std::vector<LockRange> Locks::Granted(const LockOwner& owner, const LockRange& range) {
   absl::MutexLock lock(&mutex_);
-  Owner& held = files_[owner.file].owners[owner.state_id];
+  return Set(files_[owner.file].owners[owner.state_id], owner, range);
+}
+
+std::vector<LockRange> Locks::Set(Owner& held, const LockOwner& owner, const LockRange& range) {
   std::vector<LockRange> before;
   for (const LockRange& had : held.ranges.ranges()) {
     if (!had.Overlaps(range)) continue;
@@ -176,7 +179,96 @@ void Locks::WakeSome(const File& file, uint64_t first, uint64_t last) {
 
 void Locks::Tidy(const wire::FileHandle& handle) {
   auto file = files_.find(handle);
-  if (file->second.owners.empty() && file->second.waits.empty()) files_.erase(file);
+  const File& known = file->second;
+  if (known.owners.empty() && known.waits.empty() && known.at_server == 0) files_.erase(file);
+}
+
+// ---- Local locks -----------------------------------------------------------------------------
+
+bool Locks::HasAtServer(const File& file) {
+  return file.at_server != 0 || std::any_of(file.owners.begin(), file.owners.end(),
+                                            [](const auto& owner) { return !owner.second.local; });
+}
+
+// Whether another owner holds a lock that conflicts with `range`.
+bool Locks::IsBlocked(const File& file, const LockOwner& owner, const LockRange& range) {
+  return std::any_of(file.owners.begin(), file.owners.end(), [&](const auto& other) {
+    return other.first != owner.state_id && other.second.ranges.FindConflict(range) != nullptr;
+  });
+}
+
+Locks::Local Locks::GrantLocally(const LockOwner& owner, const LockRange& range, const Wait* wait,
+                                 std::vector<LockRange>* before) {
+  absl::MutexLock lock(&mutex_);
+  if (const auto known = files_.find(owner.file); known != files_.end()) {
+    const File& file = known->second;
+    if (HasAtServer(file)) return Local::kAtServer;
+    if (IsBlocked(file, owner, range)) return Local::kDenied;
+    // A waiter that was woken gets the lock before those who ask later.
+    for (const Wait* other : file.waits) {
+      if (other == wait) break;
+      if (other->owner.state_id != owner.state_id && other->range.ConflictsWith(range) &&
+          !IsBlocked(file, other->owner, other->range)) {
+        return Local::kDenied;
+      }
+    }
+  }
+  Owner& held = files_[owner.file].owners[owner.state_id];
+  held.local = true;
+  *before = Set(held, owner, range);
+  return Local::kGranted;
+}
+
+void Locks::MadeReal(const wire::FileHandle& handle, const wire::StateId& open) {
+  absl::MutexLock lock(&mutex_);
+  const auto file = files_.find(handle);
+  if (file == files_.end()) return;
+  const auto held = file->second.owners.find(open);
+  if (held != file->second.owners.end()) held->second.local = false;
+}
+
+std::vector<wire::StateId> Locks::LocalOpens(const wire::FileHandle& handle) const {
+  std::vector<wire::StateId> opens;
+  absl::MutexLock lock(&mutex_);
+  const auto file = files_.find(handle);
+  if (file == files_.end()) return opens;
+  for (const auto& [state_id, owner] : file->second.owners) {
+    if (owner.local) opens.push_back(state_id);
+  }
+  return opens;
+}
+
+std::vector<std::pair<wire::StateId, LockRange>> Locks::ConflictsWith(
+    const wire::FileHandle& handle, const LockRange& range) const {
+  std::vector<std::pair<wire::StateId, LockRange>> conflicts;
+  absl::MutexLock lock(&mutex_);
+  const auto file = files_.find(handle);
+  if (file == files_.end()) return conflicts;
+  for (const auto& [state_id, owner] : file->second.owners) {
+    if (const LockRange* held = owner.ranges.FindConflict(range)) {
+      conflicts.emplace_back(state_id, *held);
+    }
+  }
+  return conflicts;
+}
+
+bool Locks::IsAtServer(const wire::FileHandle& handle) const {
+  absl::MutexLock lock(&mutex_);
+  const auto file = files_.find(handle);
+  return file != files_.end() && HasAtServer(file->second);
+}
+
+void Locks::WakeAll(const wire::FileHandle& handle) {
+  absl::MutexLock lock(&mutex_);
+  const auto file = files_.find(handle);
+  if (file == files_.end()) return;
+  for (const Wait* wait : file->second.waits) wait->waker.Wake();
+}
+
+void Locks::CountAtServer(const wire::FileHandle& handle, int by) {
+  absl::MutexLock lock(&mutex_);
+  files_[handle].at_server += by;
+  Tidy(handle);
 }
 
 bool Locks::IsDeadlock(const Wait& first) const {

@@ -1,6 +1,10 @@
-// The locks that a client holds at its server, and the local processes that wait for them. Used to
-// reclaim locks, to release them before CLOSE, to wake the waiters of a lock released in this
-// client, and to find deadlocks.
+// The locks that a client holds, and the local processes that wait for them. Used to reclaim locks,
+// to release them before CLOSE, to wake the waiters of a lock released in this client, and to find
+// deadlocks.
+//
+// Under a delegation a client locks without its server (client/state/delegations.h): such a lock is
+// known only here until its open is opened at the server. Either all locks of a file are local, or
+// none is granted locally, so that two owners never hold conflicting locks in different places.
 // Spec: 4.4.1.2 (blocking locks, recovery), 6.5.18 to 6.5.20.
 //
 // Finds only deadlocks among processes of this client; fcntl(2) promises that for one system. A
@@ -14,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -50,6 +55,46 @@ class Locks {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Wake(const wire::FileHandle& file, const std::vector<wire::LockRange>& ranges)
       ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // --- Local locks ---
+
+  struct Wait;
+  enum class Local : uint8_t {
+    kGranted,
+    kDenied,    // another owner of this client holds a conflicting lock, or is next in turn
+    kAtServer,  // the server must be asked: it has locks of this client in the file, or may soon
+  };
+  // Locks without the server, for an owner with a local open. Only for Delegations. `wait`: that of
+  // the caller, if it has begun; earlier ones come first. `before` as Granted returns it.
+  Local GrantLocally(const LockOwner& owner, const wire::LockRange& range, const Wait* wait,
+                     std::vector<wire::LockRange>* before) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The open is not local any more: the server knows its locks, or they are being reclaimed.
+  void MadeReal(const wire::FileHandle& file, const wire::StateId& open)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // The opens that hold local locks on `file`.
+  std::vector<wire::StateId> LocalOpens(const wire::FileHandle& file) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Locks that conflict with `range`, each with its open.
+  std::vector<std::pair<wire::StateId, wire::LockRange>> ConflictsWith(
+      const wire::FileHandle& file, const wire::LockRange& range) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether requests for locks of the file are under way, or it is locked at the server.
+  bool IsAtServer(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Wakes all waiters for locks of the file: from now on they must ask the server.
+  void WakeAll(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Lives from before a request for a lock of `file` until its result is recorded here.
+  class AtServer {
+   public:
+    AtServer(Locks& locks, const wire::FileHandle& file) : locks_(locks), file_(file) {
+      locks_.CountAtServer(file_, 1);
+    }
+    ~AtServer() { locks_.CountAtServer(file_, -1); }
+    AtServer(const AtServer&) = delete;
+    AtServer& operator=(const AtServer&) = delete;
+
+   private:
+    Locks& locks_;
+    const wire::FileHandle file_;
+  };
 
   // The locks of one open, ascending, for reclaim.
   std::vector<wire::LockRange> HeldBy(const wire::FileHandle& file,
@@ -98,12 +143,19 @@ class Locks {
  private:
   struct Owner {
     uint64_t process = 0;
+    bool local = false;  // the server does not know the locks
     wire::LockRanges ranges;
   };
   struct File {
     absl::flat_hash_map<wire::StateId, Owner> owners;
     std::vector<Wait*> waits;  // in order of arrival
+    int at_server = 0;         // AtServer objects
   };
+  static std::vector<wire::LockRange> Set(Owner& held, const LockOwner& owner,
+                                          const wire::LockRange& range);
+  static bool HasAtServer(const File& file);
+  static bool IsBlocked(const File& file, const LockOwner& owner, const wire::LockRange& range);
+  void CountAtServer(const wire::FileHandle& file, int by) ABSL_LOCKS_EXCLUDED(mutex_);
   static void AnnounceAfter(const std::vector<Wait*>& waits, const Wait* after,
                             const wire::LockRange& range);
   void WakeSome(const File& file, uint64_t first, uint64_t last)

@@ -57,6 +57,7 @@ Json Delegated(const MountReport& report) {
   return {{"read", report.delegations.read},
           {"write", report.delegations.write},
           {"local_opens", report.delegations.local_opens},
+          {"local_locks", report.delegations.local_locks},
           {"recalls", report.delegations.recalls},
           {"recall_mean_us", absl::ToInt64Microseconds(report.MeanRecall())}};
 }

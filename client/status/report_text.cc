@@ -55,8 +55,9 @@ std::string StatusText(const MountReport& report) {
   absl::StrAppend(&out, "\n");
   const Delegations::Counts& delegations = report.delegations;
   if (delegations.read + delegations.write + delegations.local_opens > 0) {
-    absl::StrAppendFormat(&out, "  delegations %u read, %u write, %u opens without a request",
-                          delegations.read, delegations.write, delegations.local_opens);
+    absl::StrAppendFormat(
+        &out, "  delegations %u read, %u write, %u opens and %u locks without a request",
+        delegations.read, delegations.write, delegations.local_opens, delegations.local_locks);
     if (delegations.recalls > 0) {
       absl::StrAppendFormat(&out, ", %u recalled, returned in %s on average", delegations.recalls,
                             Short(report.MeanRecall()));

@@ -63,6 +63,12 @@ class KernelPages {
       }
     });
   }
+  // Whether an open has written past the pages, or may have, since BeginOpen returned `begun`.
+  bool WereBypassed(uint64_t nodeid, uint16_t begun) const {
+    return inodes_.With(nodeid, [&](const Inode* inode) {
+      return inode == nullptr || inode->pages.bypassing > 0 || inode->pages.bypasses != begun;
+    });
+  }
   // Whether the kernel may keep its pages for an open under `delegation`.
   bool AreOf(uint64_t nodeid, uint64_t delegation) const {
     return inodes_.With(nodeid, [&](const Inode* inode) {

@@ -87,8 +87,15 @@ Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(Call& call,
 // cached pages and attributes, unless they have the same CHANGE as the file under the lock. Times
 // and size are not reliable for that.
 Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState& open,
-                                               const wire::FileAttributes& attributes) {
+                                               const client::LockAnswer& answer) {
   const uint64_t nodeid = call.nodeid();
+  if (answer.is_local) {
+    // Only this mount has changed the file since the open, through the kernel's pages or past them.
+    if (BypassesPages(open.flags) || !state_.pages.WereBypassed(nodeid, open.bypasses_before)) {
+      co_return;
+    }
+  }
+  const wire::FileAttributes& attributes = answer.attributes;
   const bool known = attributes.has(wire::kFattrChange);
   state_.attributes.DropFresh(nodeid);
   // The open through which the lock was taken has dropped older pages.
@@ -127,7 +134,7 @@ Task<bool> LockOperations::Reply(Call& call, const OpenState& open,
     case client::LockOutcome::kGranted:
       break;
   }
-  Task<void> showing = ShowWhatIsUnderLock(call, open, answer->attributes);
+  Task<void> showing = ShowWhatIsUnderLock(call, open, *answer);
   co_await showing;
   co_return call.ReplyOk();
 }

@@ -36,7 +36,7 @@ class LockOperations {
   Task<bool> Reply(Call& call, const OpenState& open,
                    const absl::StatusOr<client::LockAnswer>& answer);
   Task<void> ShowWhatIsUnderLock(Call& call, const OpenState& open,
-                                 const wire::FileAttributes& attributes);
+                                 const client::LockAnswer& answer);
 
   Context& context_;
   MountState& state_;

@@ -14,7 +14,7 @@ Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const OpenStat
   if (info != nullptr && (share & ~info->share_access) == 0) co_return known;
   if (!open.state_id.is_zero()) {
     absl::StatusOr<wire::StateId> lent =
-        co_await files_.opens().OpenForOwner(open.state_id, share, owner->name);
+        co_await files_.opens().OpenForOwner(open.state_id, share, owner->name, known.state_id);
     if (lent.ok()) {
       state_.lock_owners.Opened(*owner, *lent);
       known.state_id = *lent;

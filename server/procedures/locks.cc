@@ -5,7 +5,7 @@
 namespace dafs::server {
 
 constexpr Procedure kLockHandler = kModifies<&Store::Lock>;
-constexpr Procedure kLocktHandler = kAtOnce<&Store::Lockt>;
+constexpr Procedure kLocktHandler = kModifies<&Store::Lockt>;  // waits for delegations
 constexpr Procedure kLockuHandler = kAtOnce<&Store::Locku>;
 constexpr Procedure kOpenOwnerHandler = kModifies<&Store::OpenOwner>;
 

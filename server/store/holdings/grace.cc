@@ -43,7 +43,7 @@ void Grace::Start(Owed owed, absl::Time until, const std::vector<size_t>& late) 
   unknown_ = owed.unknown;
   for (Expected& client : owed.expected) {
     if (!client.holdings->owes()) continue;
-    known_[client.client_name] = client.holdings->lost_locks > 0;
+    known_[client.client_name] = client.holdings->lost_locks > 0 || client.may_have_delegations;
     if (client.may_have_delegations) delegated_.insert(client.client_name);
     expected_[std::move(client.client_name)] = client.holdings;
   }
@@ -160,7 +160,14 @@ DafsStatus Grace::CheckLock(const Caller& caller, const ObjectKey& file) {
   absl::MutexLock lock(&mutex_);
   if (IsOver(file)) return DafsStatus::kOk;
   NewRequest(caller);
-  if (IsOwedToOthers(caller.client_name, &Holdings::lost_locks)) return DafsStatus::kGrace;
+  const bool is_hidden = std::any_of(delegated_.begin(), delegated_.end(), [&](const auto& name) {
+    const auto client = expected_.find(name);
+    return name != caller.client_name && client != expected_.end() &&
+           client->second->lost_opens > 0;
+  });
+  if (is_hidden || IsOwedToOthers(caller.client_name, &Holdings::lost_locks)) {
+    return DafsStatus::kGrace;
+  }
   return CheckDoubt(caller, file);
 }
 

@@ -58,8 +58,9 @@ class Grace {
   struct Expected {
     std::string client_name;  // client_id_string
     Holdings* holdings = nullptr;
-    // Under a delegation the client may have any number of opens. The delegation counts as one
-    // open, so reclaims do not decrease the count: OpensReclaimed ends it.
+    // Under a delegation the client may have any number of opens and locks. The delegation counts
+    // as one open, so reclaims do not decrease the count: OpensReclaimed ends it. Until then new
+    // locks of others wait.
     bool may_have_delegations = false;
   };
   // A write that may have been executed.
@@ -207,7 +208,7 @@ class Grace {
   // Of them, those that may have delegations.
   std::set<std::string, std::less<>> delegated_ ABSL_GUARDED_BY(mutex_);
   Holdings* unknown_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // The clients expected at the start, and whether each had locks.
+  // The clients expected at the start, and whether each may have had locks.
   std::map<std::string, bool, std::less<>> known_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<ObjectKey> granted_ ABSL_GUARDED_BY(mutex_);
   // Hashes of client, file and owner: opens whose reclaim does not decrease the count. A hash

@@ -41,6 +41,17 @@ std::optional<LockTable::Conflict> LockTable::CheckHeld(const ObjectKey& key,
   return HeldAgainst(file->second, owner, range);
 }
 
+bool LockTable::IsWriteLocked(const ObjectKey& key, const wire::ClientId& but) const {
+  const LockRange whole{0, wire::kFlockByte, /*write=*/false};
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  if (file == files_.end()) return false;
+  const std::vector<Holder>& holders = file->second.holders;
+  return std::any_of(holders.begin(), holders.end(), [&](const Holder& holder) {
+    return holder.owner.client_id != but && holder.ranges.FindConflict(whole) != nullptr;
+  });
+}
+
 std::optional<LockTable::Conflict> LockTable::Check(const ObjectKey& key, const LockOwner& owner,
                                                     const LockRange& range, absl::Time now) const {
   absl::ReaderMutexLock lock(&mutex_);

@@ -75,6 +75,9 @@ class LockTable {
   std::optional<Conflict> CheckHeld(const ObjectKey& file, const LockOwner& owner,
                                     const wire::LockRange& range) const;
 
+  // Whether another client than `but` holds a write lock on the file.
+  bool IsWriteLocked(const ObjectKey& file, const wire::ClientId& but) const;
+
   // Returns false if the client has too many locks.
   bool MayGrant(const LockOwner& owner) const;
   // Records that `owner` holds `range`, and removes the owner's tickets that overlap it.

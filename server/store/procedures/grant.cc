@@ -118,7 +118,10 @@ Type TypeFor(StoreImpl& store, const Caller& caller, const Grant& grant) {
   const OpenTable::Sharing sharing = store.opens.SharingOf(grant.file->key(), caller.client_id);
   const bool writes = (grant.access & wire::kShareWrite) != 0;
   const Type type = writes ? Type::kWrite : Type::kRead;
-  const bool is_shared = sharing.is_denied || (writes ? sharing.is_shared : sharing.is_written);
+  // Its holder may take read locks without asking.
+  const bool is_locked = store.locks.IsWriteLocked(grant.file->key(), caller.client_id);
+  const bool is_shared =
+      sharing.is_denied || is_locked || (writes ? sharing.is_shared : sharing.is_written);
   const Type most = std::min(grant.most, MostOf(store, *grant.file));
   return type > most || is_shared ? Type::kNone : type;
 }
@@ -254,6 +257,7 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
     conflicts = sharing.is_denied || (writes ? sharing.is_shared : sharing.is_written) ||
                 delegation->type > store.delegations.options().most ||
                 MostOf(store, *grant.file) != Type::kWrite ||
+                store.locks.IsWriteLocked(key, caller.client_id) ||
                 store.delegations.HasConflict(key, caller.client_id, delegation->type);
   }
   FillIn(store, caller, *grant.file, *delegation, res);

@@ -134,6 +134,15 @@ DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHan
   return rights->object->fs().exported->Admission(caller.peer);
 }
 
+// The holders of delegations may have locks that only they know: read locks, and with a write
+// delegation any. The caller holds the file's lock, with which delegations are granted.
+DafsStatus AwaitHidden(StoreImpl& store, const Caller& caller, const Object& file,
+                       const LockRange& range) {
+  const bool hides = range.write && file.fs().exported->only_clients_change;
+  return store.AwaitDelegations(caller, file.key(),
+                                hides ? Delegations::Use::kWrites : Delegations::Use::kReads);
+}
+
 // One LOCK. Store::Lock adds the grace period and expired leases.
 DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs& args,
                     wire::LockRes* res) {
@@ -161,6 +170,7 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
     return DafsStatus::kOk;
   }
   STORE_RETURN_IF_NOT_OK(CheckAccess(rights, range));
+  STORE_RETURN_IF_NOT_OK(AwaitHidden(store, caller, *rights.object, range));
   const bool writable = (rights.access & wire::kShareWrite) != 0;
   const ObjectKey key = rights.object->key();
   const LockCount count(store.locks, key, owner, caller.holdings);
@@ -182,6 +192,7 @@ DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArg
   const LockOwner owner{caller.client_id, args.owner};
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   absl::MutexLock lock(&store.FileLock(file.key()));
+  STORE_RETURN_IF_NOT_OK(AwaitHidden(store, caller, file, range));
   if (auto conflict = store.locks.CheckHeld(file.key(), owner, range)) {
     return Denied(*conflict, res);
   }
@@ -204,9 +215,6 @@ DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArg
 }  // namespace
 
 DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
-  // The holder of a write delegation may have locks that only it knows.
-  STORE_RETURN_IF_NOT_OK(
-      impl_->AwaitDelegations(caller, KeyOf(args.filehandle), Delegations::Use::kReads));
   const uint32_t options = args.options & wire::kLockOptionsAll;
   const bool reclaim = options == wire::kLockReclaim;
   // 6.5.18: an unsupported option.

@@ -3,10 +3,12 @@
 #include "client/files/delegating.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/files/lock_wait.h"
 #include "client/state/delegations.h"
 #include "tests/client/scripted_fixture.h"
 
@@ -358,18 +360,251 @@ TEST_F(DelegatingTest, ChangeOfRightsEndsLocalOpens) {
   EXPECT_THAT(Sent(), IsEmpty());
 }
 
-TEST_F(DelegatingTest, LockNeedsAnOpenAtTheServer) {
+class LocalLocksTest : public DelegatingTest {
+ protected:
+  // An open of a lock owner, as a process that locks through `open` has.
+  LockOwner OwnerOf(const wire::StateId& open, uint32_t access, uint64_t process) {
+    absl::StatusOr<wire::StateId> opened =
+        Await(files_->opens().OpenForOwner(open, access, NextOwner()));
+    EXPECT_OK(opened);
+    return {file_, opened.ok() ? *opened : wire::StateId(), process};
+  }
+  LockOutcome Lock(const LockOwner& owner, const wire::LockRange& range) {
+    absl::StatusOr<LockAnswer> answer = Await(files_->locks().Lock(who_, owner, range));
+    EXPECT_OK(answer);
+    return answer.ok() ? answer->outcome : LockOutcome::kCancelled;
+  }
+  void Unlock(const LockOwner& owner) {
+    EXPECT_OK(Await(files_->locks().Unlock(who_, owner, 0, wire::kFlockByte)));
+  }
+  // Begins to wait for a lock; `done` has the outcome at the end.
+  Task<void> WaitFor(LockOwner owner, wire::LockRange range, LockWait& wait,
+                     std::optional<LockOutcome>& done) {
+    Task<absl::StatusOr<LockAnswer>> task = files_->locks().Lock(who_, owner, range, &wait);
+    absl::StatusOr<LockAnswer> answer = co_await task;
+    EXPECT_OK(answer);
+    if (answer.ok()) done = answer->outcome;
+  }
+
+  const wire::LockRange write_{0, 9, true};
+  const wire::LockRange read_{0, 9, false};
+};
+
+TEST_F(LocalLocksTest, LocksUnderAWriteDelegationSendNothing) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId open = Open(wire::kShareBoth);
+  Sent();
+  const LockOwner a = OwnerOf(open, wire::kShareBoth, 1), b = OwnerOf(open, wire::kShareBoth, 2);
+  EXPECT_EQ(Lock(a, write_), LockOutcome::kGranted);
+  EXPECT_EQ(Lock(b, read_), LockOutcome::kDenied);
+  EXPECT_EQ(Lock(a, read_), LockOutcome::kGranted);
+  EXPECT_EQ(Lock(b, read_), LockOutcome::kGranted);
+  const auto conflict = Await(files_->locks().TestLock(who_, file_, "x", write_));
+  ASSERT_OK(conflict);
+  ASSERT_TRUE(conflict->has_value());
+  EXPECT_TRUE((*conflict)->ours);
+  Unlock(a);
+  Unlock(b);
+  EXPECT_EQ(Lock(b, wire::FlockRange(true)), LockOutcome::kGranted);
+  Close(a.state_id);
+  Close(b.state_id);
+  EXPECT_THAT(Sent(), IsEmpty());
+  EXPECT_EQ(client_->locks().count(), 0u);
+  EXPECT_EQ(counts().local_locks, 4u);
+  Close(open);
+}
+
+TEST_F(LocalLocksTest, ReadLocksUnderAReadDelegationSendNothing) {
   server_.delegates = Type::kRead;
   const wire::StateId open = Open();
-  const LockOwner owner{file_, open, 0};
   Sent();
-  EXPECT_OK(Await(files_->locks().Unlock(who_, owner, wire::kFlockByte, wire::kFlockByte)));
+  const LockOwner a = OwnerOf(open, wire::kShareRead, 1);
+  EXPECT_EQ(Lock(a, read_), LockOutcome::kGranted);
+  Unlock(a);
   EXPECT_THAT(Sent(), IsEmpty());
-  EXPECT_OK(Await(files_->locks().Lock(who_, owner, wire::FlockRange(false))));
-  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenOwner, Proc::kLock, Proc::kGetattrInline));
+  // Other clients may have read locks that only they know.
+  EXPECT_OK(Await(files_->locks().TestLock(who_, file_, "x", write_)));
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kLockt));
+  Close(a.state_id);
   Close(open);
-  EXPECT_EQ(server_.Count(Proc::kClose), 1);
+}
+
+TEST_F(LocalLocksTest, ProgramsOfTheServerMustSeeLocks) {
+  server_.spec_cond = [](const Request&) -> uint16_t { return wire::kSpcondAttributes; };
+  server_.delegates = Type::kRead;
+  const wire::StateId open = Open();
+  Sent();
+  EXPECT_EQ(Lock({file_, open, 1}, read_), LockOutcome::kGranted);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenOwner, Proc::kLock, Proc::kGetattrInline));
+  Unlock({file_, open, 1});
+  Close(open);
+}
+
+// The server would not see the conflict with a lock that only this client knows.
+TEST_F(LocalLocksTest, OneLockAtTheServerTakesTheOthersThere) {
+  server_.delegates = Type::kRead;
+  const wire::StateId open = Open();
+  const LockOwner a = OwnerOf(open, wire::kShareRead, 1), b{file_, open, 0};
+  EXPECT_EQ(Lock(a, read_), LockOutcome::kGranted);
+  Sent();
+  EXPECT_EQ(Lock(b, wire::FlockRange(true)), LockOutcome::kGranted);  // needs a write delegation
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenOwner, Proc::kOpenOwner, Proc::kLock, Proc::kLock,
+                                  Proc::kGetattrInline));
+  const LockOwner c = OwnerOf(Open(), wire::kShareRead, 3);
+  EXPECT_EQ(Lock(c, read_), LockOutcome::kGranted);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenOwner, Proc::kLock, Proc::kGetattrInline));
   EXPECT_EQ(counts().read, 1u);  // it still serves opens
+  for (const LockOwner& owner : {a, b, c}) Unlock(owner);
+  Sent();
+  const LockOwner d = OwnerOf(Open(), wire::kShareRead, 4);
+  EXPECT_EQ(Lock(d, read_), LockOutcome::kGranted);
+  EXPECT_THAT(Sent(), IsEmpty());
+}
+
+TEST_F(LocalLocksTest, RecallTakesLocksToTheServerFirst) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId open = Open(wire::kShareBoth);
+  const LockOwner a = OwnerOf(open, wire::kShareBoth, 1);
+  for (uint64_t first = 0; first < 200; first += 20) {  // more than a chain holds
+    EXPECT_EQ(Lock(a, {first, first + 9, true}), LockOutcome::kGranted);
+  }
+  Sent();
+  EXPECT_TRUE(Recall());
+  AwaitReturned();
+  const std::vector<Proc> sent = Sent();
+  EXPECT_EQ(std::count(sent.begin(), sent.end(), Proc::kLock), 10);
+  EXPECT_EQ(sent.back(), Proc::kDelegreturn);
+  Unlock(a);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kLocku));
+  EXPECT_EQ(Lock(a, write_), LockOutcome::kGranted);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kLock, Proc::kGetattrInline));
+  Close(a.state_id);
+  Close(open);
+}
+
+TEST_F(LocalLocksTest, LockThatTheServerDeniesAfterARecallIsLost) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId open = Open(wire::kShareBoth);
+  const LockOwner a = OwnerOf(open, wire::kShareBoth, 1);
+  EXPECT_EQ(Lock(a, write_), LockOutcome::kGranted);
+  server_.script = [this](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kLock) return false;
+    c.Refuse(request, DafsStatus::kResource);
+    return true;
+  };
+  EXPECT_TRUE(Recall());
+  AwaitReturned();
+  server_.script = nullptr;
+  EXPECT_FALSE(Read(open).ok());
+  Close(a.state_id);
+  Close(open);
+}
+
+TEST_F(LocalLocksTest, LocksOfARevokedDelegationAreLost) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId open = Open(wire::kShareBoth);
+  EXPECT_EQ(Lock({file_, open, 1}, write_), LockOutcome::kGranted);
+  server_.opens.clear();
+  server_.script = [this](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpen) return false;
+    c.Refuse(request, DafsStatus::kExpired);  // of CLAIM_PREVIOUS
+    return true;
+  };
+  client_->delegations().EndAll();
+  files_->delegating().ReturnDue();
+  AwaitReturned();
+  server_.script = nullptr;
+  EXPECT_FALSE(files_->opens().IsOpen(open));
+  EXPECT_FALSE(Read(open).ok());
+  Close(open);
+}
+
+TEST_F(LocalLocksTest, LocksAreReclaimedFromARestartedServer) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId open = Open(wire::kShareBoth);
+  const LockOwner a{file_, open, 1};
+  EXPECT_EQ(Lock(a, write_), LockOutcome::kGranted);
+  server_.Restart();
+  Sent();
+  EXPECT_OK(Read(open));
+  EXPECT_EQ(server_.Count(Proc::kLock), 1);
+  Unlock(a);
+  EXPECT_EQ(server_.Count(Proc::kLocku), 1);
+  Close(open);
+}
+
+TEST_F(LocalLocksTest, WaiterIsWokenHere) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId open = Open(wire::kShareBoth);
+  const LockOwner a = OwnerOf(open, wire::kShareBoth, 1), b = OwnerOf(open, wire::kShareBoth, 2),
+                  c = OwnerOf(open, wire::kShareBoth, 3);
+  Sent();
+  EXPECT_EQ(Lock(a, write_), LockOutcome::kGranted);
+  LockWait wait(*loop_, [] { return 2; });
+  std::optional<LockOutcome> done;
+  Start(WaitFor(b, write_, wait, done));
+  EXPECT_FALSE(done.has_value());
+  Unlock(a);
+  EXPECT_EQ(Lock(c, write_), LockOutcome::kDenied);  // the waiter came first
+  EXPECT_TRUE(Until([&] { return done.has_value(); }));
+  EXPECT_EQ(done, LockOutcome::kGranted);
+  EXPECT_THAT(Sent(), IsEmpty());
+  for (const LockOwner& owner : {a, b, c}) Close(owner.state_id);
+  Close(open);
+}
+
+TEST_F(LocalLocksTest, DeadlockIsFoundHere) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId open = Open(wire::kShareBoth);
+  const LockOwner a = OwnerOf(open, wire::kShareBoth, 1), b = OwnerOf(open, wire::kShareBoth, 2);
+  Sent();
+  const wire::LockRange other{10, 19, true};
+  EXPECT_EQ(Lock(a, write_), LockOutcome::kGranted);
+  EXPECT_EQ(Lock(b, other), LockOutcome::kGranted);
+  LockWait first(*loop_, [] { return 1; }), second(*loop_, [] { return 2; });
+  std::optional<LockOutcome> waited, refused;
+  Start(WaitFor(a, other, first, waited));
+  Start(WaitFor(b, write_, second, refused));
+  EXPECT_TRUE(Until([&] { return refused.has_value(); }));
+  EXPECT_EQ(refused, LockOutcome::kDeadlock);
+  Close(b.state_id);
+  EXPECT_TRUE(Until([&] { return waited.has_value(); }));
+  EXPECT_EQ(waited, LockOutcome::kGranted);
+  EXPECT_THAT(Sent(), IsEmpty());
+  Close(a.state_id);
+  Close(open);
+}
+
+TEST_F(LocalLocksTest, WaiterAsksTheServerAfterARecall) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId open = Open(wire::kShareBoth);
+  const LockOwner a = OwnerOf(open, wire::kShareBoth, 1), b = OwnerOf(open, wire::kShareBoth, 2);
+  EXPECT_EQ(Lock(a, write_), LockOutcome::kGranted);
+  LockWait wait(*loop_, [] { return 2; });
+  std::optional<LockOutcome> done;
+  Start(WaitFor(b, write_, wait, done));
+  EXPECT_TRUE(Recall());
+  AwaitReturned();
+  EXPECT_TRUE(Until([&] { return done.has_value(); }));  // the scripted server grants all
+  EXPECT_EQ(server_.Count(Proc::kLock), 2);
+  Close(a.state_id);
+  Close(b.state_id);
+  Close(open);
+}
+
+// Otherwise the OPEN would end the delegation before its locks are at the server.
+TEST_F(LocalLocksTest, OpenByNameLeavesADelegationWithReadLocks) {
+  server_.delegates = Type::kRead;
+  const wire::StateId open = Open();
+  EXPECT_EQ(Lock({file_, open, 1}, read_), LockOutcome::kGranted);
+  server_.delegates = Type::kNone;
+  const wire::StateId writer = Create();
+  EXPECT_FALSE(Delegation().is_zero());
+  Sent();
+  Unlock({file_, open, 1});
+  EXPECT_THAT(Sent(), IsEmpty());
+  Close(writer);
+  Close(open);
 }
 
 // A revoked delegation serves no opens, and what is open is opened again.

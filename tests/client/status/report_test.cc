@@ -51,12 +51,12 @@ TEST(Report, ListsOutstandingCallsAndEscapesNames) {
                         "\"voids\":1}"));
   EXPECT_THAT(StatusText(report), Not(HasSubstr("delegations")));
   report.delegations = {
-      .read = 3, .write = 1, .local_opens = 20, .recalls = 2, .recall_time = absl::Milliseconds(6)};
+      .read = 3, .write = 1, .local_opens = 20, .local_locks = 7, .recalls = 2, .recall_time = absl::Milliseconds(6)};
   EXPECT_THAT(StatusText(report),
-              HasSubstr("\n  delegations 3 read, 1 write, 20 opens without a request, 2 recalled, "
+              HasSubstr("\n  delegations 3 read, 1 write, 20 opens and 7 locks without a request, 2 recalled, "
                         "returned in 3ms on average\n"));
   EXPECT_THAT(ReportJson(report),
-              HasSubstr("\"delegations\":{\"read\":3,\"write\":1,\"local_opens\":20,\"recalls\":2,"
+              HasSubstr("\"delegations\":{\"read\":3,\"write\":1,\"local_opens\":20,\"local_locks\":7,\"recalls\":2,"
                         "\"recall_mean_us\":3000}"));
   EXPECT_THAT(StatusText(report), Not(HasSubstr("requests by")));
   report.requests_by = "io_uring";

@@ -19,6 +19,7 @@
 #include "server/store/holdings/holdings.h"
 #include "tests/server/store/promises_fixture.h"
 #include "wire/messages/messages.h"
+#include "wire/protocol/lock_ranges.h"
 
 namespace dafs::server {
 namespace {
@@ -96,6 +97,19 @@ class GrantTest : public PromisesTest {
     args.share_access = access;
     args.share_deny = deny;
     return store_->OpenDowngrade(caller, args);
+  }
+  // By the open that was made last; of flock(2), which needs no access.
+  DafsStatus LockAs(const Caller& caller, wire::LockType type, uint32_t options = 0) {
+    const wire::LockRange range = wire::FlockRange(false);
+    wire::LockArgs args;
+    args.filehandle = file_;
+    args.state_id = opened_.state_id;
+    args.options = options;
+    args.lock_type = type;
+    args.offset = range.first;
+    args.length = wire::LengthOf(range);
+    wire::LockRes res;
+    return store_->Lock(caller, args, &res);
   }
   size_t held() const { return store_->delegations().GetCounts().held; }
   // `request` of another client must wait until the delegation is returned. Then it succeeds.
@@ -234,15 +248,69 @@ TEST_F(GrantTest, ConflictingRequestsOfOthersRecall) {
   ExpectRecall(Type::kRead, [&](const Caller& c) { return Remove(c, A(), "f"); });
 }
 
-TEST_F(GrantTest, ALockOfAnotherClientRecallsAWriteDelegation) {
-  Delegated(root_, wire::kShareWrite, Type::kWrite);
-  wire::LockArgs lock;
-  lock.filehandle = file_;
-  lock.length = 1;
-  lock.lock_type = wire::LockType::kRead;
-  wire::LockRes res;
-  EXPECT_DAFS(kDelay, store_->Lock(other_, lock, &res));
+// The holder may have locks that the server does not know.
+TEST_F(GrantTest, AWriteLockOfAnotherClientRecallsReadDelegations) {
+  ASSERT_OK(OpenAs(other_, wire::kShareRead));
+  const wire::StateId state_id = Delegated(root_, wire::kShareRead, Type::kRead);
+  EXPECT_OK(LockAs(other_, wire::LockType::kRead));
+  EXPECT_THAT(recalls_, IsEmpty());
+  EXPECT_DAFS(kDelay, LockAs(other_, wire::LockType::kWrite));
   EXPECT_THAT(recalls_, SizeIs(1));
+  EXPECT_OK(Return(root_, state_id));
+  EXPECT_OK(LockAs(other_, wire::LockType::kWrite));
+}
+
+TEST_F(GrantTest, ATestOfALockWaitsForHiddenLocks) {
+  wire::LocktArgs test;
+  test.filehandle = file_;
+  test.owner = "owner";
+  test.length = 1;
+  test.lock_type = wire::LockType::kRead;
+  wire::LocktRes res;
+  wire::StateId state_id = Delegated(root_, wire::kShareRead, Type::kRead);
+  EXPECT_OK(store_->Lockt(other_, test, &res));
+  test.lock_type = wire::LockType::kWrite;
+  EXPECT_DAFS(kDelay, store_->Lockt(other_, test, &res));
+  EXPECT_OK(Return(root_, state_id));
+  ServeAgain();
+  state_id = Delegated(root_, wire::kShareWrite, Type::kWrite);
+  test.filehandle = file_;
+  test.lock_type = wire::LockType::kRead;
+  EXPECT_OK(store_->Lockt(root_, test, &res)) << "its own";
+  EXPECT_DAFS(kDelay, store_->Lockt(other_, test, &res));
+  EXPECT_OK(Return(root_, state_id));
+  EXPECT_OK(store_->Lockt(other_, test, &res));
+}
+
+TEST_F(GrantTest, NoReadDelegationBesideAWriteLockOfAnotherClient) {
+  ASSERT_OK(OpenAs(other_, wire::kShareRead));
+  EXPECT_OK(LockAs(other_, wire::LockType::kWrite));
+  Delegated(root_, wire::kShareRead, Type::kNone);
+  Delegated(other_, wire::kShareRead, Type::kRead);
+}
+
+// A client with delegations may have had locks that the earlier instance did not know.
+TEST_F(GrantTest, AfterARestartLocksWaitForThoseUnderDelegations) {
+  Holdings lost = {};
+  root_.holdings = &lost;
+  lost.lost_opens = 1;
+  Grace::Owed owed;
+  owed.expected = {{"one", &lost, true}};
+  store_->grace().Start(std::move(owed), Loop::Now() + absl::Hours(1));
+  ASSERT_OK(OpenAs(other_, wire::kShareRead));
+  EXPECT_DAFS(kGrace, LockAs(other_, wire::LockType::kWrite));
+  const wire::StateId others = opened_.state_id;
+  wire::OpenArgs claim = OpenArgs(A(), "f", wire::kShareRead);
+  claim.claim_type = wire::OpenClaimType::kPrevious;
+  claim.filehandle = file_;
+  wire::OpenRes res;
+  EXPECT_OK(store_->Open(root_, claim, &res));
+  opened_.state_id = res.state_id;
+  EXPECT_OK(LockAs(root_, wire::LockType::kRead, wire::kLockReclaim));
+  opened_.state_id = others;
+  EXPECT_DAFS(kGrace, LockAs(other_, wire::LockType::kWrite)) << "more claims may follow";
+  EXPECT_OK(store_->Delegpurge(root_, {}));
+  EXPECT_DAFS(kDenied, LockAs(other_, wire::LockType::kWrite));
 }
 
 TEST_F(GrantTest, ReadersAndTheHolderItselfRecallNothing) {
