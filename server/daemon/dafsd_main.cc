@@ -10,13 +10,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/log.h"
+#include "runtime/unique_fd.h"
 #include "server/daemon/config.h"
 #include "server/daemon/daemon.h"
+#include "server/daemon/passed_sockets.h"
 #include "server/daemon/server.h"
 #include "server/daemon/stop_signals.h"
 #include "wire/dat/iwarp/iwarp.h"
@@ -41,8 +44,9 @@ void MakeAbsolute(std::string& path) {
 // manager and its operator wait longer.
 constexpr absl::Duration kStopWithin = absl::Seconds(5);
 
-int Serve(Config& config, std::optional<Daemon>& daemon, const StopSignals& stop) {
-  std::unique_ptr<dat::Provider> tcp = dat::NewIwarpProvider();
+int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& daemon,
+          const StopSignals& stop) {
+  std::unique_ptr<dat::Provider> tcp = dat::NewIwarpProvider({}, std::move(sockets));
   std::unique_ptr<dat::Provider> rdma = dat::NewVerbsProvider();
   absl::StatusOr<std::unique_ptr<Server>> server;
   {
@@ -76,6 +80,9 @@ int Main(const std::vector<std::string>& arguments) {
     std::fputs(config->answer.c_str(), stdout);
     return 0;
   }
+  // Before the fork: they are for this process.
+  absl::StatusOr<std::vector<UniqueFd>> sockets = TakePassedSockets(config->server.listen);
+  if (!sockets.ok()) return Fail(sockets.status(), 1);
   MakeAbsolute(config->server.state_dir);
   MakeAbsolute(config->pid_file);
   MakeAbsolute(config->server.admin_socket);
@@ -85,7 +92,7 @@ int Main(const std::vector<std::string>& arguments) {
   LogToStderr("dafsd", config->verbose ? Severity::kDebug : Severity::kInfo);
   std::optional<Daemon> daemon;
   if (!config->foreground) daemon.emplace(Daemon::Fork());
-  return Serve(*config, daemon, stop);
+  return Serve(*config, *std::move(sockets), daemon, stop);
 }
 
 }  // namespace

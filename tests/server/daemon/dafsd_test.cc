@@ -1,11 +1,14 @@
 // The program itself: exit status, daemon, pid file, one server per state directory, clean stop.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -15,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "runtime/loop.h"
 #include "tests/server/daemon/dafsd_process.h"
@@ -104,6 +108,69 @@ TEST_F(DafsdTest, ReportsToTheServiceManagerThatItServes) {
     EXPECT_STREQ(message, "READY=1");
     close(manager);
   }
+}
+
+// Runs `dafsd arguments...` with `socket` as the one that a service manager passes. Returns its
+// pid.
+pid_t StartActivated(int socket, const std::string& log, std::vector<std::string> arguments) {
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  dup2(out, STDERR_FILENO);
+  const int moved = fcntl(socket, F_DUPFD, 10);  // it may be 3 already, with FD_CLOEXEC
+  dup2(moved, 3);
+  setenv("LISTEN_PID", std::to_string(getpid()).c_str(), 1);
+  setenv("LISTEN_FDS", "1", 1);
+  arguments.insert(arguments.begin(), {DAFSD, "--foreground", "--admin-socket", "none"});
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  _exit(127);
+}
+
+TEST_F(DafsdTest, ServesTheSocketOfTheServiceManagerInsteadOfItsTcpAddresses) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 4), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  // A client that connects before dafsd runs waits for it: here for the end of a wrong request.
+  const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(send(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 0), 27);
+  // 192.0.2.1 is no address of this machine: dafsd must not try to listen there.
+  const pid_t pid = StartActivated(listener, base_ + "/log",
+                                   {"--export", "/a=" + base_ + "/a", "--listen", "tcp:192.0.2.1:1",
+                                    "--state-dir", base_ + "/state"});
+  char byte;
+  EXPECT_LE(recv(client, &byte, 1, 0), 0);
+  EXPECT_EQ(kill(pid, SIGTERM), 0);
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  std::ifstream in(base_ + "/log");
+  const std::string log(std::istreambuf_iterator<char>(in), {});
+  EXPECT_THAT(log,
+              testing::HasSubstr("on tcp:127.0.0.1:" + std::to_string(ntohs(address.sin_port))));
+  close(client);
+  close(listener);
+}
+
+TEST_F(DafsdTest, RefusesADescriptorOfTheServiceManagerThatIsNoListeningSocket) {
+  const int no_listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const pid_t pid =
+      StartActivated(no_listener, base_ + "/log",
+                     {"--export", "/a=" + base_ + "/a", "--state-dir", base_ + "/state"});
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+  std::ifstream in(base_ + "/log");
+  const std::string log(std::istreambuf_iterator<char>(in), {});
+  EXPECT_THAT(log, testing::HasSubstr("ListenStream="));
+  close(no_listener);
 }
 
 TEST_F(DafsdTest, ReportsInOneLineWhyItDoesNotStart) {

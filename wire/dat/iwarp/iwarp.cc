@@ -2,8 +2,11 @@
 
 #include <sys/socket.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "wire/dat/iwarp/listener.h"
+#include "wire/dat/iwarp/socket.h"
 
 namespace dafs::dat {
 namespace {
@@ -14,12 +17,18 @@ bool IsInternet(const Address& address) {
 
 class IwarpProvider final : public Provider {
  public:
-  explicit IwarpProvider(const IwarpOptions& options) : options_(options) {}
+  IwarpProvider(const IwarpOptions& options, std::vector<UniqueFd> listening)
+      : options_(options), listening_(std::move(listening)) {}
 
   const char* name() const override { return "tcp"; }
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const Address& local) override {
     if (!IsInternet(local)) return absl::InvalidArgumentError("listen: not an internet address");
+    for (UniqueFd& socket : listening_) {
+      if (socket.valid() && iwarp::LocalAddress(socket.get()) == local) {
+        return iwarp::IwarpListener::Adopt(options_, std::move(socket));
+      }
+    }
     return iwarp::IwarpListener::Create(options_, local);
   }
 
@@ -36,12 +45,14 @@ class IwarpProvider final : public Provider {
 
  private:
   const IwarpOptions options_;
+  std::vector<UniqueFd> listening_;  // not valid: in use by a listener
 };
 
 }  // namespace
 
-std::unique_ptr<Provider> NewIwarpProvider(const IwarpOptions& options) {
-  return std::make_unique<IwarpProvider>(options);
+std::unique_ptr<Provider> NewIwarpProvider(const IwarpOptions& options,
+                                           std::vector<UniqueFd> listening) {
+  return std::make_unique<IwarpProvider>(options, std::move(listening));
 }
 
 }  // namespace dafs::dat

@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "runtime/unique_fd.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::dat {
@@ -34,6 +36,9 @@ struct IwarpOptions {
   bool recognise_peer = true;
 };
 
-std::unique_ptr<Provider> NewIwarpProvider(const IwarpOptions& options = {});
+// `listening` are TCP sockets that listen already, for example those of a service manager. The
+// first Listen on the address of one uses that socket.
+std::unique_ptr<Provider> NewIwarpProvider(const IwarpOptions& options = {},
+                                           std::vector<UniqueFd> listening = {});
 
 }  // namespace dafs::dat

@@ -88,11 +88,13 @@ absl::StatusOr<std::unique_ptr<Listener>> IwarpListener::Create(const IwarpOptio
     return absl::UnavailableError(
         absl::ErrnoToStatus(errno, absl::StrCat("listen on ", local.ToString())).message());
   }
-  sockaddr_storage bound = {};
-  socklen_t size = sizeof(bound);
-  getsockname(socket->get(), reinterpret_cast<sockaddr*>(&bound), &size);
-  std::unique_ptr<IwarpListener> listener(new IwarpListener(
-      options, *std::move(socket), Address(reinterpret_cast<const sockaddr*>(&bound), size)));
+  return Adopt(options, *std::move(socket));
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> IwarpListener::Adopt(const IwarpOptions& options,
+                                                               UniqueFd socket) {
+  const Address bound = LocalAddress(socket.get());
+  std::unique_ptr<IwarpListener> listener(new IwarpListener(options, std::move(socket), bound));
   if (absl::Status status = listener->wait_.Open(); !status.ok()) return status;
   listener->wait_.Watch(listener->socket_.get(), EPOLLIN);
   return listener;

@@ -18,6 +18,9 @@ class IwarpListener final : public Listener {
  public:
   static absl::StatusOr<std::unique_ptr<Listener>> Create(const IwarpOptions& options,
                                                           const Address& local);
+  // `socket` listens already.
+  static absl::StatusOr<std::unique_ptr<Listener>> Adopt(const IwarpOptions& options,
+                                                         UniqueFd socket);
 
   absl::StatusOr<std::unique_ptr<PendingEndpoint>> Next() override;
   WaitHandle Arm() override;

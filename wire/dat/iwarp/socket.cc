@@ -41,6 +41,8 @@ absl::StatusOr<UniqueFd> NewTcpSocket(int family) {
   return fd;
 }
 
+Address LocalAddress(int fd) { return AddressBy(getsockname, fd); }
+
 void SetConnectionOptions(int fd, const IwarpOptions& options) {
   SetInt(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   const int seconds = static_cast<int>(
@@ -54,7 +56,7 @@ void SetConnectionOptions(int fd, const IwarpOptions& options) {
 }
 
 void ChooseCongestionControl(int fd) {
-  Address ours = AddressBy(getsockname, fd);
+  Address ours = LocalAddress(fd);
   Address theirs = AddressBy(getpeername, fd);
   ours.set_port(0);
   theirs.set_port(0);

@@ -12,6 +12,8 @@ namespace dafs::dat::iwarp {
 
 // Makes a non-blocking TCP socket of `family`. Errors: kUnavailable, kResourceExhausted.
 absl::StatusOr<UniqueFd> NewTcpSocket(int family);
+// The address that a socket is bound to; empty if there is none.
+Address LocalAddress(int fd);
 
 // Sends small messages without delay, and detects a dead peer within `options.dead_peer_timeout`.
 void SetConnectionOptions(int fd, const IwarpOptions& options);
