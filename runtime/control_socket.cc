@@ -1,5 +1,6 @@
 #include "runtime/control_socket.h"
 
+#include <grp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,6 +25,7 @@ namespace dafs {
 namespace {
 
 constexpr size_t kLongestAnswer = size_t{16} << 20;
+constexpr char kGroup[] = "dafs";
 constexpr absl::string_view kError = "error: ";
 // Pause after a failure to accept (no descriptors, say), which would otherwise repeat at once.
 constexpr absl::Duration kRest = absl::Milliseconds(200);
@@ -244,6 +246,31 @@ void ControlSocket::SetTimer() {
     when.it_value = absl::ToTimespec(std::max(delay, absl::Microseconds(1)));
   }
   timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+gid_t ControlGroup() {
+  if (geteuid() != 0) return 0;
+  group entry = {};
+  group* found = nullptr;
+  std::vector<char> buffer(4096);
+  int error = 0;
+  while ((error = getgrnam_r(kGroup, &entry, buffer.data(), buffer.size(), &found)) == ERANGE &&
+         buffer.size() < (size_t{1} << 20)) {
+    buffer.resize(buffer.size() * 2);
+  }
+  return error == 0 && found != nullptr ? found->gr_gid : 0;
+}
+
+void OpenToControlGroup(const std::string& directory) {
+  const gid_t group = ControlGroup();
+  if (group == 0) return;
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return;
+  struct stat now;
+  if (lstat(directory.c_str(), &now) != 0 || !S_ISDIR(now.st_mode)) return;
+  if (now.st_uid != geteuid() || (now.st_mode & 0777) != 0700) return;
+  if (lchown(directory.c_str(), static_cast<uid_t>(-1), group) == 0) {
+    static_cast<void>(chmod(directory.c_str(), 0750));
+  }
 }
 
 absl::StatusOr<std::string> AskControlSocket(const std::string& path, std::string_view question,

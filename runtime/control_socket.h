@@ -78,6 +78,15 @@ class ControlSocket final : public Pollable {
   std::vector<std::unique_ptr<Peer>> peers_;  // the oldest first
 };
 
+// The group "dafs", whose members may query the programs of this machine. 0: there is no such
+// group, or this process is not root's. Blocks on the name service.
+gid_t ControlGroup();
+
+// Lets that group enter `directory`, if it is this user's alone; makes it if it is missing. All
+// programs of a machine share the directory /run/dafs. A failure shows when the group cannot
+// connect.
+void OpenToControlGroup(const std::string& directory);
+
 // Asks the program that answers on `path`; `program` names it in messages. Blocks, at most 5 s for
 // each of: connecting, sending, and each part of the answer. kNotFound: there is no socket.
 // kPermissionDenied. kUnavailable: its process has ended. kDeadlineExceeded: no answer arrived.

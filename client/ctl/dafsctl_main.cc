@@ -115,7 +115,7 @@ absl::Status Ping(const PingOptions& ping) {
 }
 
 absl::Status OnlyRoot(const std::string& what) {
-  return absl::PermissionDeniedError(absl::StrCat(what, ": only root can query a mount"));
+  return absl::PermissionDeniedError(absl::StrCat(what, ": only root and the group dafs can query a mount"));
 }
 
 // The reason why a query for `path` failed. `mount` is the mount that contains the path; nullptr if

@@ -1,5 +1,7 @@
 #include "client/status/lease_keeper.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -39,9 +41,10 @@ class LeaseKeeper::Impl {
     options_ = options.options;
     const std::string& mount_point = client_.options().mount_point;
     if (!options.socket_directory.empty()) {
+      OpenToControlGroup(options.socket_directory);
       auto socket = ControlSocket::Create(
-          {.path = SocketPath(options.socket_directory, mount_point)},
-          [this](const ControlSocket::Question& question) { return Answer(question.text); });
+          {.path = SocketPath(options.socket_directory, mount_point), .group = ControlGroup()},
+          [this](const ControlSocket::Question& question) { return Answer(question); });
       if (socket.ok()) {
         socket_ = *std::move(socket);
         loop_->Add(socket_.get());
@@ -143,8 +146,15 @@ class LeaseKeeper::Impl {
     loop_->Stop();
   }
 
-  absl::StatusOr<std::string> Answer(std::string_view what) {
-    if (what == "options") return options_ + "\n";
+  // The group dafs may ask for what changes nothing and reveals no options.
+  absl::StatusOr<std::string> Answer(const ControlSocket::Question& question) {
+    const std::string_view what = question.text;
+    if (what == "options") {
+      if (question.uid != 0 && question.uid != geteuid()) {
+        return absl::PermissionDeniedError("only root may ask for the options");
+      }
+      return options_ + "\n";
+    }
     MountReport report = Collect();
     if (what == "status") return StatusText(report);
     if (what == "stats") return StatsText(report);

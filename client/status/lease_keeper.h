@@ -17,8 +17,8 @@
 namespace dafs::client {
 
 struct LeaseKeeperOptions {
-  // dafsctl finds the mount by a socket in this directory (made with mode 0700), named after the
-  // mount point. Empty: no socket.
+  // dafsctl finds the mount by a socket in this directory (made with mode 0700, or for the group
+  // dafs), named after the mount point. Empty: no socket.
   std::string socket_directory = "/run/dafs";
   std::string cpu_latency;  // for dafsctl: how fast idle CPUs wake up
   std::string options;      // for -o remount: the mount options, separated by commas

@@ -13,7 +13,7 @@
 
 namespace dafs::server {
 
-// Where dafsctl looks for dafsd. dafsd makes the directory for the group, too.
+// Where dafsctl looks for dafsd. Its directory is open to the group, too.
 inline constexpr char kDefaultAdminSocket[] = "/run/dafs/dafsd.sock";
 
 class AdminSocket {
