@@ -232,7 +232,7 @@ def example_files(rig):
 
 @scenario(timeout=60, where="server")
 def unit(rig):
-    """systemd accepts the unit of dafsd without a warning, and starts it before mounts of the same machine."""
+    """systemd accepts the unit of dafsd without a warning, rates its exposure at most 4, and starts it before mounts of the same machine."""
     rig.need("systemd-analyze")
     text = (SOURCE / "man/systemd/dafsd.service.in").read_text().replace("@dafs_sbin@", str(rig.bin))
     check("Documentation=man:" in text, "the unit names no manual page")
@@ -241,5 +241,8 @@ def unit(rig):
     path.write_text(text)
     said = rig.run(["systemd-analyze", "verify", "--man=no", path], cwd="/", timeout=30)
     check("dafsd.service" not in said, f"systemd-analyze verify: {said}")
+    command = "systemd-analyze security --offline=true --threshold=40 --no-pager".split()
+    status, said = rig.run([*command, path], cwd="/", timeout=30, status=None)
+    check(status == 0, f"systemd-analyze security: {said[-300:]}")
     for line in ("Wants=remote-fs-pre.target", "Before=remote-fs-pre.target", "Type=notify"):
         check(f"\n{line}\n" in text, f"no {line} in the unit")

@@ -1,0 +1,205 @@
+"""dafs-exporter: its figures are those of dafsctl, and Prometheus understands them."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+
+import pytest
+
+import processes
+from rig import SOURCE, check, equal, free_port, scenario
+
+EXPORTER = SOURCE / "share/exporter/dafs-exporter"
+PYTHON = "/usr/bin/python3"  # which has Debian's modules
+SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+def need_exporter(rig):
+    if subprocess.run([PYTHON, "-c", "import prometheus_client"], stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("python3-prometheus-client is not installed")
+
+
+def samples(text):
+    """{(name, ((label, value), ...)): number} of the text format."""
+    return {(name, tuple(sorted(LABEL.findall(labels)))): float(value) for name, labels, value in SAMPLE.findall(text)}
+
+
+def scrape(rig, socket_path):
+    """Runs the exporter once; returns its text."""
+    place = rig.local / "textfile"
+    place.mkdir(exist_ok=True)
+    rig.run([PYTHON, EXPORTER, "--textfile", place, "--socket", socket_path], cwd="/", timeout=60)
+    return (place / "dafs.prom").read_text(encoding="utf-8")
+
+
+def report(rig, *words):
+    return json.loads(rig.run([rig.bin / "dafsctl", *words, "--json"], cwd="/"))
+
+
+def counts(found, mount, procedure):
+    """The requests of a procedure, by result."""
+    return {dict(labels)["result"]: value for (name, labels), value in found.items()
+            if name == "dafs_mount_requests_total" and ("mount", mount) in labels and ("procedure", procedure) in labels}
+
+
+@scenario(timeout=120, where="server")
+def metrics(rig):
+    """Requests, their times and states in the metrics are those of dafsctl; promtool, if installed, accepts metrics and rules."""
+    need_exporter(rig)
+    server = rig.serve()
+    point = str(rig.mount(server))
+    for number in range(20):
+        (rig.mnt / f"file{number}").write_bytes(os.urandom(5000))
+    missing = [rig.mnt / f"missing{number}" for number in range(7)]
+    check(not any(path.exists() for path in missing), "files that were not made")
+    with open(rig.mnt / "file0", "rb"):
+        # Figures may change between two questions: those that bracket the scrape must agree.
+        def compare():
+            before = report(rig, "stats", point)
+            text = scrape(rig, server.socket)
+            after = report(rig, "stats", point)
+            found = samples(text)
+            for procedure, first in before["procedures"].items():
+                last = after["procedures"][procedure]
+                here = counts(found, point, procedure.lower())
+                for result, member in (("error", "errors"), ("lost", "lost")):
+                    check(first[member] <= here[result] <= last[member], f"{procedure} {result}: {here}, {first}, {last}")
+                check(first["calls"] <= here["ok"] + here["error"] <= last["calls"], f"{procedure}: {here}, {first}, {last}")
+                labels = (("mount", point), ("procedure", procedure.lower()))
+                equal(found["dafs_mount_request_seconds_count", labels], here["ok"] + here["error"], f"times of {procedure}")
+                seconds = found["dafs_mount_request_seconds_sum", labels]
+                check(first["total_us"] <= seconds * 1e6 + 1 and seconds * 1e6 - 1 <= last["total_us"],
+                      f"time of {procedure}: {seconds} s, {first}, {last}")
+            return text, found, before
+
+        text, found, before = compare()
+        mount = (("mount", point),)
+        sessions = [worker["session"] for worker in before["workers"] if worker["session"]]
+        equal(found["dafs_mount_up", mount], 1, "whether the mount is up")
+        equal(found["dafs_mount_sessions", mount], len(sessions), "sessions")
+        equal(found["dafs_mount_credits", mount], sum(session["nreq"] for session in sessions), "credits")
+        equal(found["dafs_mount_recoveries_total", mount], 0, "recoveries")
+        check(sum(counts(found, point, "write_direct").values()) + sum(counts(found, point, "write_inline").values()) +
+              sum(counts(found, point, "append_inline").values()) > 0, "no write is counted")
+        status = report(rig, "server", "status", "--socket", server.socket)
+        for name, value in (("up", 1), ("clients", status["clients"]), ("locks", 0), ("grace_seconds", 0),
+                            ("response_cache_bytes", status["response_cache_bytes"])):
+            equal(found[f"dafsd_{name}", ()], value, f"dafsd_{name}")
+    check_names(rig, {name for name, _labels in found})
+    if shutil.which("promtool") is None:
+        return
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=60, check=False)
+    equal((done.returncode, done.stdout), (0, ""), "promtool check metrics")
+    rules = SOURCE / "share/prometheus"
+    rig.run(["promtool", "check", "rules", rules / "dafs.rules.yml"], cwd="/", timeout=60)
+    rig.run(["promtool", "test", "rules", rules / "dafs.rules.test.yml"], cwd="/", timeout=60)
+
+
+def check_names(rig, exported):
+    """Alert rules and the dashboard name only what is exported, and Prometheus can read the dashboard's expressions."""
+    dashboard = json.loads((SOURCE / "share/grafana/grafana.json").read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    check(len(expressions) >= 12, "the dashboard has lost its expressions")
+    texts = [*expressions, (SOURCE / "share/prometheus/dafs.rules.yml").read_text()]
+    # Older programs report neither bytes nor histograms for each procedure.
+    optional = {"dafs_mount_bytes_total"}
+    named = {name for text in texts for name in re.findall(r"\bdafsd?_\w+(?=[{ ]|\[)", text)}
+    equal(named - exported - optional, set(), "metrics that the rules or the dashboard name")
+    if shutil.which("promtool") is None:
+        return
+    rules = [{"record": f"r:{number}", "expr": text.replace("$__rate_interval", "5m").replace("$", "")}
+             for number, text in enumerate(expressions)]
+    path = rig.local / "dashboard.json"  # JSON is YAML
+    path.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    rig.run(["promtool", "check", "rules", path], cwd="/", timeout=60)
+
+
+@scenario(timeout=120, where="server")
+def metrics_hang(rig):
+    """A mount that hangs and one that was killed are reported as not up, by HTTP, without delay of another one."""
+    need_exporter(rig)
+    rig.expect(".*")
+    server = rig.serve()
+    source = f"{rig.address}:{server.port}:/data"
+    points = {}
+    for name in ("good", "hangs", "dead"):
+        points[name] = rig.base / name
+        points[name].mkdir()
+        before = set(rig.daemons())
+        rig.run(rig.mount_command(source, points[name]), cwd="/")
+        points[name, "pid"] = next(iter(set(rig.daemons()) - before))
+    os.kill(points["dead", "pid"], signal.SIGKILL)
+    os.kill(points["hangs", "pid"], signal.SIGSTOP)
+    port = free_port()
+    refused = subprocess.run([PYTHON, EXPORTER, "--listen", f"127.0.0.1:{port}"], stderr=subprocess.PIPE, text=True,
+                             timeout=60, check=False)
+    equal(refused.returncode, 1, "exit status of an exporter of root")
+    check("not as root" in refused.stderr, f"the message: {refused.stderr}")
+    # Not root. In place of the group that may ask the sockets, a capability.
+    exporter = subprocess.Popen(
+        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "+dac_override", "--ambient-caps",
+         "+dac_override", PYTHON, EXPORTER, "--listen", f"127.0.0.1:{port}", "--socket", server.socket],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+    try:
+        check(processes.wait_until(lambda: listening(port), 30 * rig.slowness), "the exporter does not listen")
+        started = time.monotonic()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60 * rig.slowness) as answer:
+            found = samples(answer.read().decode())
+        took = time.monotonic() - started
+        for name, up in (("good", 1), ("hangs", 0), ("dead", 0)):
+            equal(found["dafs_mount_up", (("mount", str(points[name])),)], up, f"whether the mount {name} is up")
+        equal(found["dafsd_up", ()], 1, "whether dafsd is up")
+        check(("dafs_mount_sessions", (("mount", str(points["good"])),)) in found, "no figures of the good mount")
+        check(found["dafs_exporter_seconds", ()] >= 2, "the exporter did not wait for the mount that hangs")
+        check(took < 30 * rig.slowness, f"the scrape took {took:.1f} s")
+    finally:
+        os.kill(points["hangs", "pid"], signal.SIGCONT)
+        exporter.terminate()
+        try:
+            status = exporter.wait(20 * rig.slowness)
+        except subprocess.TimeoutExpired:
+            exporter.kill()
+            status = exporter.wait()
+    equal(status, 0, "exit status of the exporter after SIGTERM")
+    for name in ("good", "hangs", "dead"):
+        rig.run(["umount", points[name]], cwd="/", timeout=30)
+
+
+def listening(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@scenario(timeout=60, where="server")
+def completion(rig):
+    """bash completes commands, options, values and mount points of the installed programs."""
+    rig.need("bash")
+    server = rig.serve()
+    point = rig.base / "a b"
+    point.mkdir()
+    rig.mount(server, point=point)
+    cases = {
+        ("dafsctl", "st"): {"status", "stats"},
+        ("dafsctl", "server", "lo"): {"locks", "log"},
+        ("dafsctl", "server", "log", "w"): {"warning"},
+        ("dafsctl", "ping", "--proto", ""): {"auto", "tcp", "rdma"},
+        ("dafsctl", "ping", "--pr"): {"--proto"},
+        ("dafsctl", "status", str(rig.base)): {str(point).replace(" ", "\\ ")},
+        ("mount.dafs", "a:/b", "/mnt", "-o", "ro,nconn"): {"ro,nconnect="},
+        ("dafsd", "--delegations", "r"): {"read"},
+        ("dafsd", "--delega"): {"--delegations"},
+    }
+    for words, wanted in cases.items():
+        script = ('. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                  '"$(complete -p "$1" | sed "s/.*-F \\([^ ]*\\) .*/\\1/")"; printf "%s\\n" "${COMPREPLY[@]}"')
+        said = rig.run(["bash", "-c", script, "bash", SOURCE / "share/completion/dafs.bash", *words], cwd="/",
+                       env=dict(os.environ, PATH=f"{rig.bin}:{os.environ['PATH']}"))
+        equal({line for line in said.splitlines() if line}, wanted, f"completion of {' '.join(words)}")
