@@ -5,8 +5,12 @@ if(DAFS_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # Warnings are errors with both compilers. Clang also checks the lock annotations.
+option(DAFS_WERROR "Warnings are errors" ON)
 add_library(dafs_flags INTERFACE)
-target_compile_options(dafs_flags INTERFACE -Wall -Wextra -Wconversion -Werror)
+target_compile_options(dafs_flags INTERFACE -Wall -Wextra -Wconversion)
+if(DAFS_WERROR)
+  target_compile_options(dafs_flags INTERFACE -Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(dafs_flags INTERFACE -Wthread-safety)
 elseif(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)

@@ -52,7 +52,7 @@ check_scripts() {
       *:'#!'*bash*) shell+=("$path") ;;
       *.py:*|*:'#!'*python3*) python+=("$path") ;;
     esac
-  done < <(files scripts .ci tests)
+  done < <(files scripts .ci tests debian share)
   ((${#shell[@]} == 0)) || shellcheck -x "${shell[@]}" || return 1
   python3 -c 'import ast, sys; [ast.parse(open(path).read(), path) for path in sys.argv[1:]]' "${python[@]}"
 }
