@@ -107,7 +107,9 @@ absl::Status ControlSocket::Listen() {
   struct stat made;
   if (lstat(path.c_str(), &made) != 0) return Errno(path);
   inode_ = made.st_ino;
-  if (options_.group != 0 && lchown(path.c_str(), static_cast<uid_t>(-1), options_.group) != 0) {
+  // The umask may have taken away what the group needs to connect.
+  if (options_.group != 0 && (lchown(path.c_str(), static_cast<uid_t>(-1), options_.group) != 0 ||
+                              chmod(path.c_str(), mode) != 0)) {
     return Errno(path);
   }
   epoll_event of_listener = {.events = EPOLLIN, .data = {.ptr = nullptr}};

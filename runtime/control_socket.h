@@ -37,7 +37,7 @@ class ControlSocket final : public Pollable {
   struct Options {
     // Makes its directory with mode 0700 if that is missing.
     std::string path;
-    // May connect as well as the owner (mode 0660, less the umask). 0: the owner only (mode 0600).
+    // May connect as well as the owner (mode 0660). 0: the owner only (mode 0600).
     gid_t group = 0;
     // Whether to fail with kAlreadyExists if another process answers on this path. A socket that a
     // killed program left is always replaced.

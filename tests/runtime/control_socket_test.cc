@@ -123,7 +123,7 @@ TEST_F(ControlSocketTest, OnlyTheOwnerMayConnectUnlessThereIsAGroup) {
   Stop();
   EXPECT_FALSE(std::filesystem::exists(path_));
   if (geteuid() != 0) GTEST_SKIP() << "needs root: gives the socket to a group";
-  const mode_t before = umask(0);
+  const mode_t before = umask(077);
   auto socket = ControlSocket::Create({.path = path_, .group = 12}, nullptr);
   umask(before);
   ASSERT_TRUE(socket.ok()) << socket.status();
