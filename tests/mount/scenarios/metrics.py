@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.request
 
@@ -171,6 +172,72 @@ def metrics_hang(rig):
     equal(status, 0, "exit status of the exporter after SIGTERM")
     for name in ("good", "hangs", "dead"):
         rig.run(["umount", points[name]], cwd="/", timeout=30)
+
+
+@scenario(timeout=60, where="server")
+def metrics_made_up(rig):
+    """Histograms and sums of made-up reports are exact; a wrong answer is a mount that is not up, and stops nothing."""
+    need_exporter(rig)
+    place = rig.local / "sockets"
+    place.mkdir()
+    histogram = {"calls": 6, "errors": 2, "lost": 1, "retries": 3, "sent_bytes": 480, "received_bytes": 3000,
+                 "queued": 1, "queue_us": 1500, "total_us": 9_000_000,
+                 "buckets": [1, 0, 0, 0, 0, 2, *([0] * 17), 1, *([0] * 7), 2]}
+    bounds = [1 << power for power in range(31)]
+    mount = {"mount_point": "/m \"x", "bucket_bounds_us": bounds, "procedures": {"READ_DIRECT": histogram},
+             "workers": [{"connects": 3, "session": {"nreq": 7, "slots_taken": 2, "waiting_for_slots": 1}},
+                         {"connects": 0, "session": None, "not_connected_us": 2_500_000}]}
+    answers = {"dafsd.sock": lambda asked: {"json status": {"clients": 4, "grace": {"active": True, "left_us": 1_500_000}},
+                                            "json stats": {"bucket_bounds_us": bounds, "procedures": {"OPEN": histogram},
+                                                           "sessions": {"opened": 5, "lost": 1}}}[asked]}
+    made_up = {f"{number:016x}.sock": answer for number, answer in enumerate(
+        (mount, [], "text", {"procedures": {}, "workers": None}), start=1)}
+    answers |= {name: lambda _asked, answer=answer: answer for name, answer in made_up.items()}
+    sockets = []
+
+    def serve(listener, answer):
+        while True:
+            try:
+                peer = listener.accept()[0]
+            except OSError:
+                return
+            with peer:
+                asked = peer.makefile().readline().strip()
+                peer.sendall(json.dumps(answer(asked)).encode())
+
+    for name, answer in answers.items():
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(place / name))
+        listener.listen()
+        sockets.append(listener)
+        threading.Thread(target=serve, args=(listener, answer), daemon=True).start()
+    (rig.local / "mountinfo").write_text("")
+    rig.run([PYTHON, EXPORTER, "--textfile", rig.local, "--directory", place, "--mountinfo", rig.local / "mountinfo"],
+            cwd="/", timeout=50)
+    for listener in sockets:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+    found = samples((rig.local / "dafs.prom").read_text())
+    point = ("mount", r"/m \"x")
+    read = (point, ("procedure", "read_direct"))
+    wanted = {("dafs_mount_up", (point,)): 1, ("dafs_mount_sessions", (point,)): 1, ("dafs_mount_credits", (point,)): 7,
+              ("dafs_mount_recoveries_total", (point,)): 2, ("dafs_mount_disconnected_seconds", (point,)): 2.5,
+              ("dafs_mount_request_seconds_count", read): 6, ("dafs_mount_request_seconds_sum", read): 9,
+              ("dafs_mount_queue_seconds_total", read): 0.0015, ("dafs_mount_retries_total", read): 3,
+              ("dafs_mount_requests_total", (*read, ("result", "ok"))): 4,
+              ("dafs_mount_bytes_total", tuple(sorted((("direction", "received"), *read)))): 3000,
+              ("dafsd_clients", ()): 4, ("dafsd_grace_seconds", ()): 1.5, ("dafsd_sessions_lost_total", ()): 1,
+              ("dafsd_request_seconds_count", (("procedure", "open"),)): 6}
+    for number in (2, 3):
+        wanted["dafs_mount_up", (("mount", str(place / f"{number:016x}.sock")),)] = 0
+    wanted["dafs_mount_up", (("mount", str(place / f"{4:016x}.sock")),)] = 1
+    for key, value in wanted.items():
+        check(abs(found.get(key, -1) - value) < 1e-9, f"{key}: {found.get(key)} instead of {value}")
+    buckets = sorted((float(dict(labels)["le"]), value) for (name, labels), value in found.items()
+                     if name == "dafs_mount_request_seconds_bucket" and point in labels)
+    equal(buckets[0], (16e-6, 1), "the first bucket: times below 16 us")
+    equal(buckets[1], (32e-6, 3), "the second bucket")
+    equal(buckets[-2:], [((1 << 24) * 1e-6, 4), (float("inf"), 6)], "the last buckets")
 
 
 def listening(port):
