@@ -211,8 +211,11 @@ def metrics_made_up(rig):
         listener.listen()
         sockets.append(listener)
         threading.Thread(target=serve, args=(listener, answer), daemon=True).start()
+    for number in range(100):  # more than the descriptors below: killed programs leave such sockets
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(str(place / f"{number + 100:016x}.sock"))
     (rig.local / "mountinfo").write_text("")
-    rig.run([PYTHON, EXPORTER, "--textfile", rig.local, "--directory", place, "--mountinfo", rig.local / "mountinfo"],
+    rig.run(["prlimit", "--nofile=64", PYTHON, EXPORTER, "--textfile", rig.local, "--directory", place, "--mountinfo", rig.local / "mountinfo"],
             cwd="/", timeout=50)
     for listener in sockets:
         listener.shutdown(socket.SHUT_RDWR)
