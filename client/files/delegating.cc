@@ -69,6 +69,9 @@ Task<absl::Status> DelegationOperations::Convert(DelegationPtr delegation, wire:
   ServerOpen opened;
   Task<absl::Status> opening = OpenWithLocks(*delegation, *info, locks, &opened);
   absl::Status status = co_await opening;
+  if (opened.is_refused && !opened.state_id.is_zero()) {
+    Start(CloseUnused(delegation, std::exchange(opened.state_id, {})));
+  }
   if (opened.state_id.is_zero()) {
     if (opened.is_refused) client_.delegations().Forgotten(delegation, open);
     co_return status;
@@ -82,7 +85,9 @@ Task<absl::Status> DelegationOperations::Convert(DelegationPtr delegation, wire:
 }
 
 // OPEN_OWNER makes an open with the access of the delegation, whatever the present mode of the
-// file, and even if it has lost its name. An error with an `opened`: a lock was not granted.
+// file, and even if it has lost its name. If that is less than the access of the local open, because
+// an OPEN_DOWNGRADE came before, the open is refused. Another error with an `opened`: a lock was not
+// granted.
 Task<absl::Status> DelegationOperations::OpenWithLocks(const Delegation& delegation,
                                                        const OpenInfo& info,
                                                        const std::vector<LockRange>& locks,
@@ -97,9 +102,8 @@ Task<absl::Status> DelegationOperations::OpenWithLocks(const Delegation& delegat
   reduce.args.share_deny = wire::kShareDenyNone;
   std::deque<RawCall<wire::LockArgs>> lock_calls;
   std::vector<CallBase*> chain = {&owner};
-  if (info.share_access != wire::kShareBoth && client_.delegations().WasWrite(delegation)) {
-    chain.push_back(&reduce);
-  }
+  const bool reduces = client_.delegations().WasWrite(delegation);
+  if (reduces) chain.push_back(&reduce);
   auto next = locks.begin();
   do {
     for (; next != locks.end() && chain.size() < kMaxChain; ++next) {
@@ -120,6 +124,10 @@ Task<absl::Status> DelegationOperations::OpenWithLocks(const Delegation& delegat
     }
     opened->state_id = owner.res.state_id;
     opened->client_id = owner.xid.client_id;
+    if (reduces && status.ok() && !reduce.ok()) {
+      opened->is_refused = true;
+      co_return StatusOf(reduce, "open what was open under a delegation");
+    }
     for (const RawCall<wire::LockArgs>& lock : lock_calls) {
       if (status.ok() && !lock.ok()) status = StatusOf(lock, "lock what was locked locally");
     }

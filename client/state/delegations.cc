@@ -106,7 +106,9 @@ wire::StateId Delegations::Granted(OpenInfo info, const wire::OpenDelegation& gr
                                     info.who, asked));
     by_file_[file] = delegation;
   }
-  const bool doubtful = delegation->downgrading;
+  // An OPEN by name may get the delegation of another user, whose local opens must not use what it
+  // permits now.
+  const bool doubtful = delegation->downgrading || !(delegation->who == info.who);
   delegation->type = granted.delegation_type;
   delegation->access = wire::kShareRead;
   if (delegation->type == Type::kWrite) {

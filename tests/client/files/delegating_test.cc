@@ -251,6 +251,24 @@ TEST_F(DelegatingTest, RecallOfAWriteDelegationReducesTheOpens) {
   Close(reader);
 }
 
+// The delegation was downgraded after all: the open at the server has too little access.
+TEST_F(DelegatingTest, OpenWithLessAccessThanTheLocalOneIsReclaimed) {
+  server_.delegates = Type::kWrite;
+  const wire::StateId writer = Open(wire::kShareBoth);
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpenDowngrade) return false;
+    c.Refuse(request, DafsStatus::kInval);
+    return true;
+  };
+  EXPECT_TRUE(Recall());
+  AwaitReturned();
+  EXPECT_TRUE(Until([this] { return Opens().empty(); }));
+  server_.delegates = Type::kNone;
+  EXPECT_OK(Read(writer));
+  EXPECT_THAT(Opens(), ElementsAre("f|1"));
+  Close(writer);
+}
+
 TEST_F(DelegatingTest, OpenThatIsClosedWhileItBecomesRealIsClosedAtTheServer) {
   server_.delegates = Type::kRead;
   const wire::StateId open = Open();

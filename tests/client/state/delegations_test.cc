@@ -81,6 +81,20 @@ TEST_F(DelegationsTest, OpenNeedsTheSameUserAndCoveredAccess) {
   EXPECT_FALSE(Open(1).has_value());
 }
 
+// An OPEN by name of another user has made it a write delegation.
+TEST_F(DelegationsTest, DelegationThatAnotherUserGotAgainIsReturned) {
+  const wire::StateId first = Grant(1);
+  const Identity before = who_;
+  who_.uid = 1001;
+  const wire::StateId writer = Grant(1, Type::kWrite);
+  EXPECT_FALSE(Open(1, wire::kShareWrite).has_value());
+  who_ = before;
+  EXPECT_FALSE(Open(1, wire::kShareWrite).has_value());
+  const std::vector<DelegationPtr> due = table().TakeDue();
+  ASSERT_EQ(due.size(), 1u);
+  EXPECT_THAT(table().LocalsOf(*due[0]), testing::UnorderedElementsAre(first, writer));
+}
+
 TEST_F(DelegationsTest, WriteDelegationThatDoesNotPermitReadingIsReturned) {
   const wire::StateId writer = Grant(1, Type::kWrite, /*may_read=*/false);
   EXPECT_FALSE(Open(1).has_value());
