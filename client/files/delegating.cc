@@ -126,7 +126,7 @@ Task<absl::Status> DelegationOperations::OpenWithLocks(const Delegation& delegat
     opened->client_id = owner.xid.client_id;
     if (reduces && status.ok() && !reduce.ok()) {
       opened->is_refused = true;
-      co_return StatusOf(reduce, "open what was open under a delegation");
+      co_return absl::AbortedError("the delegation permits less than what is open under it");
     }
     for (const RawCall<wire::LockArgs>& lock : lock_calls) {
       if (status.ok() && !lock.ok()) status = StatusOf(lock, "lock what was locked locally");

@@ -48,7 +48,7 @@ class DelegationOperations : public OperationGroup {
   struct ServerOpen {
     wire::StateId state_id;
     wire::ClientId client_id;
-    bool is_refused = false;  // the server does not know the delegation
+    bool is_refused = false;  // the server does not know the delegation, or it permits less
   };
   Task<absl::Status> Convert(DelegationPtr delegation, wire::StateId open);
   Task<absl::Status> OpenWithLocks(const Delegation& delegation, const OpenInfo& info,

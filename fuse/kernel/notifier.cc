@@ -6,22 +6,27 @@
 #include "fuse/kernel/memory_pressure.h"
 
 namespace dafs::fuse {
+namespace {
+
+constexpr uint64_t kAllFiles = 0;  // the queue of pages
+
+}  // namespace
 
 void Notifier::DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done) {
   Begin(nodeid);
-  pages_.Add({[this, nodeid] { channel_.ForgetPages(nodeid); },
-              [this, nodeid, done = std::move(done)]() mutable {
-                End(nodeid);
-                done();
-              }});
+  pages_.Add(kAllFiles, {[this, nodeid] { channel_.ForgetPages(nodeid); },
+                         [this, nodeid, done = std::move(done)]() mutable {
+                           End(nodeid);
+                           done();
+                         }});
 }
 
 void Notifier::DropPagesIf(uint64_t nodeid, absl::AnyInvocable<bool()> wanted) {
   Begin(nodeid);
-  pages_.Add({[this, nodeid, wanted = std::move(wanted)]() mutable {
-                if (wanted()) channel_.ForgetPages(nodeid);
-              },
-              [this, nodeid] { End(nodeid); }});
+  pages_.Add(kAllFiles, {[this, nodeid, wanted = std::move(wanted)]() mutable {
+                           if (wanted()) channel_.ForgetPages(nodeid);
+                         },
+                         [this, nodeid] { End(nodeid); }});
 }
 
 void Notifier::Begin(uint64_t nodeid) {
@@ -54,19 +59,20 @@ void Notifier::AfterDrops(uint64_t nodeid, absl::AnyInvocable<void()> done) {
 
 void Notifier::DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,
                         absl::AnyInvocable<void()> done) {
-  names_.Add(
-      {[this, parent, name = std::move(name), how] { channel_.ForgetName(parent, name, how); },
-       std::move(done)});
+  names_.Add(parent, {[this, parent, name = std::move(name), how] {
+                        channel_.ForgetName(parent, name, how);
+                      },
+                      std::move(done)});
 }
 
 // The listing is in pages of the directory, but it must not wait for the pages of a file.
 void Notifier::DropListing(uint64_t nodeid, absl::AnyInvocable<void()> done) {
   Begin(nodeid);
-  names_.Add({[this, nodeid] { channel_.ForgetPages(nodeid); },
-              [this, nodeid, done = std::move(done)]() mutable {
-                End(nodeid);
-                done();
-              }});
+  names_.Add(nodeid, {[this, nodeid] { channel_.ForgetPages(nodeid); },
+                      [this, nodeid, done = std::move(done)]() mutable {
+                        End(nodeid);
+                        done();
+                      }});
 }
 
 void Notifier::Stop() {
@@ -74,26 +80,40 @@ void Notifier::Stop() {
   names_.Stop();
 }
 
-void Notifier::Lane::Add(Work work) {
+void Notifier::Lane::Add(uint64_t queue, Work work) {
   {
     absl::MutexLock lock(&mutex_);
     if (!stop_) {
-      queue_.push_back(std::move(work));
-      if (queue_.size() <= idle_ || threads_.size() == most_threads_) return;
-      try {
-        threads_.emplace_back([this] {
-          BecomeIoFlusher();
-          Run();
-        });
-        return;
-      } catch (const std::system_error&) {  // no more threads: those that run do the work
-        if (!threads_.empty()) return;
-      }
-      work = std::move(queue_.back());
-      queue_.pop_back();
+      const auto [it, is_new] = queues_.try_emplace(queue);
+      it->second.push_back(std::move(work));
+      if (!is_new) return;  // it is ready, or its thread goes on with it
+      ready_.push_back(queue);
+      if (HasThreads()) return;
+      work = TakeLast(queue);
     }
   }
   work.done();
+}
+
+bool Notifier::Lane::HasThreads() {
+  if (ready_.size() <= idle_ || threads_.size() == most_threads_) return true;
+  try {
+    threads_.emplace_back([this] {
+      BecomeIoFlusher();
+      Run();
+    });
+  } catch (const std::system_error&) {  // no more threads: those that run do the work
+    return !threads_.empty();
+  }
+  return true;
+}
+
+// Of a queue that was just added.
+Notifier::Lane::Work Notifier::Lane::TakeLast(uint64_t queue) {
+  Work work = std::move(queues_.find(queue)->second.front());
+  queues_.erase(queue);
+  ready_.pop_back();
+  return work;
 }
 
 void Notifier::Lane::Stop() {
@@ -109,19 +129,30 @@ void Notifier::Lane::Stop() {
 void Notifier::Lane::Run() {
   for (;;) {
     Work work;
+    uint64_t queue = 0;
     bool stopping = false;
     {
       absl::MutexLock lock(&mutex_);
       ++idle_;
       mutex_.Await(absl::Condition(this, &Lane::HasWork));
       --idle_;
-      if (queue_.empty()) return;
+      if (ready_.empty()) return;
       stopping = stop_;
-      work = std::move(queue_.front());
-      queue_.pop_front();
+      queue = ready_.front();
+      ready_.pop_front();
+      std::deque<Work>& all = queues_.find(queue)->second;
+      work = std::move(all.front());
+      all.pop_front();
     }
     if (!stopping) work.notify();
     work.done();
+    absl::MutexLock lock(&mutex_);
+    const auto it = queues_.find(queue);
+    if (it->second.empty()) {
+      queues_.erase(it);
+    } else {
+      ready_.push_back(queue);
+    }
   }
 }
 

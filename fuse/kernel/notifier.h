@@ -24,7 +24,7 @@ class Notifier {
   // Names are dropped by at most so many threads, each made when all others are busy. A change of
   // a name in one directory may wait until another mount has dropped a name, which may wait for
   // this mount to drop one in another directory. So a name must not wait for another directory's
-  // lock.
+  // lock: the names of one directory are dropped one after another, and hold one thread.
   static constexpr size_t kNameThreads = 16;
 
   // `device`: an end of the mount's connection, used by these threads only. No requests are read
@@ -44,7 +44,7 @@ class Notifier {
   // requests before they end.
   void AfterDrops(uint64_t nodeid, absl::AnyInvocable<void()> done) ABSL_LOCKS_EXCLUDED(mutex_);
   // From any thread. Invalidates a name (KernelChannel::ForgetName), then runs `done`, on any
-  // thread. Names are dropped in any order, and independently of pages.
+  // thread. Names of different directories are dropped in any order, and independently of pages.
   void DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,
                 absl::AnyInvocable<void()> done);
 
@@ -56,7 +56,7 @@ class Notifier {
   void Stop();
 
  private:
-  // A queue of work with its threads.
+  // Queues of work with their threads. Each queue has its turn in order, and one thread at most.
   class Lane {
    public:
     struct Work {
@@ -65,16 +65,21 @@ class Notifier {
     };
     explicit Lane(size_t most_threads) : most_threads_(most_threads) {}
     ~Lane() { Stop(); }
-    void Add(Work work) ABSL_LOCKS_EXCLUDED(mutex_);
+    void Add(uint64_t queue, Work work) ABSL_LOCKS_EXCLUDED(mutex_);
     void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
    private:
     void Run() ABSL_LOCKS_EXCLUDED(mutex_);
-    bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || !queue_.empty(); }
+    // Whether there are threads for the queues that are ready. May start one.
+    bool HasThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    Work TakeLast(uint64_t queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+    bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || !ready_.empty(); }
 
     const size_t most_threads_;
     absl::Mutex mutex_;
-    std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);
+    // The queues with work: those that are ready, and those of which a thread does work.
+    absl::flat_hash_map<uint64_t, std::deque<Work>> queues_ ABSL_GUARDED_BY(mutex_);
+    std::deque<uint64_t> ready_ ABSL_GUARDED_BY(mutex_);
     size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;  // threads that wait for work
     bool stop_ ABSL_GUARDED_BY(mutex_) = false;
     std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);

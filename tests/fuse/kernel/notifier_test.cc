@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -96,6 +97,24 @@ TEST(Notifier, ANameThatWaitsDelaysNeitherPagesNorOtherNames) {
   EXPECT_TRUE(other.WaitForNotificationWithTimeout(absl::Seconds(20)));
   unlocked.Notify();
   notifier.Stop();
+}
+
+TEST(Notifier, TheNamesOfALockedDirectoryHoldOneThread) {
+  FakeKernel kernel;
+  Notifier notifier(kernel.TakeWorkerEnd());
+  constexpr size_t kNames = 2 * Notifier::kNameThreads;
+  absl::Notification unlocked, other;
+  absl::BlockingCounter dropped(kNames);
+  for (size_t i = 0; i < kNames; ++i) {
+    notifier.DropName(7, std::to_string(i), KernelChannel::NameDrop::kRemove, [&] {
+      unlocked.WaitForNotification();
+      dropped.DecrementCount();
+    });
+  }
+  notifier.DropName(9, "other", KernelChannel::NameDrop::kRemove, [&] { other.Notify(); });
+  EXPECT_TRUE(other.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  unlocked.Notify();
+  dropped.Wait();
 }
 
 TEST(Notifier, StopSkipsWhatIsQueuedButRunsItsEnd) {
