@@ -189,6 +189,10 @@ class StoreImpl {
   wire::DafsStatus LookupLiving(Object& directory, const std::string& name, ObjectRef* child,
                                 const Caller* keeper = nullptr);
 
+  // One attempt of LookupLiving.
+  wire::DafsStatus LookupOnce(Object& directory, const std::string& name, ObjectRef* child,
+                              const Caller* keeper, bool* alive);
+
   // One step of a path. Enters the identity of `caller` itself. `promises`, if not null, gets those
   // of the names that the step depends on.
   wire::DafsStatus LookupStep(const Caller& caller, const Place& directory, const std::string& name,

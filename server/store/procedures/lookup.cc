@@ -41,34 +41,41 @@ DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, Obj
   return Adopt(*fs, std::move(path), child, keeper);
 }
 
+// Sets *alive to whether the object has a link or is open.
+DafsStatus StoreImpl::LookupOnce(Object& directory, const std::string& name, ObjectRef* child,
+                                 const Caller* keeper, bool* alive) {
+  STORE_RETURN_IF_NOT_OK(LookupName(directory, name, child, keeper));
+  Object& found = **child;
+  const bool keeps = KeepsStats(keeper);
+  if (keeps) {
+    const auto* known = keeper->recent->Find(found.handle());
+    *alive = known != nullptr && known->stx.stx_nlink != 0;
+    if (*alive) return DafsStatus::kOk;
+  }
+  const bool promised = keeps && GivePromise(*keeper, found.key(), kPromisedAttributes);
+  const uint64_t sample = found.change().Sample();
+  struct statx stx;
+  if (int error = Statx(found.path_fd(), &stx); error != 0) return StatusFromErrno(error);
+  if (keeps) keeper->recent->Keep(found, sample, stx, promised);
+  *alive = stx.stx_nlink != 0 || opens.FindObject(found.key()) != nullptr;
+  return DafsStatus::kOk;
+}
+
 // The kernel finds a name until its removal has returned, but no longer counts it as a link. A
-// removal by a client holds the NameGuard, so this waits for the guard. A removal by a local
-// program ends within moments, so this retries.
+// removal by a client holds the NameGuard, so none is under way while this holds it. A removal by a
+// local program ends within moments, so this retries.
 DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, ObjectRef* child,
                                    const Caller* keeper) {
   constexpr int kTries = 8;
   constexpr auto kFirstWait = std::chrono::microseconds(10);  // doubled each time: 0.6 ms in total
-  const bool keeps = KeepsStats(keeper);
-  for (int tries = 1;; ++tries) {
-    STORE_RETURN_IF_NOT_OK(LookupName(directory, name, child, keeper));
-    Object& found = **child;
-    if (tries == 1 && keeps) {
-      const auto* known = keeper->recent->Find(found.handle());
-      if (known != nullptr && known->stx.stx_nlink != 0) return DafsStatus::kOk;
-    }
-    const bool promised = keeps && GivePromise(*keeper, found.key(), kPromisedAttributes);
-    const uint64_t sample = found.change().Sample();
-    struct statx stx;
-    if (int error = Statx(found.path_fd(), &stx); error != 0) return StatusFromErrno(error);
-    const bool alive = stx.stx_nlink != 0 || opens.FindObject(found.key()) != nullptr;
-    if (alive || tries == kTries) {  // some file systems count no links
-      if (keeps) keeper->recent->Keep(found, sample, stx, promised);
-      return DafsStatus::kOk;
-    }
-    // At each try: the name may lead to another object now, whose removal has begun since.
-    { const NameGuard removed = GuardName(directory, name); }
-    if (tries > 1) std::this_thread::sleep_for(kFirstWait * (1 << (tries - 2)));
+  bool alive = false;
+  STORE_RETURN_IF_NOT_OK(LookupOnce(directory, name, child, keeper, &alive));
+  for (int tries = 2; !alive && tries <= kTries; ++tries) {  // some file systems count no links
+    if (tries > 2) std::this_thread::sleep_for(kFirstWait * (1 << (tries - 3)));
+    const NameGuard guard = GuardName(directory, name);
+    STORE_RETURN_IF_NOT_OK(LookupOnce(directory, name, child, keeper, &alive));
   }
+  return DafsStatus::kOk;
 }
 
 DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
