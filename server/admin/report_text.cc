@@ -47,6 +47,13 @@ std::string Time(const Json& json, const char* name) {
   return absl::FormatDuration(absl::Trunc(time, step));
 }
 
+// Their number, and their mean and longest time.
+std::string Recalls(const Json& recalls) {
+  const uint64_t count = Number(recalls, "count");
+  if (count == 0) return "0";
+  return absl::StrCat(count, " in ", Time(recalls, "mean_us"), "/", Time(recalls, "longest_us"));
+}
+
 std::string Bytes(uint64_t bytes) {
   constexpr std::string_view kUnits = "KMGTPE";
   if (bytes < 1024) return absl::StrCat(bytes);
@@ -94,14 +101,16 @@ std::string StatusReportText(const Json& report) {
   absl::StrAppendFormat(&text,
                         "  %d promises to %d clients, %d refused; %d times a client lost all\n"
                         "  %d calls, answered in %s on average, %s at most\n"
-                        "  %d delegations, %d recalled; recall time %s\n"
+                        "  %d delegations; %d recalled, returned in %s on average, %s at most; "
+                        "%d revoked after %s\n"
                         "  response caches %s of %s, messages %s of %s\n",
                         Number(promises, "held"), Number(promises, "clients"),
                         Number(promises, "refused"), Number(promises, "clients_voided"),
                         Number(promises, "calls"), Time(promises, "answer_mean_us"),
                         Time(promises, "answer_longest_us"), Number(delegations, "held"),
-                        Number(delegations, "recalled"), Time(report, "recall_us"),
-                        Bytes(Number(report, "response_cache_bytes")),
+                        Number(delegations, "recalled"), Time(delegations, "recall_mean_us"),
+                        Time(delegations, "recall_longest_us"), Number(delegations, "revoked"),
+                        Time(report, "recall_us"), Bytes(Number(report, "response_cache_bytes")),
                         Bytes(Number(report, "response_cache_bytes_most")),
                         Bytes(Number(report, "message_memory_bytes")),
                         Bytes(Number(report, "message_memory_bytes_most")));
@@ -117,7 +126,8 @@ std::string StatusReportText(const Json& report) {
 
 std::string ClientsReportText(const Json& report) {
   std::vector<Row> rows = {{"ID", "ADDRESS", "SINCE", "IDLE", "REQUESTS", "IN", "OUT", "OPENS",
-                            "LOCKS", "PROMISES", "DELEGATIONS", "SESSIONS", "CLIENT"}};
+                            "LOCKS", "PROMISES", "DELEGATIONS", "RECALLS", "REVOKED", "SESSIONS",
+                            "CLIENT"}};
   for (const Json& client : report["clients"]) {
     const Json& sessions = client["sessions"];
     std::string state = absl::StrCat(sessions.size());
@@ -128,7 +138,8 @@ std::string ClientsReportText(const Json& report) {
                     Bytes(Number(client, "received_bytes")), Bytes(Number(client, "sent_bytes")),
                     absl::StrCat(Number(client, "opens")), absl::StrCat(Number(client, "locks")),
                     absl::StrCat(Number(client, "promises")),
-                    absl::StrCat(Number(client, "delegations")), std::move(state),
+                    absl::StrCat(Number(client, "delegations")), Recalls(client["recalls"]),
+                    absl::StrCat(Number(client["recalls"], "revoked")), std::move(state),
                     Text(client, "name")});
   }
   std::string text = Table(rows) + Cut(report, rows.size() - 1);

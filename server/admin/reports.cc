@@ -84,6 +84,23 @@ Json PromisesOf(const Shared& shared) {
           {"refused", counts.refused}};
 }
 
+Json DelegationsOf(Store& store) {
+  const Delegations::Counts counts = store.delegations().GetCounts();
+  return {{"held", counts.held},
+          {"recalled", counts.recalls.begun},
+          {"revoked", counts.recalls.revoked},
+          {"recall_mean_us", absl::ToInt64Microseconds(counts.recalls.mean())},
+          {"recall_longest_us", absl::ToInt64Microseconds(counts.recalls.longest)}};
+}
+
+Json RecallsOf(Store& store, const wire::ClientId& client_id) {
+  const Delegations::RecallTimes recalls = store.delegations().RecallTimesOf(client_id);
+  return {{"count", recalls.begun},
+          {"revoked", recalls.revoked},
+          {"mean_us", absl::ToInt64Microseconds(recalls.mean())},
+          {"longest_us", absl::ToInt64Microseconds(recalls.longest)}};
+}
+
 Json GraceOf(Store& store) {
   const Grace::State state = store.grace().GetState();
   Json grace = {{"active", state.is_active}};
@@ -210,6 +227,7 @@ Json ClientRow(const AdminView& view, const ClientTable::Entry& entry,
           {"locks", held.locks.load()},
           {"promises", view.shared.store->promises().HeldBy(client.promisee())},
           {"delegations", view.shared.store->inventory().DelegationsOf(client.client_id())},
+          {"recalls", RecallsOf(*view.shared.store, client.client_id())},
           {"credentials", client.credentials().count()},
           {"sessions", std::move(list)}};
 }
@@ -225,7 +243,6 @@ Json StatusReport(const AdminView& view) {
     listens.push_back(
         absl::StrCat(at.transport == Transport::kTcp ? "tcp:" : "rdma:", at.address.ToString()));
   }
-  const Delegations::Counts delegations = store.delegations().GetCounts();
   return {{"version", DAFS_VERSION},
           {"process", getpid()},
           {"since", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now() - up, absl::UTCTimeZone())},
@@ -242,7 +259,7 @@ Json StatusReport(const AdminView& view) {
           {"lock_waiters", store.inventory().waiting()},
           {"descriptors", store.descriptor_count()},
           {"promises", PromisesOf(shared)},
-          {"delegations", {{"held", delegations.held}, {"recalled", delegations.recalled}}},
+          {"delegations", DelegationsOf(store)},
           {"recall_us", absl::ToInt64Microseconds(shared.options->recall_time)},
           {"lease_us", absl::ToInt64Microseconds(shared.options->lease_time)},
           {"response_cache_bytes", shared.responses->bytes()},

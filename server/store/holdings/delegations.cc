@@ -23,15 +23,21 @@ bool Excludes(Delegations::Type held, Delegations::Type type) {
 // --- Clients ---
 
 void Delegations::Admit(const wire::ClientId& client_id, std::string_view name) {
+  const uint64_t id = wire::OpaqueToUint64(client_id);
+  std::atomic<uint64_t>& place = AdmittedPlace(client_id);
+  if (place.load(std::memory_order_relaxed) == id) return;
   absl::MutexLock lock(&mutex_);
   Client& client = clients_[client_id];
   client.is_admitted = true;
   client.name = name;
-  is_used_.store(true, std::memory_order_relaxed);
+  place.store(id, std::memory_order_relaxed);
 }
 
 bool Delegations::IsAdmitted(const wire::ClientId& client_id) const {
-  if (!is_used_.load(std::memory_order_relaxed) || options_.most == Type::kNone) return false;
+  if (options_.most == Type::kNone) return false;
+  if (AdmittedPlace(client_id).load(std::memory_order_relaxed) == wire::OpaqueToUint64(client_id)) {
+    return true;
+  }
   absl::MutexLock lock(&mutex_);
   const auto client = clients_.find(client_id);
   return client != clients_.end() && client->second.is_admitted;
@@ -41,6 +47,10 @@ void Delegations::Forget(const wire::ClientId& client_id) {
   absl::MutexLock lock(&mutex_);
   const auto client = clients_.find(client_id);
   if (client == clients_.end()) return;
+  std::atomic<uint64_t>& place = AdmittedPlace(client_id);
+  if (place.load(std::memory_order_relaxed) == wire::OpaqueToUint64(client_id)) {
+    place.store(0, std::memory_order_relaxed);
+  }
   client->second.is_admitted = false;
   if (client->second.held == 0) clients_.erase(client);
 }
@@ -129,35 +139,43 @@ bool Delegations::WasRecalledLately(const ObjectKey& key, absl::Time now) const 
   return SecondsOf(now) - recalled < absl::ToInt64Seconds(kNotAgainFor);
 }
 
-Delegations::Type Delegations::Choose(const ObjectKey& key, const wire::ClientId& client_id,
-                                      Type most, absl::Time now) {
-  most = std::min(most, options_.most);
-  if (most == Type::kNone || !may_recall()) return Type::kNone;
-  if (WasRecalledLately(key, now)) return Type::kNone;
+bool Delegations::MayAdd(const ObjectKey& key, const wire::ClientId& client_id, Type type,
+                         absl::Time now) const {
+  if (!MayGrant(key, type, now)) return false;
+  if (!MayHave(key)) return true;
+  absl::MutexLock lock(&mutex_);
+  const auto ids = by_key_.find(key);
+  return ids == by_key_.end() || std::none_of(ids->second.begin(), ids->second.end(), [&](Id id) {
+           const Delegation& other = entries_.find(id)->second.delegation;
+           return other.client_id == client_id || Excludes(other.type, type);
+         });
+}
+
+bool Delegations::TryAdd(const Delegation& delegation) {
   std::vector<Recall> begun;
   {
     absl::MutexLock lock(&mutex_);
-    const auto client = clients_.find(client_id);
-    if (client == clients_.end() || !client->second.is_admitted) return Type::kNone;
-    if (const auto ids = by_key_.find(key); ids != by_key_.end()) {
-      for (const Id id : ids->second) {
-        const Delegation& other = entries_.find(id)->second.delegation;
-        if (other.client_id == client_id || other.type == Type::kWrite) return Type::kNone;
-      }
-      most = Type::kRead;
+    const auto client = clients_.find(delegation.client_id);
+    if (client == clients_.end() || !client->second.is_admitted) return false;
+    if (client->second.held < options_.of_client) {
+      AddLocked(delegation);
+      return true;
     }
-    if (client->second.held < options_.of_client) return most;
     if (!client->second.idle.empty()) {
       const Id oldest = *client->second.idle.begin();
       RecallLocked(oldest, entries_.find(oldest)->second, begun);
     }
   }
   Tell(begun);
-  return Type::kNone;
+  return false;
 }
 
 void Delegations::Add(const Delegation& delegation) {
   absl::MutexLock lock(&mutex_);
+  AddLocked(delegation);
+}
+
+void Delegations::AddLocked(const Delegation& delegation) {
   const Id id = IdOf(delegation.state_id);
   Entry& entry = entries_[id];
   entry.delegation = delegation;
@@ -166,15 +184,14 @@ void Delegations::Add(const Delegation& delegation) {
   ++client.held;
   client.idle.insert(id);
   if (delegation.type == Type::kWrite) ++writes_;
+  ++CountAt(delegation.key);
   count_.store(entries_.size(), std::memory_order_seq_cst);
 }
 
 std::optional<Delegations::Delegation> Delegations::Upgrade(const ObjectKey& key,
                                                             const wire::ClientId& client_id,
                                                             absl::Time now) {
-  if (options_.most != Type::kWrite || !may_recall() || WasRecalledLately(key, now)) {
-    return std::nullopt;
-  }
+  if (!MayHave(key) || !MayGrant(key, Type::kWrite, now)) return std::nullopt;
   absl::MutexLock lock(&mutex_);
   const auto ids = by_key_.find(key);
   if (ids == by_key_.end() || ids->second.size() != 1) return std::nullopt;
@@ -223,15 +240,21 @@ void Delegations::Erase(Id id, Dones& over) {
   if (ids->second.empty()) by_key_.erase(ids);
   const auto client = clients_.find(entry.delegation.client_id);
   client->second.idle.erase(id);
+  if (entry.is_recalled && !entry.awaits_claim) {
+    const absl::Duration time = Loop::Now() - entry.recalled_at;
+    recalls_.End(time, entry.is_revoked);
+    client->second.recalls.End(time, entry.is_revoked);
+  }
   if (--client->second.held == 0 && !client->second.is_admitted) clients_.erase(client);
   if (entry.delegation.type == Type::kWrite) --writes_;
+  --CountAt(entry.delegation.key);
   entries_.erase(it);
   count_.store(entries_.size(), std::memory_order_seq_cst);
 }
 
 std::optional<Delegations::Delegation> Delegations::Find(const ObjectKey& key,
                                                          const wire::ClientId& client_id) const {
-  if (count_.load(std::memory_order_seq_cst) == 0) return std::nullopt;
+  if (!MayHave(key)) return std::nullopt;
   absl::MutexLock lock(&mutex_);
   const auto ids = by_key_.find(key);
   if (ids == by_key_.end()) return std::nullopt;
@@ -243,6 +266,7 @@ std::optional<Delegations::Delegation> Delegations::Find(const ObjectKey& key,
 }
 
 bool Delegations::Has(const ObjectKey& key) const {
+  if (!MayHave(key)) return false;
   absl::MutexLock lock(&mutex_);
   return by_key_.contains(key);
 }
@@ -269,10 +293,13 @@ Delegations::Recall Delegations::RecallOf(const Entry& entry) const {
 
 void Delegations::RecallLocked(Id id, Entry& entry, std::vector<Recall>& begun) {
   if (std::exchange(entry.is_recalled, true)) return;
-  clients_.find(entry.delegation.client_id)->second.idle.erase(id);
-  recalled_at_[PlaceOf(entry.delegation.key)].store(SecondsOf(Loop::Now()),
+  Client& client = clients_.find(entry.delegation.client_id)->second;
+  client.idle.erase(id);
+  entry.recalled_at = Loop::Now();
+  recalled_at_[PlaceOf(entry.delegation.key)].store(SecondsOf(entry.recalled_at),
                                                     std::memory_order_relaxed);
-  recalled_.fetch_add(1, std::memory_order_relaxed);
+  ++recalls_.begun;
+  ++client.recalls.begun;
   begun.push_back(RecallOf(entry));
 }
 
@@ -371,6 +398,30 @@ std::vector<Delegations::Recall> Delegations::RecallsOf(const wire::ClientId& cl
     }
   }
   return recalls;
+}
+
+void Delegations::NoteRevoked(const wire::StateId& state_id) {
+  absl::MutexLock lock(&mutex_);
+  const auto entry = entries_.find(IdOf(state_id));
+  if (entry != entries_.end()) entry->second.is_revoked = true;
+}
+
+void Delegations::RecallTimes::End(absl::Duration time, bool is_revoked) {
+  ++ended;
+  if (is_revoked) ++revoked;
+  total += time;
+  longest = std::max(longest, time);
+}
+
+Delegations::Counts Delegations::GetCounts() const {
+  absl::MutexLock lock(&mutex_);
+  return {entries_.size(), recalls_};
+}
+
+Delegations::RecallTimes Delegations::RecallTimesOf(const wire::ClientId& client_id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto client = clients_.find(client_id);
+  return client == clients_.end() ? RecallTimes() : client->second.recalls;
 }
 
 bool Delegations::Holds(const wire::StateId& state_id) const {

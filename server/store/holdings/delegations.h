@@ -16,7 +16,8 @@
 // change without that lock marks the key first (Promises::Changing::Begin), then calls IsFree. So
 // the store adds the delegation first, and takes it back if the key is marked by then.
 //
-// Without a delegation that may conflict, IsFree and Reported are one atomic read.
+// Without a delegation that may conflict, IsFree, Reported, Find, Has and Upgrade are two atomic
+// reads. An OPEN that gets a delegation takes the mutex once (TryAdd).
 // Thread-safe. Nothing blocks or calls the file system.
 #pragma once
 
@@ -36,6 +37,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/store/objects/handle.h"
@@ -113,14 +115,18 @@ class Delegations {
 
   // --- Granting ---
 
-  // The delegation that the client may get of a file, at most `most`, as far as this table knows:
-  // the caller looks at the opens. kNone also if the file has any, or has had a recall lately, or
-  // if the client has too many: then the oldest of these is recalled.
-  Type Choose(const ObjectKey& key, const wire::ClientId& client_id, Type most, absl::Time now)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the client may get a delegation of this type, as far as this table knows: the caller
+  // looks at the opens. False if the file has one that conflicts or is of the same client, or has
+  // had a recall lately. No mutex if the file has none.
+  bool MayAdd(const ObjectKey& key, const wire::ClientId& client_id, Type type,
+              absl::Time now) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds a delegation, after MayAdd. Returns false if the client was not admitted or has too many:
+  // then the oldest of these is recalled.
+  bool TryAdd(const Delegation& delegation) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds it in any case.
   void Add(const Delegation& delegation) ABSL_LOCKS_EXCLUDED(mutex_);
   // The read delegation that the client has of the file becomes a write delegation, and is
-  // returned. nullopt: there is none, it is being recalled, or Choose would not return kWrite.
+  // returned. nullopt: there is none, it is being recalled, or a write delegation may not be added.
   std::optional<Delegation> Upgrade(const ObjectKey& key, const wire::ClientId& client_id,
                                     absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // A write delegation becomes a read delegation. Returns false if it is being recalled, or is
@@ -133,7 +139,7 @@ class Delegations {
   // The delegation that the client has of a file.
   std::optional<Delegation> Find(const ObjectKey& key, const wire::ClientId& client_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether Choose may return anything to the client. One atomic read if no client is admitted.
+  // Whether TryAdd may add anything for the client. Mostly one atomic read.
   bool IsAdmitted(const wire::ClientId& client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
   const Options& options() const { return options_; }
   // Whether any client has one of the file.
@@ -153,7 +159,7 @@ class Delegations {
   bool IsFree(const ObjectKey& key, const wire::ClientId& by, Use use, AwaitedList* awaited)
       ABSL_LOCKS_EXCLUDED(mutex_) {
     const std::atomic<size_t>& conflicting = use == Use::kReads ? writes_ : count_;
-    if (conflicting.load(std::memory_order_seq_cst) == 0) return true;
+    if (conflicting.load(std::memory_order_seq_cst) == 0 || !MayHave(key)) return true;
     return Resolve(key, by, use, awaited);
   }
   // Recalls one delegation, if that has not begun.
@@ -169,7 +175,7 @@ class Delegations {
   // once in kAskedFor, and returns false if its answer must be awaited.
   bool Reported(const ObjectKey& key, const wire::ClientId& by, absl::Time now,
                 AwaitedList* awaited, Values* values) ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (writes_.load(std::memory_order_seq_cst) == 0) return true;
+    if (writes_.load(std::memory_order_seq_cst) == 0 || !MayHave(key)) return true;
     return GetReported(key, by, now, awaited, values);
   }
   // The holder has answered, or will not. Does nothing if it is not asked.
@@ -187,13 +193,28 @@ class Delegations {
   // Removes those for which no claim has come in time. Call regularly.
   void EndClaims(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  struct Counts {
-    uint64_t held = 0;      // now
-    uint64_t recalled = 0;  // since the start
+  // It was not returned in time: it counts as revoked when it ends.
+  void NoteRevoked(const wire::StateId& state_id) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Recalls so far, and how long it took until the delegations ended.
+  struct RecallTimes {
+    uint64_t begun = 0;
+    uint64_t ended = 0;    // returned or revoked
+    uint64_t revoked = 0;  // of these
+    absl::Duration total;  // of those that ended
+    absl::Duration longest;
+
+    absl::Duration mean() const {
+      return ended > 0 ? total / static_cast<int64_t>(ended) : absl::ZeroDuration();
+    }
+    void End(absl::Duration time, bool is_revoked);
   };
-  Counts GetCounts() const {
-    return {count_.load(std::memory_order_relaxed), recalled_.load(std::memory_order_relaxed)};
-  }
+  struct Counts {
+    uint64_t held = 0;    // now
+    RecallTimes recalls;  // since the start
+  };
+  Counts GetCounts() const ABSL_LOCKS_EXCLUDED(mutex_);
+  RecallTimes RecallTimesOf(const wire::ClientId& client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // After a recall the file is shared, and gets no delegation for so long.
   static constexpr absl::Duration kNotAgainFor = absl::Seconds(30);
@@ -207,6 +228,8 @@ class Delegations {
   struct Entry {
     Delegation delegation;
     bool is_recalled = false;
+    bool is_revoked = false;  // NoteRevoked was called
+    absl::Time recalled_at;
     bool awaits_claim = false;
     absl::Time claim_until;
     Dones ended;
@@ -221,8 +244,27 @@ class Delegations {
     bool is_admitted = false;
     size_t held = 0;
     std::set<Id> idle;  // not recalled, the oldest first
+    RecallTimes recalls;
   };
 
+  // Whether any client may have one of the file. A hint, but false only if none has.
+  bool MayHave(const ObjectKey& key) const {
+    return at_place_[absl::HashOf(key) % at_place_.size()].load(std::memory_order_seq_cst) != 0;
+  }
+  std::atomic<uint32_t>& CountAt(const ObjectKey& key) {
+    return at_place_[absl::HashOf(key) % at_place_.size()];
+  }
+  const std::atomic<uint64_t>& AdmittedPlace(const wire::ClientId& client_id) const {
+    return admitted_[absl::HashOf(client_id) % admitted_.size()];
+  }
+  std::atomic<uint64_t>& AdmittedPlace(const wire::ClientId& client_id) {
+    return admitted_[absl::HashOf(client_id) % admitted_.size()];
+  }
+  void AddLocked(const Delegation& delegation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayGrant(const ObjectKey& key, Type type, absl::Time now) const {
+    return type != Type::kNone && type <= options_.most && may_recall() &&
+           !WasRecalledLately(key, now);
+  }
   bool WasRecalledLately(const ObjectKey& key, absl::Time now) const;
   bool Resolve(const ObjectKey& key, const wire::ClientId& by, Use use, AwaitedList* awaited)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -241,16 +283,20 @@ class Delegations {
 
   const Options options_;
   Hooks hooks_;
-  std::atomic<size_t> count_{0};       // of entries_; see the comment on granting
-  std::atomic<size_t> writes_{0};      // of them, write delegations
-  std::atomic<bool> is_used_{false};   // a client was admitted; publishes nothing but itself
-  std::atomic<uint64_t> recalled_{0};  // publishes nothing but itself
+  std::atomic<size_t> count_{0};   // of entries_; see the comment on granting
+  std::atomic<size_t> writes_{0};  // of them, write delegations
+  // The number of delegations by hash of the key; see the comment on granting.
+  std::array<std::atomic<uint32_t>, 65536> at_place_{};
+  // An admitted client by hash of its id: saves most callers of Admit and IsAdmitted the mutex.
+  // Publishes nothing but itself.
+  std::array<std::atomic<uint64_t>, 1024> admitted_{};
   // Seconds since the epoch, by hash of the key: a collision only delays the next delegation.
   std::array<std::atomic<uint32_t>, 4096> recalled_at_{};
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<Id, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ObjectKey, absl::InlinedVector<Id, 1>> by_key_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::ClientId, Client> clients_ ABSL_GUARDED_BY(mutex_);
+  RecallTimes recalls_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dafs::server

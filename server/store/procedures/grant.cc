@@ -66,21 +66,17 @@ bool MayPin(StoreImpl& store) {
   return store.cache.descriptors().load(std::memory_order_relaxed) < store.max_descriptors / 4;
 }
 
-// Records a delegation. The caller holds the file's lock. Returns false if the client has as many
-// opens as it may.
-bool Add(StoreImpl& store, const Caller& caller, const Grant& grant, Type type,
-         Delegations::Delegation* delegation) {
+// Makes the open of a delegation, which is not in the table of delegations yet. The caller holds
+// the file's lock. Returns false if the client has as many opens as it may.
+bool OpenDelegation(StoreImpl& store, const Caller& caller, const Grant& grant, Type type,
+                    Delegations::Delegation* delegation) {
   const bool writes = type == Type::kWrite;
   OpenRequest request =
       RequestOf(caller, "", writes ? AccessToWrite(grant) : grant.access & wire::kShareRead);
   request.is_delegation = true;
   *delegation = {caller.client_id, {}, grant.file->key(), type};
-  if (store.opens.Open(request, grant.file, MayPin(store), &delegation->state_id) !=
-      DafsStatus::kOk) {
-    return false;
-  }
-  store.delegations.Add(*delegation);
-  return true;
+  return store.opens.Open(request, grant.file, MayPin(store), &delegation->state_id) ==
+         DafsStatus::kOk;
 }
 
 bool OnlyClientsChange(const Object& file) { return file.fs().exported->only_clients_change; }
@@ -131,9 +127,13 @@ Type TypeFor(StoreImpl& store, const Caller& caller, const Grant& grant) {
 bool AddChosen(StoreImpl& store, const Caller& caller, const Grant& grant,
                Delegations::Delegation* delegation) {
   const Type type = TypeFor(store, caller, grant);
-  return type != Type::kNone &&
-         store.delegations.Choose(grant.file->key(), caller.client_id, type, Loop::Now()) == type &&
-         Add(store, caller, grant, type, delegation);
+  if (!store.delegations.MayAdd(grant.file->key(), caller.client_id, type, Loop::Now()) ||
+      !OpenDelegation(store, caller, grant, type, delegation)) {
+    return false;
+  }
+  if (store.delegations.TryAdd(*delegation)) return true;
+  store.CloseLocked(caller.client_id, delegation->state_id, delegation->key);
+  return false;
 }
 
 // Makes the client's read delegation one for writing, if it has one and the file is not shared.
@@ -170,10 +170,12 @@ void GrantBeside(StoreImpl& store, const Caller& caller, const Grant& grant,
   FillIn(store, caller, *grant.file, delegation, res);
 }
 
+// Another OPEN of the client may make it a write delegation, under the file's lock.
 void EndReadDelegation(StoreImpl& store, const Caller& caller, const ObjectKey& key) {
+  absl::MutexLock lock(&store.FileLock(key));
   const auto held = store.delegations.Find(key, caller.client_id);
   if (held.has_value() && held->type == Type::kRead) {
-    store.CloseOpen(caller.client_id, held->state_id, key);
+    store.CloseLocked(caller.client_id, held->state_id, key);
   }
 }
 
@@ -248,7 +250,8 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
     absl::MutexLock lock(&store.FileLock(key));
     delegation = store.delegations.Find(key, caller.client_id);  // of a claim before
     if (!delegation.has_value()) {
-      if (!Add(store, caller, grant, grant.most, &delegation.emplace())) return;
+      if (!OpenDelegation(store, caller, grant, grant.most, &delegation.emplace())) return;
+      store.delegations.Add(*delegation);
     } else if (delegation->type == Type::kWrite) {
       store.opens.ExtendDelegation(delegation->state_id, grant.access);
     }

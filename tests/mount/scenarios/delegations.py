@@ -4,6 +4,7 @@ The exports here have changed_by=clients, except that of delegations_local_progr
 """
 
 import errno
+import json
 import mmap
 import os
 import random
@@ -152,7 +153,7 @@ def delegations_messages(rig):
 def delegations_recalled(rig):
     """The next open, and open descriptors, see a file that another mount writes, truncates, removes, renames or makes
     unreadable: with the file closed, open for reading, mapped, and open for writing here."""
-    _, here, there = mount_two(rig)
+    server, here, there = mount_two(rig)
 
     def write_there(path):
         write(path, b"other text", os.O_TRUNC)
@@ -212,6 +213,16 @@ def delegations_recalled(rig):
     report = held(rig, here)
     note(f"delegations: {report}")
     check(report["recalls"] >= 15, f"recalls: {report}")
+
+    def ask_server(what):
+        return json.loads(rig.run([rig.bin / "dafsctl", "server", what, "--json", "--socket", server.socket], cwd="/"))
+
+    report = ask_server("status")["delegations"]
+    check(report["recalled"] >= 15 and report["recall_longest_us"] >= report["recall_mean_us"] > 0 and
+          report["revoked"] == 0, f"the server's recalls: {report}")
+    recalls = [client["recalls"]["count"] for client in ask_server("clients")["clients"]
+               if client["mount_point"] == str(here)]
+    check(recalls and recalls[0] >= 15, f"the server's recalls from {here}: {recalls}")
 
 
 @scenario(timeout=240, where="server")

@@ -98,6 +98,9 @@ TEST_F(AdminTest, StatusCountsWhatClientsHold) {
   EXPECT_EQ(status["exports_not_served"], 0);
   EXPECT_EQ(status["grace"]["active"], false);
   EXPECT_EQ(status["delegations"]["held"], 0);
+  for (const char* count : {"recalled", "revoked", "recall_mean_us", "recall_longest_us"}) {
+    EXPECT_EQ(status["delegations"][count], 0) << count;
+  }
   EXPECT_EQ(status["message_memory_bytes"], server_->message_bytes());
   ASSERT_EQ(status["listens"].size(), 1u);
   EXPECT_THAT(status["listens"][0].get<std::string>(), HasSubstr(address().ToString()));
@@ -111,6 +114,8 @@ TEST_F(AdminTest, PromisesAreCountedWithTheTimesOfTheirAnswers) {
   Json report = Report("clients")["clients"];
   for (const Json& client : report) {
     EXPECT_EQ(client["promises"], client["name"] == "c1" ? 1 : 0) << client;
+    EXPECT_EQ(client["recalls"]["count"], 0);
+    EXPECT_EQ(client["recalls"]["revoked"], 0);
   }
   ASSERT_TRUE(other->session->SendRequest(MakeDirectory(other->directory, "new")));
   auto announced = holder->Take();

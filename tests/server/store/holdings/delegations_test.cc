@@ -31,8 +31,13 @@ class DelegationsTest : public testing::Test {
                      [this](const auto& asked) { asked_.push_back(asked); }});
     for (uint64_t client = 1; client <= 3; ++client) table_.Admit(Id(client), "client");
   }
-  Type Choose(uint64_t key, uint64_t client, Type most = Type::kWrite) {
-    return table_.Choose(Key(key), Id(client), most, now_);
+  // Whether the client may get a delegation of this type. It is removed again.
+  bool MayGet(uint64_t key, uint64_t client, Type type = Type::kWrite) {
+    const auto state_id = wire::OpaqueFromUint64<wire::StateId>(++serial_);
+    const bool may = table_.MayAdd(Key(key), Id(client), type, now_) &&
+                     table_.TryAdd({Id(client), state_id, Key(key), type});
+    if (may) table_.Remove(state_id);
+    return may;
   }
   wire::StateId Add(uint64_t key, uint64_t client, Type type = Type::kRead) {
     const auto state_id = wire::OpaqueFromUint64<wire::StateId>(++serial_);
@@ -58,13 +63,14 @@ class DelegationsTest : public testing::Test {
 };
 
 TEST_F(DelegationsTest, ManyReadOrOneWriteDelegation) {
-  EXPECT_EQ(Choose(1, 1), Type::kWrite);
-  EXPECT_EQ(Choose(1, 1, Type::kRead), Type::kRead);
+  EXPECT_TRUE(MayGet(1, 1));
+  EXPECT_TRUE(MayGet(1, 1, Type::kRead));
   Add(1, 1);
-  EXPECT_EQ(Choose(1, 2), Type::kRead);
-  EXPECT_EQ(Choose(1, 1), Type::kNone) << "it has one already";
+  EXPECT_TRUE(MayGet(1, 2, Type::kRead));
+  EXPECT_FALSE(MayGet(1, 2, Type::kWrite));
+  EXPECT_FALSE(MayGet(1, 1, Type::kRead)) << "it has one already";
   Add(2, 1, Type::kWrite);
-  EXPECT_EQ(Choose(2, 2), Type::kNone);
+  EXPECT_FALSE(MayGet(2, 2));
 }
 
 TEST_F(DelegationsTest, AReadDelegationOfOneClientBecomesAWriteDelegation) {
@@ -98,14 +104,14 @@ TEST_F(DelegationsTest, NoUpgradeWhileItIsRecalledOrAfterARecall) {
 }
 
 TEST_F(DelegationsTest, OnlyAnAdmittedClientGetsOne) {
-  EXPECT_EQ(Choose(1, 9), Type::kNone);
+  EXPECT_FALSE(MayGet(1, 9));
   table_.Forget(Id(1));
-  EXPECT_EQ(Choose(1, 1), Type::kNone);
+  EXPECT_FALSE(MayGet(1, 1));
   Delegations none({.most = Type::kNone});
   none.SetHooks({[](const auto&) {}, [](const auto&) {}});
   none.Admit(Id(1), "client");
   EXPECT_FALSE(none.IsAdmitted(Id(1)));
-  EXPECT_EQ(none.Choose(Key(1), Id(1), Type::kWrite, now_), Type::kNone);
+  EXPECT_FALSE(none.MayAdd(Key(1), Id(1), Type::kWrite, now_));
 }
 
 TEST_F(DelegationsTest, ReadsConflictWithWriteDelegationsOfOthers) {
@@ -148,23 +154,44 @@ TEST_F(DelegationsTest, NoDelegationForAWhileAfterARecall) {
   EXPECT_FALSE(IsFree(1, 2, Use::kWrites));
   table_.Remove(state_id);
   now_ = Loop::Now() + absl::Seconds(1);
-  EXPECT_EQ(Choose(1, 3), Type::kNone);
+  EXPECT_FALSE(MayGet(1, 3));
   now_ += Delegations::kNotAgainFor;
-  EXPECT_EQ(Choose(1, 3), Type::kWrite);
+  EXPECT_TRUE(MayGet(1, 3));
+}
+
+TEST_F(DelegationsTest, RecallsAreTimedForEachClient) {
+  const auto first = Add(1, 1), second = Add(2, 2);
+  IsFree(1, 3, Use::kWrites);
+  IsFree(2, 3, Use::kWrites);
+  EXPECT_EQ(table_.GetCounts().recalls.begun, 2u);
+  EXPECT_EQ(table_.GetCounts().recalls.ended, 0u);
+  table_.Remove(first);
+  table_.NoteRevoked(second);
+  table_.Remove(second);
+  table_.Remove(Add(3, 1));
+  const Delegations::RecallTimes all = table_.GetCounts().recalls;
+  EXPECT_EQ(all.ended, 2u);
+  EXPECT_EQ(all.revoked, 1u);
+  EXPECT_GT(all.longest, absl::ZeroDuration());
+  EXPECT_LE(all.mean(), all.longest);
+  EXPECT_EQ(table_.RecallTimesOf(Id(1)).ended, 1u);
+  EXPECT_EQ(table_.RecallTimesOf(Id(1)).revoked, 0u);
+  EXPECT_EQ(table_.RecallTimesOf(Id(2)).revoked, 1u);
+  EXPECT_EQ(table_.RecallTimesOf(Id(9)).begun, 0u);
 }
 
 TEST_F(DelegationsTest, TheOldestIsRecalledIfAClientHasTooMany) {
   const auto oldest = Add(1, 1);
   Add(2, 1);
   Add(3, 1);
-  EXPECT_EQ(Choose(4, 1), Type::kNone);
+  EXPECT_FALSE(MayGet(4, 1));
   ASSERT_THAT(recalls_, SizeIs(1));
   EXPECT_EQ(recalls_[0].state_id, oldest);
-  EXPECT_EQ(Choose(4, 1), Type::kNone);
+  EXPECT_FALSE(MayGet(4, 1));
   EXPECT_EQ(recalls_[1].key, Key(2));
-  EXPECT_EQ(Choose(4, 2), Type::kWrite) << "the limit is of one client";
+  EXPECT_TRUE(MayGet(4, 2)) << "the limit is of one client";
   table_.Remove(oldest);
-  EXPECT_EQ(Choose(4, 1), Type::kWrite);
+  EXPECT_TRUE(MayGet(4, 1));
 }
 
 TEST_F(DelegationsTest, ALaterInstanceMayClaimTheWriteDelegations) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -600,6 +601,31 @@ TEST_F(GrantTest, AnOpenForWritingMakesTheReadDelegationOfItsClientOneForWriting
   }
   EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
   EXPECT_OK(Return(root_, read));
+}
+
+// An open of the same client that gets no delegation ends only a read delegation.
+TEST_F(GrantTest, OpensThatOverlapLeaveAWriteDelegationToItsWriter) {
+  const auto write = [&](const std::string& owner) {
+    Caller caller = root_;
+    uint16_t bits = 0;
+    Delegations::AwaitedList awaited;
+    caller.promises = &bits;
+    caller.awaited = &awaited;
+    for (int i = 0; i < 2000 && !HasFailure(); ++i) {
+      const wire::OpenDelegatedRes res = OpenXor(caller, wire::kShareWrite, owner);
+      if (res.delegation_type == Type::kWrite) {
+        EXPECT_OK(Write(caller, {file_, res.delegation_state_id}, 0, "x"));
+        EXPECT_OK(Downgrade(caller, res.delegation_state_id));
+      } else {
+        EXPECT_OK(Write(caller, {file_, res.state_id}, 0, "x"));
+        EXPECT_OK(Close(caller, {file_, res.state_id}));
+      }
+    }
+    Store::RestoreServerIdentity();
+  };
+  std::vector<std::thread> threads;
+  for (const char* owner : {"one", "two", "three"}) threads.emplace_back(write, owner);
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(GrantTest, AReadDelegationThatCannotBecomeOneForWritingEnds) {
