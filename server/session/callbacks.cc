@@ -319,7 +319,7 @@ void Callbacks::OnTimer() {
     absl::MutexLock lock(&mutex_);
     for (auto& [promisee, holder] : holders_) {
       if (Due(*holder) <= now && !std::exchange(holder->is_overdue, true)) {
-        store_.promises().Overdue(promisee);
+        store_.promises().Overdue(promisee, now);
       }
       if (Due(*holder) > now) {
         next = std::min(next, Due(*holder));

@@ -1,5 +1,6 @@
 #include "server/session/recalls.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -25,11 +26,8 @@ void Recalls::Resend(const wire::ClientId& client_id) {
 }
 
 void Recalls::Begin(const Recall& recall) {
-  loop_->Post(
-      [this, recall] { loop_->RunAfter(recall_time_, [this, recall] { Expire(recall); }); });
+  loop_->Post([this, recall, begun = Loop::Now()] { Watch(recall, begun); });
   if (!recall.has_holder) return;
-  loop_->Post(
-      [this, recall] { loop_->RunAfter(recall_time_ / 2, [this, recall] { BeOverdue(recall); }); });
   chores_.Submit([this, recall] { store_.RevokeExpired(recall); });
   Send(recall, false);
 }
@@ -66,24 +64,53 @@ void Recalls::End(const Recall& recall) {
   chores_.Submit([this, recall] { store_.RevokeDelegation(recall); });
 }
 
-// As with a change that a client does not acknowledge: the client must know that it cannot be
-// called, before the delegation is revoked.
-void Recalls::BeOverdue(const Recall& recall) {
-  if (!store_.delegations().Holds(recall.state_id)) return;
-  const Promisee promisee = store_.promises().PromiseeOf(recall.client_id);
-  if (promisee != 0) store_.promises().Overdue(promisee);
+// ---- Time limits -------------------------------------------------------------------------------
+
+absl::Time Recalls::OverdueSince(const Recall& recall) const {
+  const Promises& promises = store_.promises();
+  return promises.OverdueSince(promises.PromiseeOf(recall.client_id));
 }
 
-void Recalls::Expire(const Recall& recall) {
-  if (!store_.delegations().Holds(recall.state_id)) return;
-  if (recall.has_holder) {
-    LogWarning(absl::StrCat("client ", ClientName(recall.client_name),
-                            ": did not return a delegation within ",
-                            absl::FormatDuration(recall_time_),
-                            " (--recall-time), for which a request waited; it is revoked, and what "
-                            "the client has not written to the file is lost: check that machine "
-                            "and the network to it"));
+void Recalls::Watch(const Recall& recall, absl::Time begun) {
+  if (!recall.has_holder) return ExpireAfter(recall_time_, recall, begun);
+  const absl::Time since = OverdueSince(recall);
+  if (since != absl::InfiniteFuture()) {
+    return ExpireAfter(since + recall_time_ / 2 - Loop::Now(), recall, begun);
   }
+  loop_->RunAfter(recall_time_ / 2, [this, recall, begun] { BeOverdue(recall, begun); });
+}
+
+void Recalls::ExpireAfter(absl::Duration time, const Recall& recall, absl::Time begun) {
+  loop_->RunAfter(std::max(time, absl::ZeroDuration()),
+                  [this, recall, begun] { Expire(recall, begun); });
+}
+
+// As with a change that a client does not acknowledge: the client must know that it cannot be
+// called, before the delegation is revoked.
+void Recalls::BeOverdue(const Recall& recall, absl::Time begun) {
+  if (!store_.delegations().Holds(recall.state_id)) return;
+  const absl::Time now = Loop::Now();
+  store_.promises().Overdue(store_.promises().PromiseeOf(recall.client_id), now);
+  ExpireAfter(std::min(OverdueSince(recall), now) + recall_time_ / 2 - now, recall, begun);
+}
+
+void Recalls::Expire(const Recall& recall, absl::Time begun) {
+  if (!store_.delegations().Holds(recall.state_id)) return;
+  if (!recall.has_holder) return End(recall);
+  const Promisee promisee = store_.promises().PromiseeOf(recall.client_id);
+  const absl::Duration left = begun + recall_time_ - Loop::Now();
+  // The client has come back meanwhile.
+  if (left > absl::ZeroDuration() && OverdueSince(recall) == absl::InfiniteFuture()) {
+    return ExpireAfter(left, recall, begun);
+  }
+  if (store_.promises().IsVoid(promisee)) callbacks_.Expired(promisee);
+  store_.delegations().NoteRevoked(recall.state_id);
+  LogWarning(absl::StrCat("client ", ClientName(recall.client_name),
+                          ": did not return a delegation within ",
+                          absl::FormatDuration(recall_time_),
+                          " (--recall-time), for which a request waited; it is revoked, and what "
+                          "the client has not written to the file is lost: check that machine "
+                          "and the network to it"));
   End(recall);
 }
 

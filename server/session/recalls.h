@@ -1,7 +1,10 @@
 // Recalls of delegations: sends BC_RECALL, and revokes what is not returned in time. Also
 // BC_GETATTR. Spec: 6.6.3, 6.6.4; WIRE 9.6 (the Back-control Channel that PROMISES names).
 //
-// A delegation that is not returned within recall-time is revoked. A client that answers BADHANDLE
+// A delegation that is not returned within recall-time is revoked. A client that has not answered a
+// recall or an announcement in half of recall-time relies on nothing after the other half. So its
+// other delegations are revoked at the same time, and later ones at once: in sum it delays others
+// for recall-time, until it sends PROMISES again. A client that answers BADHANDLE
 // or BAD_STATEID does not know it: perhaps the response that grants it is on its way, so the recall
 // is sent once more. A client with an expired lease is not waited for. A client without a channel
 // is recalled when it sends PROMISES again.
@@ -46,8 +49,12 @@ class Recalls {
   void Send(const Recall& recall, bool again);
   void OnAnswer(const Recall& recall, bool again, const absl::StatusOr<wire::DafsStatus>& answer);
   void End(const Recall& recall);
-  void BeOverdue(const Recall& recall);
-  void Expire(const Recall& recall);
+  // On the thread of the loop. `begun`: when the recall began.
+  void Watch(const Recall& recall, absl::Time begun);
+  void BeOverdue(const Recall& recall, absl::Time begun);
+  void ExpireAfter(absl::Duration time, const Recall& recall, absl::Time begun);
+  void Expire(const Recall& recall, absl::Time begun);
+  absl::Time OverdueSince(const Recall& recall) const;
   void Ask(const Delegations::Delegation& delegation);
   void OnAttributes(const wire::StateId& state_id, const absl::StatusOr<wire::DafsStatus>& answer,
                     const wire::BcGetattrRes& res);

@@ -53,6 +53,7 @@ struct alignas(64) Promises::Client {
   std::atomic<bool> is_crowded{false};  // on_crowded was called
   std::atomic<uint64_t> id{0};
   uint32_t generation = 0;
+  absl::Time overdue_since;  // with is_overdue; read under clients_mutex_
 };
 
 Promises::Promises(Limits limits) : limits_(limits), clients_(new Client[kClientsMax]) {
@@ -120,9 +121,18 @@ bool Promises::Void(Promisee promisee) {
   return true;
 }
 
-void Promises::Overdue(Promisee promisee) {
+void Promises::Overdue(Promisee promisee, absl::Time now) {
   absl::MutexLock lock(&clients_mutex_);
-  if (Client* const client = Find(promisee)) client->is_overdue = true;
+  Client* const client = Find(promisee);
+  if (client == nullptr || client->is_overdue) return;
+  client->overdue_since = now;
+  client->is_overdue = true;
+}
+
+absl::Time Promises::OverdueSince(Promisee promisee) const {
+  absl::MutexLock lock(&clients_mutex_);
+  const Client* const client = Find(promisee);
+  return client != nullptr && client->is_overdue ? client->overdue_since : absl::InfiniteFuture();
 }
 
 Promisee Promises::PromiseeOf(const wire::ClientId& id) const {

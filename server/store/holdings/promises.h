@@ -49,6 +49,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/store/objects/handle.h"
 #include "wire/protocol/types.h"
 
@@ -93,7 +94,9 @@ class Promises {
   // The client is late with an answer: until Admit it gets no promise, and its responses carry
   // kSpcondVoid, but it still is called. So when Void follows, the client has dropped its promises:
   // it relies on none that is older than its last answered request by more than the time between.
-  void Overdue(Promisee client) ABSL_LOCKS_EXCLUDED(clients_mutex_);
+  void Overdue(Promisee client, absl::Time now) ABSL_LOCKS_EXCLUDED(clients_mutex_);
+  // Since when it is late; InfiniteFuture if it is not.
+  absl::Time OverdueSince(Promisee client) const ABSL_LOCKS_EXCLUDED(clients_mutex_);
 
   // The client's number; 0: it takes no part.
   Promisee PromiseeOf(const wire::ClientId& id) const ABSL_LOCKS_EXCLUDED(clients_mutex_);

@@ -120,6 +120,21 @@ TEST_F(RecallsTest, ADelegationThatIsNotReturnedInTimeIsRevoked) {
   EXPECT_EQ(ReadOfHolder(), "DAFSERR_EXPIRED");
 }
 
+TEST_F(RecallsTest, AHolderThatDoesNotAnswerDelaysOthersOnce) {
+  options_.recall_time = absl::Seconds(2);
+  Serve(wire::kShareBoth);
+  const wire::FileHandle first = file_;
+  WriteFile("a/g", "content");
+  const wire::FileHandle second = file_ = LookUp(*holder_->session, {"a", "g"});
+  ASSERT_EQ(OpenDelegated(*holder_, wire::kShareBoth).delegation_type, Type::kWrite);
+  file_ = first;
+  EXPECT_EQ(other_->session->Call(OpenFor(wire::kShareRead)).name(), "DAFS_STATUS_OK");
+  file_ = second;
+  const absl::Time start = Loop::Now();
+  EXPECT_EQ(other_->session->Call(OpenFor(wire::kShareRead)).name(), "DAFS_STATUS_OK");
+  EXPECT_LT(Loop::Now() - start, options_.recall_time);
+}
+
 // So a holder that was stopped uses none of its delegations when it runs again.
 TEST_F(RecallsTest, AHolderThatIsLateLosesItsPromisesBeforeTheDelegation) {
   options_.recall_time = absl::Seconds(2);

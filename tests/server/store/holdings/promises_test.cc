@@ -269,7 +269,11 @@ TEST_F(PromisesTest, AVoidClientHasNoPromiseUntilItIsAdmittedAgain) {
 
 TEST_F(PromisesTest, AnOverdueClientGetsNoPromiseButIsCalled) {
   promises_.Give(file_, a_, kPromisedAttributes);
-  promises_.Overdue(a_);
+  EXPECT_EQ(promises_.OverdueSince(a_), absl::InfiniteFuture());
+  const absl::Time since = absl::UnixEpoch() + absl::Seconds(5);
+  promises_.Overdue(a_, since);
+  promises_.Overdue(a_, since + absl::Seconds(1));
+  EXPECT_EQ(promises_.OverdueSince(a_), since);
   EXPECT_TRUE(promises_.IsVoid(a_));
   EXPECT_EQ(promises_.Give(directory_, a_, kBoth), 0);
   EXPECT_THAT(Change(file_, b_, kPromisedAttributes), SizeIs(1));
