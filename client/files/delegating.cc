@@ -85,9 +85,9 @@ Task<absl::Status> DelegationOperations::Convert(DelegationPtr delegation, wire:
 }
 
 // OPEN_OWNER makes an open with the access of the delegation, whatever the present mode of the
-// file, and even if it has lost its name. If that is less than the access of the local open, because
-// an OPEN_DOWNGRADE came before, the open is refused. Another error with an `opened`: a lock was not
-// granted.
+// file, and even if it has lost its name. If that is less than the access of the local open,
+// because an OPEN_DOWNGRADE came before, the open is refused. Another error with an `opened`: a
+// lock was not granted.
 Task<absl::Status> DelegationOperations::OpenWithLocks(const Delegation& delegation,
                                                        const OpenInfo& info,
                                                        const std::vector<LockRange>& locks,
