@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "runtime/log_level.h"
 
 namespace dafs {
 namespace {
@@ -57,6 +58,20 @@ const char* Word(Severity severity) {
 }
 
 }  // namespace
+
+std::string_view LogLevelName() { return Word(static_cast<Severity>(least_severity.load())); }
+
+absl::StatusOr<std::string> ChangeLogLevel(std::string_view name) {
+  for (const Severity least : {Severity::kError, Severity::kWarning, Severity::kNotice,
+                               Severity::kInfo, Severity::kDebug}) {
+    if (name != Word(least)) continue;
+    const std::string said = absl::StrCat("log level set to ", Word(least));
+    LogNotice(said);  // before the new level can hide it
+    SetLogLevel(least);
+    return said + "\n";
+  }
+  return absl::InvalidArgumentError("log: give error, warning, notice, info or debug");
+}
 
 void LogToStderr(const char* program, Severity least) {
   program_name = program;

@@ -22,6 +22,7 @@ constexpr char kFile[] = "FILE";
 constexpr char kAboutFile[] = "only of this file of the server, or in this directory";
 constexpr Word kWords[] = {
     {"status", "Show what the server holds, and its limits"},
+    {"stats", "Show the number, time and bytes of requests, by kind"},
     {"clients", "Show the clients, the busiest first"},
     {"opens", "Show which client has which file open", kFile, kAboutFile},
     {"locks", "Show the holders of locks, and their waiters", kFile, kAboutFile},

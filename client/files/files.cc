@@ -116,8 +116,11 @@ WorkerReport Files::Report() const {
   connection_->Fill(report);
   report.buffers = buffers_->counts();
   runner_->Fill(report);
+  if (add_to_report_) add_to_report_(report);
   return report;
 }
+
+OperationClock& Files::operation_clock() { return runner_->operation_clock(); }
 
 absl::Duration Files::DisconnectedFor() const {
   if (connection_->session() != nullptr) return absl::ZeroDuration();

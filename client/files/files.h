@@ -29,7 +29,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -62,6 +64,7 @@ namespace dafs::client {
 class CommitSchedule;
 class Committer;
 class Connection;
+class OperationClock;
 class Reclaim;
 class Runner;
 class SessionObserver;
@@ -134,8 +137,12 @@ class Files {
   BufferPool& buffers() { return *buffers_; }
   // The size limits of one read, write and append.
   const TransferPolicy& transfers() const { return transfers_; }
-  // For the statistics of dafsctl.
+  // For the statistics of dafsctl. `add` (may be null) adds to each report what the caller of the
+  // operations knows.
   WorkerReport Report() const;
+  void OnReport(std::function<void(WorkerReport&)> add) { add_to_report_ = std::move(add); }
+  // Where the time of the caller's operations goes.
+  OperationClock& operation_clock();
   // How long there has been no session; zero while there is one.
   absl::Duration DisconnectedFor() const;
   Loop& loop() { return loop_; }
@@ -173,6 +180,7 @@ class Files {
   XattrOperations xattrs_;
   AclOperations acls_;
   std::vector<SessionObserver*> observers_;
+  std::function<void(WorkerReport&)> add_to_report_;
 };
 
 }  // namespace dafs::client

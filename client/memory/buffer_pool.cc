@@ -183,12 +183,15 @@ bool BufferPool::Acquisition::await_ready() {
 
 void BufferPool::Acquisition::await_suspend(std::coroutine_handle<> waiter) {
   Waiter::await_suspend(waiter);
+  since_ = Loop::Now();
+  ++pool_.waits_;
   pool_.waiters_.Add(*this);
   pool_.AwaitReturn();
 }
 
 absl::StatusOr<BufferLease> BufferPool::Acquisition::await_resume() {
   absl::Status status = Waiter::await_resume();
+  if (since_ != absl::InfinitePast()) pool_.wait_time_ += Loop::Now() - since_;
   if (!status.ok()) return status;
   return std::move(lease_);
 }
@@ -323,6 +326,8 @@ BufferPool::Counts BufferPool::counts() const {
   counts.quarantined = quarantined_;
   counts.kept = kept_;
   counts.waiting = static_cast<uint32_t>(waiters_.size());
+  counts.waits = waits_;
+  counts.wait_time = wait_time_;
   counts.bytes = blocks_->bytes();
   counts.resident_bytes = blocks_->resident_bytes();
   return counts;

@@ -183,10 +183,12 @@ class BufferPool {
   uint32_t large_bytes() const { return large_bytes_; }
   struct Counts {
     uint32_t total = 0;
-    uint32_t leased = 0;        // held by a lease
-    uint32_t quarantined = 0;   // without a lease, but the server may still access them
-    uint32_t kept = 0;          // with written data that is not committed
-    uint32_t waiting = 0;       // callers that wait for a buffer
+    uint32_t leased = 0;       // held by a lease
+    uint32_t quarantined = 0;  // without a lease, but the server may still access them
+    uint32_t kept = 0;         // with written data that is not committed
+    uint32_t waiting = 0;      // callers that wait for a buffer
+    uint64_t waits = 0;        // callers that have waited so far, and how long in sum
+    absl::Duration wait_time;
     size_t bytes = 0;           // the slab
     size_t resident_bytes = 0;  // in memory
   };
@@ -222,6 +224,8 @@ class BufferPool {
   uint32_t quarantined_ = 0;
   uint32_t kept_ = 0;
   uint32_t most_kept_ = 0;
+  uint64_t waits_ = 0;
+  absl::Duration wait_time_;
   Loop* loop_ = nullptr;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for callbacks in the loop
   absl::AnyInvocable<void()> rest_;
@@ -244,6 +248,7 @@ class BufferPool::Acquisition : public Waiter {
   BufferPool& pool_;
   const BufferUse use_;
   const uint32_t payload_bytes_;
+  absl::Time since_ = absl::InfinitePast();  // when it began to wait
   BufferLease lease_;
 };
 

@@ -50,6 +50,27 @@ struct Runner::Attempt {
   wire::CredHandle cred = {};
   Remedies remedies = {};
   bool begun = false;  // some members of the chain were executed
+  bool issued = false;
+  const uint64_t operation;  // of OperationClock
+};
+
+// Adds its lifetime to the waits of an operation.
+class Runner::TimedWait {
+ public:
+  TimedWait(OperationClock& clock, uint64_t operation)
+      : clock_(clock),
+        operation_(operation),
+        since_(operation != 0 ? Loop::Now() : absl::InfinitePast()) {}
+  ~TimedWait() {
+    if (operation_ != 0) clock_.AddWait(operation_, Loop::Now() - since_);
+  }
+  TimedWait(const TimedWait&) = delete;
+  TimedWait& operator=(const TimedWait&) = delete;
+
+ private:
+  OperationClock& clock_;
+  const uint64_t operation_;
+  const absl::Time since_;
 };
 
 Task<absl::Status> Runner::Run(const Identity* who, std::span<CallBase* const> chain) {
@@ -58,12 +79,17 @@ Task<absl::Status> Runner::Run(const Identity* who, std::span<CallBase* const> c
 
 Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
                                      std::span<CallBase* const> whole) {
-  Attempt attempt{who, gate, DeadlineFromNow(), RetryPause(connection_, waits_)};
+  Attempt attempt{.who = who,
+                  .gate = gate,
+                  .deadline = DeadlineFromNow(),
+                  .pause = RetryPause(connection_, waits_),
+                  .operation = operation_clock_.current()};
   const OriginalFlags flags(whole);
   std::span<CallBase* const> chain = whole;
   for (;;) {
     Session* session = TryPrepare(attempt, chain);
     if (session == nullptr) {
+      const TimedWait wait(operation_clock_, attempt.operation);
       Task<absl::Status> waiting = Prepare(attempt, chain);
       CO_RETURN_IF_ERROR(co_await waiting);
       continue;
@@ -71,10 +97,13 @@ Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
     if (gathers_) {
       for (CallBase* call : chain) call->leaves_with_turn = true;
     }
+    if (std::exchange(attempt.issued, true)) NoteRetry(chain);
     Task<absl::Status> exchange = session->Run(attempt.cred, chain, attempt.deadline);
     absl::Status status = co_await exchange;  // the session may be destroyed now
+    if (attempt.operation != 0) operation_clock_.AddExchange(attempt.operation, chain);
     if (AnsweredWell(chain) == chain.size()) co_return absl::OkStatus();
     if (absl::IsUnavailable(status)) {
+      const TimedWait wait(operation_clock_, attempt.operation);
       Task<absl::StatusOr<LostRequests::Next>> finding =
           AfterLoss(attempt, chain, std::move(status));
       absl::StatusOr<LostRequests::Next> next = co_await finding;
@@ -91,6 +120,7 @@ Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
     if (done == chain.size()) co_return absl::OkStatus();
     attempt.begun |= done > 0;
     if (chain[done]->answered) {
+      const TimedWait wait(operation_clock_, attempt.operation);
       Task<absl::StatusOr<bool>> deciding = AfterRefusal(attempt, chain, done);
       absl::StatusOr<bool> again = co_await deciding;
       if (!again.ok()) co_return again.status();
@@ -98,6 +128,10 @@ Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
     }
     chain = Rest(chain, done);
   }
+}
+
+void Runner::NoteRetry(std::span<CallBase* const> chain) {
+  for (const CallBase* call : chain) ++connection_.totals()[call->proc()].retries;
 }
 
 bool Runner::AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain) const {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/recovery/lost_requests.h"
+#include "client/recovery/operation_times.h"
 #include "client/recovery/registration.h"
 #include "client/recovery/waits.h"
 #include "client/state/client.h"
@@ -69,9 +70,11 @@ class Runner {
   Connection& connection() const { return connection_; }
   Waits& waits() { return waits_; }
   Reclaim& reclaim() { return *reclaim_; }
+  OperationClock& operation_clock() { return operation_clock_; }
 
  private:
   struct Attempt;
+  class TimedWait;
   Session* TryPrepare(Attempt& attempt, std::span<CallBase* const> chain);
   Task<absl::Status> Prepare(Attempt& attempt, std::span<CallBase* const> chain);
   bool AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain) const;
@@ -80,6 +83,7 @@ class Runner {
                                                      absl::Status why);
   Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
                                           size_t done);
+  void NoteRetry(std::span<CallBase* const> chain);
   void ForgetOpens(CallBase& call);
   void ForgetOpen(const wire::StateId& open, const wire::StateId& state_id);
 
@@ -88,6 +92,7 @@ class Runner {
   Loop& loop_;
   Connection& connection_;
   Waits waits_;
+  OperationClock operation_clock_;
   LostRequests lost_;
   Registration registration_;
   Reclaim* reclaim_ = nullptr;

@@ -15,11 +15,13 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/memory/buffer_pool.h"
 #include "client/memory/memory_use.h"
 #include "client/state/opens.h"
 #include "wire/codec/codec.h"
 #include "wire/messages/chain.h"
+#include "wire/messages/direct_bytes.h"
 
 namespace dafs::client {
 
@@ -83,6 +85,8 @@ class CallBase {
     sent = answered = damaged = false;
     status = wire::DafsStatus::kOk;
     spec_cond = 0;
+    direct_bytes = {};
+    queued = took = absl::ZeroDuration();
   }
   bool ok() const { return answered && status == wire::DafsStatus::kOk; }
   // Whether it was sent and its response is missing: the server may have executed it.
@@ -106,6 +110,9 @@ class CallBase {
   // and the bits of the response; 0 if the result was fetched from a Response Cache.
   uint64_t asked = 0;
   uint16_t spec_cond = 0;
+  wire::DirectBytes direct_bytes;  // once answered with OK
+  absl::Duration queued;           // its wait for a slot; of the first call of a chain only
+  absl::Duration took;             // from its post to its response
   // The open that it uses, under the name that client/state/opens.h gave it. Set when the call is
   // first issued. From then on the arguments hold the server's present name of the open.
   std::optional<wire::StateId> open;
@@ -166,7 +173,9 @@ class Call : public CallBase {
     if constexpr (Args::kProc == wire::Proc::kOpen) {
       return wire::DecodeRes(message, order, answer, res, args.claim_type);
     } else {
-      return wire::DecodeRes(message, order, answer, res);
+      absl::Status decoded = wire::DecodeRes(message, order, answer, res);
+      if (answer == wire::DafsStatus::kOk) direct_bytes = wire::DirectBytesOf(args, res);
+      return decoded;
     }
   }
   wire::StateId* state_id_argument() override {

@@ -56,7 +56,7 @@ class Connection {
   // Ends the session and resumes all waiters before it returns.
   void Shutdown();
 
-  CallTotals& totals() { return totals_; }
+  wire::CallTotals& totals() { return totals_; }
   // When the last session was lost; before the first session, when this object was made.
   absl::Time lost_at() const { return history_.lost_at(); }
   void Fill(WorkerReport& report) const;
@@ -75,7 +75,7 @@ class Connection {
   BufferPool* pool_;
   const bool callbacks_;
   ConnectionHistory history_;
-  CallTotals totals_;  // outlives session_
+  wire::CallTotals totals_;  // outlives session_
   std::unique_ptr<Session> session_;
   absl::AnyInvocable<void(Session&)> on_ready_;
   absl::AnyInvocable<void(Session&)> on_lost_;

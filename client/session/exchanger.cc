@@ -40,7 +40,9 @@ Task<absl::Status> Exchanger::RunTogether(wire::CredHandle cred, std::span<CallB
   const Link& link = context_.link;
   if (!link.usable()) co_return link.Lost();
   watch_.Start();
-  if (slots_.MustWait(chain.size())) {
+  const bool must_wait = slots_.MustWait(chain.size());
+  const absl::Time came = must_wait ? Loop::Now() : absl::InfinitePast();
+  if (must_wait) {
     sender_.PostAll();  // responses of posted requests free slots
     if (!link.usable()) co_return link.Lost();
   }
@@ -55,10 +57,20 @@ Task<absl::Status> Exchanger::RunTogether(wire::CredHandle cred, std::span<CallB
   Exchange exchange(chain, deadline);
   status = sender_.Prepare(cred, exchange, taking.indices());
   if (!status.ok()) co_return status;
+  if (must_wait) NoteQueued(chain, exchange.since - came);
   exchanges_.Add(exchange);
   sender_.Post(chain);
   status = co_await exchange;
   co_return status;
+}
+
+void Exchanger::NoteQueued(std::span<CallBase* const> chain, absl::Duration time) {
+  chain.front()->queued += time;
+  for (const CallBase* call : chain) {
+    wire::ProcedureTotals& totals = context_.totals[call->proc()];
+    ++totals.queued;
+    totals.queue_time += time;
+  }
 }
 
 // Spec: 4.3.3: with fewer credits than members, sends the members one after the other as single

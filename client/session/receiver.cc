@@ -1,6 +1,5 @@
 #include "client/session/receiver.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -95,7 +94,7 @@ void Receiver::HandleMessage(size_t index, uint32_t size_bytes) {
 absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
                                const wire::ResponseHeader& header, bool damaged) {
   slot.expects_answer = false;
-  Count(slot, header.status);
+  Count(slot, message.size(), header.status);
   if (slot.exchange == nullptr) return absl::OkStatus();  // the waiter has given up
   CallBase& call = *slot.call;
   if (damaged) {
@@ -109,8 +108,15 @@ absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
                                             context_.peer.ToString(), ": ", decoded.message()));
   }
   --slot.exchange->unanswered;
+  const wire::DirectBytes moved = call.direct_bytes;
+  if (moved.to_client + moved.to_server > 0) {
+    wire::ProcedureTotals& totals = context_.totals[slot.proc];
+    totals.received_bytes += moved.to_client;
+    totals.sent_bytes += moved.to_server;
+  }
   call.answered = true;
   call.status = header.status;
+  call.took = last_heard_ - slot.posted;
   call.spec_cond = header.spec_cond;
   return absl::OkStatus();
 }
@@ -127,12 +133,10 @@ void Receiver::Complete(Slot& slot) {
                                  : absl::OkStatus());
 }
 
-void Receiver::Count(const Slot& slot, wire::DafsStatus status) {
-  ProcTotals& totals = context_.totals[slot.proc];
-  const absl::Duration took = last_heard_ - slot.posted;
-  ++totals.calls;
-  totals.total += took;
-  totals.longest = std::max(totals.longest, took);
+void Receiver::Count(const Slot& slot, size_t size_bytes, wire::DafsStatus status) {
+  wire::ProcedureTotals& totals = context_.totals[slot.proc];
+  totals.time.Add(last_heard_ - slot.posted);
+  totals.received_bytes += size_bytes;
   if (status != wire::DafsStatus::kOk) ++totals.errors;
 }
 

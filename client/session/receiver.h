@@ -47,7 +47,7 @@ class Receiver {
   absl::Status Deliver(Slot& slot, std::span<const std::byte> message,
                        const wire::ResponseHeader& header, bool damaged);
   void Complete(Slot& slot);
-  void Count(const Slot& slot, wire::DafsStatus status);
+  void Count(const Slot& slot, size_t size_bytes, wire::DafsStatus status);
   void NoteRenewal(const Slot& slot, wire::DafsStatus status);
 
   SessionContext& context_;

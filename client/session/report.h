@@ -2,31 +2,16 @@
 // them to the asking thread (client/status/lease_keeper.h).
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "client/memory/buffer_pool.h"
-#include "wire/protocol/procedures.h"
+#include "wire/protocol/procedure_totals.h"
 
 namespace dafs::client {
-
-// Counters of the calls of one procedure.
-struct ProcTotals {
-  uint64_t calls = 0;
-  uint64_t errors = 0;   // the response's status was not OK
-  uint64_t lost = 0;     // no response: session lost, or timeout
-  absl::Duration total;  // from post to response
-  absl::Duration longest;
-};
-
-// One entry for each row of wire::kProcedures. Outlives the sessions of a worker.
-struct CallTotals {
-  std::array<ProcTotals, wire::kProcedures.size()> by_proc;
-  ProcTotals& operator[](wire::Proc proc);
-};
 
 struct SessionReport {
   bool up = false;
@@ -58,6 +43,16 @@ struct SessionReport {
   std::vector<Outstanding> outstanding;
 };
 
+// A request of the kernel that has no answer yet.
+struct PendingOperation {
+  std::string operation;  // "READ"
+  std::string file;       // the path within the mount, where the file was last found; may be empty
+  uint32_t pid = 0;       // 0: unknown
+  std::string process;    // its name; empty: unknown
+  uint32_t uid = 0;
+  absl::Duration age;
+};
+
 struct WorkerReport {
   std::string name;
   SessionReport session;
@@ -69,7 +64,10 @@ struct WorkerReport {
   uint64_t reissued = 0;  // lost requests that the server had not executed
   uint64_t connects = 0;  // sessions built so far
   BufferPool::Counts buffers;
-  CallTotals totals;
+  wire::CallTotals totals;
+  size_t operations_in_hand = 0;
+  std::vector<PendingOperation> operations;  // the oldest ones of them, the oldest first
+  uint64_t slow_operations = 0;              // so far, see -o slow=
 };
 
 }  // namespace dafs::client

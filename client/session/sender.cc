@@ -154,6 +154,7 @@ void Sender::PostAll() {
       link.Fail(std::move(posted));  // the end of the session resumes the exchange
       break;
     }
+    context_.totals[slot.proc].sent_bytes += bytes;
     if (slot.call == nullptr) continue;  // its waiter gave up before it was posted
     slot.call->sent = true;
     if (slot.call->advertised != nullptr) slot.pin = context_.pool->Pin(*slot.call->advertised);

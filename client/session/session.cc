@@ -30,7 +30,7 @@ PrivateData PrivateDataFor(const ClientOptions& options) {
 }  // namespace
 
 Session::Session(Client& client, Loop& loop, const dat::Address& peer, BufferPool* pool,
-                 CallTotals& totals, bool callbacks)
+                 wire::CallTotals& totals, bool callbacks)
     : context_{client, loop, pool, totals, peer, callbacks, Link(loop, *this)},
       exchanger_(context_),
       channels_(context_),
@@ -49,7 +49,7 @@ Session::~Session() {
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(Client& client, Loop& loop,
                                                          dat::Provider& provider,
                                                          const dat::Address& address,
-                                                         BufferPool* pool, CallTotals& totals,
+                                                         BufferPool* pool, wire::CallTotals& totals,
                                                          bool callbacks) {
   auto session = absl::WrapUnique(new Session(client, loop, address, pool, totals, callbacks));
   absl::Status status = session->SetUp(provider);

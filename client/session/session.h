@@ -46,7 +46,7 @@ class Session final : public Pollable {
   static absl::StatusOr<std::unique_ptr<Session>> Create(Client& client, Loop& loop,
                                                          dat::Provider& provider,
                                                          const dat::Address& address,
-                                                         BufferPool* pool, CallTotals& totals,
+                                                         BufferPool* pool, wire::CallTotals& totals,
                                                          bool callbacks = false);
   // Do not destroy it within a coroutine that it resumed, nor with requests outstanding: call Kill
   // first.
@@ -122,7 +122,7 @@ class Session final : public Pollable {
 
  private:
   Session(Client& client, Loop& loop, const dat::Address& peer, BufferPool* pool,
-          CallTotals& totals, bool callbacks);
+          wire::CallTotals& totals, bool callbacks);
   absl::Status SetUp(dat::Provider& provider);
   void ChooseWindows();
   absl::Status Connect(dat::PendingEndpoint& pending, dat::Provider& provider);

@@ -5,10 +5,10 @@
 #include "client/memory/buffer_pool.h"
 #include "client/session/link.h"
 #include "client/session/negotiated.h"
-#include "client/session/report.h"
 #include "client/state/client.h"
 #include "runtime/loop.h"
 #include "wire/dat/dat.h"
+#include "wire/protocol/procedure_totals.h"
 
 namespace dafs::client {
 
@@ -16,7 +16,7 @@ struct SessionContext {
   Client& client;
   Loop& loop;
   BufferPool* const pool;  // null: no direct transfers
-  CallTotals& totals;
+  wire::CallTotals& totals;
   const dat::Address peer;
   // Requests a Back-control Channel even if the client's options request none.
   const bool callbacks;

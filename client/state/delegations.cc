@@ -332,7 +332,7 @@ void Delegations::Returned(const DelegationPtr& delegation) {
   const auto it = returning_.find(delegation->state_id);
   if (it != returning_.end() && it->second == delegation) returning_.erase(it);
   if (delegation->recalled_at != absl::InfiniteFuture()) {
-    counts_.recall_time += Loop::Now() - delegation->recalled_at;
+    counts_.returns.Add(Loop::Now() - delegation->recalled_at);
     delegation->recalled_at = absl::InfiniteFuture();
   }
 }

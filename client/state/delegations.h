@@ -35,6 +35,7 @@
 #include "client/state/lock_answer.h"
 #include "client/state/locks.h"
 #include "client/state/opens.h"
+#include "runtime/latency.h"
 #include "wire/messages/open_close.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/lock_ranges.h"
@@ -232,10 +233,10 @@ class Delegations {
   struct Counts {
     size_t read = 0;  // held now, also those that are being returned
     size_t write = 0;
-    uint64_t local_opens = 0;    // so far
-    uint64_t local_locks = 0;    // so far
-    uint64_t recalls = 0;        // so far
-    absl::Duration recall_time;  // in sum, from BC_RECALL until the delegation was returned
+    uint64_t local_opens = 0;  // so far
+    uint64_t local_locks = 0;  // so far
+    uint64_t recalls = 0;      // so far
+    LatencyHistogram returns;  // of those: from BC_RECALL until the delegation was returned
   };
   Counts counts() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -98,8 +98,7 @@ void Promises::OnVoid(absl::AnyInvocable<void()> voided) {
 
 void Promises::NoteBreaks(uint64_t count, absl::Duration took) {
   absl::MutexLock lock(&mutex_);
-  counts_.breaks += count;
-  counts_.break_time += took * static_cast<double>(count);
+  counts_.breaks.Add(took, count);
 }
 
 Promises::Caching Promises::caching() const {

@@ -17,6 +17,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "runtime/latency.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -54,9 +55,8 @@ class Promises {
   // the server may change files unannounced. kExact: clients only change files.
   enum class Caching : uint8_t { kTimed, kBounded, kExact };
   struct Counts {
-    uint64_t breaks = 0;        // announced changes
-    uint64_t voids = 0;         // how often all promises ended at once, while there were some
-    absl::Duration break_time;  // in sum, from the announcement until the client answered
+    uint64_t voids = 0;       // how often all promises ended at once, while there were some
+    LatencyHistogram breaks;  // announced changes: from the announcement to the client's answer
   };
 
   Promises() = default;

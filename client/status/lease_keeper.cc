@@ -22,6 +22,7 @@
 #include "runtime/control_socket.h"
 #include "runtime/gather.h"
 #include "runtime/log.h"
+#include "runtime/log_level.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
@@ -39,6 +40,7 @@ class LeaseKeeper::Impl {
   void Start(const LeaseKeeperOptions& options) {
     cpu_latency_ = options.cpu_latency;
     options_ = options.options;
+    slow_ = options.slow;
     const std::string& mount_point = client_.options().mount_point;
     if (!options.socket_directory.empty()) {
       OpenToControlGroup(options.socket_directory);
@@ -155,11 +157,18 @@ class LeaseKeeper::Impl {
       }
       return options_ + "\n";
     }
+    if (what.starts_with("log ")) {
+      if (question.uid != 0 && question.uid != geteuid()) {
+        return absl::PermissionDeniedError("only root may change the level of the log");
+      }
+      return ChangeLogLevel(what.substr(4));
+    }
     MountReport report = Collect();
     if (what == "status") return StatusText(report);
     if (what == "stats") return StatsText(report);
     if (what == "json") return ReportJson(report);
-    return absl::InvalidArgumentError("unknown question; known are status, stats, json, options");
+    return absl::InvalidArgumentError(
+        "unknown question; known are status, stats, json, options, log LEVEL");
   }
 
   MountReport Collect() {
@@ -173,6 +182,8 @@ class LeaseKeeper::Impl {
     report.mount_point = client_.options().mount_point;
     report.requests_by = requests_by_;
     report.cpu_latency = cpu_latency_;
+    report.slow = slow_;
+    report.up = Loop::Now() - since_;
     report.lease_seconds = client_.limits().lease_seconds.load(std::memory_order_relaxed);
     report.quiet = Loop::Now() - client_.last_activity();
     report.credentials = client_.credentials().size();
@@ -190,6 +201,8 @@ class LeaseKeeper::Impl {
   std::string requests_by_;
   std::string cpu_latency_;
   std::string options_;
+  absl::Duration slow_;
+  const absl::Time since_ = Loop::Now();
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<PromiseKeeper> promises_;  // null: not wanted

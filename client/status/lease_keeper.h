@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/state/client.h"
 #include "client/state/promises.h"
 
@@ -21,6 +22,7 @@ struct LeaseKeeperOptions {
   // dafs), named after the mount point. Empty: no socket.
   std::string socket_directory = "/run/dafs";
   std::string cpu_latency;  // for dafsctl: how fast idle CPUs wake up
+  absl::Duration slow;      // for dafsctl: -o slow=
   std::string options;      // for -o remount: the mount options, separated by commas
   // With ClientOptions::callbacks: drops what is cached under promises. Null: nothing is. Must
   // outlive the keeper.

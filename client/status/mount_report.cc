@@ -4,19 +4,32 @@
 
 namespace dafs::client {
 
-CallTotals MountReport::Totals() const {
-  CallTotals sum;
+wire::CallTotals MountReport::Totals() const {
+  wire::CallTotals sum;
+  for (const WorkerReport& worker : workers) sum.Merge(worker.totals);
+  return sum;
+}
+
+std::vector<PendingOperation> MountReport::Operations() const {
+  std::vector<PendingOperation> all;
   for (const WorkerReport& worker : workers) {
-    for (size_t i = 0; i < sum.by_proc.size(); ++i) {
-      const ProcTotals& one = worker.totals.by_proc[i];
-      ProcTotals& all = sum.by_proc[i];
-      all.calls += one.calls;
-      all.errors += one.errors;
-      all.lost += one.lost;
-      all.total += one.total;
-      all.longest = std::max(all.longest, one.longest);
-    }
+    all.insert(all.end(), worker.operations.begin(), worker.operations.end());
   }
+  std::stable_sort(
+      all.begin(), all.end(),
+      [](const PendingOperation& a, const PendingOperation& b) { return a.age > b.age; });
+  return all;
+}
+
+size_t MountReport::OperationsInHand() const {
+  size_t sum = 0;
+  for (const WorkerReport& worker : workers) sum += worker.operations_in_hand;
+  return sum;
+}
+
+uint64_t MountReport::SlowOperations() const {
+  uint64_t sum = 0;
+  for (const WorkerReport& worker : workers) sum += worker.slow_operations;
   return sum;
 }
 
@@ -30,17 +43,6 @@ std::string_view MountReport::CachingName() const {
       break;
   }
   return "timed";
-}
-
-absl::Duration MountReport::MeanRecall() const {
-  return delegations.recalls > 0
-             ? delegations.recall_time / static_cast<int64_t>(delegations.recalls)
-             : absl::ZeroDuration();
-}
-
-absl::Duration MountReport::MeanBreak() const {
-  if (promises.breaks == 0) return absl::ZeroDuration();
-  return promises.break_time / static_cast<double>(promises.breaks);
 }
 
 }  // namespace dafs::client

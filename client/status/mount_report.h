@@ -19,6 +19,8 @@ struct MountReport {
   std::string mount_point;
   std::string requests_by;  // how the kernel's requests arrive; empty: unknown
   std::string cpu_latency;  // how fast idle CPUs wake up; empty: unknown
+  absl::Duration slow;      // operations that take this long are logged; zero: none
+  absl::Duration up;        // since the mount began
   uint64_t lease_seconds = 0;
   absl::Duration quiet;  // since the last response on any session
   size_t credentials = 0;
@@ -29,13 +31,13 @@ struct MountReport {
   size_t silent_workers = 0;          // did not report in time
 
   // The calls of all workers.
-  CallTotals Totals() const;
+  wire::CallTotals Totals() const;
   // "exact", "bounded" or "timed".
   std::string_view CachingName() const;
-  // How long the client took on average to answer an announced change.
-  absl::Duration MeanBreak() const;
-  // How long on average a recalled delegation took to be returned.
-  absl::Duration MeanRecall() const;
+  // The operations of all workers that were reported, the oldest first.
+  std::vector<PendingOperation> Operations() const;
+  size_t OperationsInHand() const;
+  uint64_t SlowOperations() const;
 };
 
 }  // namespace dafs::client

@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "runtime/latency.h"
+#include "runtime/log_level.h"
 #include "wire/protocol/procedures.h"
+#include "wire/protocol/totals_json.h"
 
 namespace dafs::client {
 namespace {
@@ -48,18 +51,33 @@ Json Session(const SessionReport& s) {
 }
 
 Json Promised(const MountReport& report) {
-  return {{"breaks", report.promises.breaks},
-          {"break_mean_us", absl::ToInt64Microseconds(report.MeanBreak())},
-          {"voids", report.promises.voids}};
+  Json json = {{"breaks", report.promises.breaks.count()}};
+  wire::AddTimes(report.promises.breaks, "break_", json);
+  json["voids"] = report.promises.voids;
+  return json;
 }
 
 Json Delegated(const MountReport& report) {
-  return {{"read", report.delegations.read},
-          {"write", report.delegations.write},
-          {"local_opens", report.delegations.local_opens},
-          {"local_locks", report.delegations.local_locks},
-          {"recalls", report.delegations.recalls},
-          {"recall_mean_us", absl::ToInt64Microseconds(report.MeanRecall())}};
+  Json json = {{"read", report.delegations.read},
+               {"write", report.delegations.write},
+               {"local_opens", report.delegations.local_opens},
+               {"local_locks", report.delegations.local_locks},
+               {"recalls", report.delegations.recalls}};
+  wire::AddTimes(report.delegations.returns, "recall_", json);
+  return json;
+}
+
+Json Operations(const MountReport& report) {
+  Json list = Json::array();
+  for (const PendingOperation& one : report.Operations()) {
+    list.push_back({{"operation", one.operation},
+                    {"file", one.file},
+                    {"pid", one.pid},
+                    {"process", one.process},
+                    {"uid", one.uid},
+                    {"age_us", absl::ToInt64Microseconds(one.age)}});
+  }
+  return list;
 }
 
 Json Buffers(const WorkerReport& w) {
@@ -68,6 +86,8 @@ Json Buffers(const WorkerReport& w) {
           {"quarantined", w.buffers.quarantined},
           {"kept", w.buffers.kept},
           {"waiting", w.buffers.waiting},
+          {"waits", w.buffers.waits},
+          {"wait_us", absl::ToInt64Microseconds(w.buffers.wait_time)},
           {"bytes", w.buffers.bytes},
           {"resident_bytes", w.buffers.resident_bytes}};
 }
@@ -92,17 +112,14 @@ Json Worker(const WorkerReport& w) {
 }
 
 // By the names of the procedures that were called.
-Json Procedures(const CallTotals& totals) {
+Json Procedures(const wire::CallTotals& totals) {
   Json procedures = Json::object();
   for (size_t i = 0; i < totals.by_proc.size(); ++i) {
-    const ProcTotals& one = totals.by_proc[i];
-    if (one.calls + one.lost == 0) continue;
-    procedures[std::string(wire::kProcedures[i].name)] = {
-        {"calls", one.calls},
-        {"errors", one.errors},
-        {"lost", one.lost},
-        {"total_us", absl::ToInt64Microseconds(one.total)},
-        {"longest_us", absl::ToInt64Microseconds(one.longest)}};
+    const wire::ProcedureTotals& one = totals.by_proc[i];
+    if (one.unused()) continue;
+    Json& json = procedures[std::string(wire::kProcedures[i].name)] = wire::TotalsJson(one);
+    json["lost"] = one.lost;
+    json["retries"] = one.retries;
   }
   return procedures;
 }
@@ -116,14 +133,21 @@ std::string ReportJson(const MountReport& report) {
                      {"mount_point", report.mount_point},
                      {"requests_by", report.requests_by},
                      {"cpu_latency", report.cpu_latency},
+                     {"up_us", absl::ToInt64Microseconds(report.up)},
                      {"lease_seconds", report.lease_seconds},
                      {"quiet_us", absl::ToInt64Microseconds(report.quiet)},
                      {"credentials", report.credentials},
                      {"caching", report.CachingName()},
                      {"promises", Promised(report)},
                      {"delegations", Delegated(report)},
+                     {"log_level", LogLevelName()},
+                     {"slow_us", absl::ToInt64Microseconds(report.slow)},
+                     {"slow_operations", report.SlowOperations()},
+                     {"calls_in_hand", report.OperationsInHand()},
+                     {"calls", Operations(report)},
                      {"silent_workers", report.silent_workers},
                      {"workers", std::move(workers)},
+                     {"bucket_bounds_us", LatencyHistogram::BoundsUs()},
                      {"procedures", Procedures(report.Totals())}};
   // Compact and as UTF-8. The error handler keeps a strange name from throwing an exception.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -1,9 +1,11 @@
 #include "client/status/report_text.h"
 
 #include <cstddef>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/size_text.h"
 #include "runtime/text.h"
 
 namespace dafs::client {
@@ -48,9 +50,9 @@ std::string StatusText(const MountReport& report) {
       "%s on %s\n  lease %u s, last answer %s ago, %u credentials registered\n", report.server_name,
       report.mount_point, report.lease_seconds, Short(report.quiet), report.credentials);
   absl::StrAppend(&out, "  caching ", Text(report.CachingName()));
-  if (const Promises::Counts& counts = report.promises; counts.breaks + counts.voids > 0) {
+  if (const Promises::Counts& counts = report.promises; counts.breaks.count() + counts.voids > 0) {
     absl::StrAppendFormat(&out, ", %u changes announced, answered in %s on average, %u voids",
-                          counts.breaks, Short(report.MeanBreak()), counts.voids);
+                          counts.breaks.count(), Short(counts.breaks.Mean()), counts.voids);
   }
   absl::StrAppend(&out, "\n");
   const Delegations::Counts& delegations = report.delegations;
@@ -60,7 +62,7 @@ std::string StatusText(const MountReport& report) {
         delegations.read, delegations.write, delegations.local_opens, delegations.local_locks);
     if (delegations.recalls > 0) {
       absl::StrAppendFormat(&out, ", %u recalled, returned in %s on average", delegations.recalls,
-                            Short(report.MeanRecall()));
+                            Short(delegations.returns.Mean()));
     }
     absl::StrAppend(&out, "\n");
   }
@@ -94,6 +96,16 @@ std::string StatusText(const MountReport& report) {
                             w.buffers.waiting);
     }
   }
+  const std::vector<PendingOperation> operations = report.Operations();
+  for (const PendingOperation& one : operations) {
+    absl::StrAppend(&out, "  waiting for ", Short(one.age), ": ", one.operation, " of ",
+                    one.file.empty() ? "an unknown file" : one.file, " by ",
+                    one.process.empty() ? "an unknown process" : one.process, " (pid ", one.pid,
+                    ", uid ", one.uid, ")\n");
+  }
+  if (const size_t all = report.OperationsInHand(); all > operations.size()) {
+    absl::StrAppend(&out, "  ", all - operations.size(), " more operations in progress\n");
+  }
   if (report.silent_workers > 0) {
     absl::StrAppend(&out, "  ", report.silent_workers, " workers did not answer in time\n");
   }
@@ -101,17 +113,21 @@ std::string StatusText(const MountReport& report) {
 }
 
 std::string StatsText(const MountReport& report) {
-  std::string out = absl::StrFormat("%s on %s\n%-22s %12s %10s %8s %12s %12s\n", report.server_name,
-                                    report.mount_point, "procedure", "calls", "errors", "lost",
-                                    "mean", "longest");
-  const CallTotals sum = report.Totals();
+  std::string out =
+      absl::StrFormat("%s on %s\n%-20s %10s %8s %6s %7s %8s %9s %9s %9s %9s %8s %9s\n",
+                      report.server_name, report.mount_point, "procedure", "calls", "errors",
+                      "lost", "retries", "in", "out", "mean", "p99", "longest", "queued", "queue");
+  const wire::CallTotals sum = report.Totals();
   for (size_t i = 0; i < sum.by_proc.size(); ++i) {
-    const ProcTotals& one = sum.by_proc[i];
-    if (one.calls + one.lost == 0) continue;
-    absl::Duration mean =
-        one.calls > 0 ? one.total / static_cast<int64_t>(one.calls) : absl::ZeroDuration();
-    absl::StrAppendFormat(&out, "%-22s %12u %10u %8u %12s %12s\n", Text(wire::kProcedures[i].name),
-                          one.calls, one.errors, one.lost, Short(mean), Short(one.longest));
+    const wire::ProcedureTotals& one = sum.by_proc[i];
+    if (one.unused()) continue;
+    const absl::Duration queue =
+        one.queued > 0 ? one.queue_time / static_cast<int64_t>(one.queued) : absl::ZeroDuration();
+    absl::StrAppendFormat(&out, "%-20s %10u %8u %6u %7u %8s %9s %9s %9s %9s %8u %9s\n",
+                          Text(wire::kProcedures[i].name), one.calls(), one.errors, one.lost,
+                          one.retries, BytesText(one.received_bytes), BytesText(one.sent_bytes),
+                          Short(one.time.Mean()), Short(one.time.Quantile(0.99)),
+                          Short(one.time.longest()), one.queued, Short(queue));
   }
   return out;
 }

@@ -195,6 +195,7 @@ Outcome Mount::StartLeaseKeeper() {
   absl::StatusOr<std::unique_ptr<client::LeaseKeeper>> keeper = client::LeaseKeeper::Start(
       client_.get(), {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : "",
                       .cpu_latency = facts_.cpu_latency,
+                      .slow = state_.options.slow,
                       .options = absl::StrJoin(state_.options.list, ","),
                       .promise_observer = breaks_.get()});
   if (!keeper.ok()) return {ExitCode::kSystem, std::string(keeper.status().message())};

@@ -122,6 +122,7 @@ void Worker::Serve(UniqueFd fd) {
     if (ended_) return;
     channel_.emplace(std::move(*shared));
     operations_.emplace(state_, *files_, *channel_);
+    files_->OnReport([this](client::WorkerReport& report) { operations_->Report(calls_, report); });
     loop_->Add(this);
   });
 }
@@ -222,6 +223,7 @@ void Worker::StartCall(AnswerPath& path, const fuse_in_header& header, Call::Bod
 
 void Worker::Serve(std::unique_ptr<Call> call) {
   dafs::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
+  operations_->Began();
 }
 
 // --- INIT and INTERRUPT ----------------------------------------------------------------------

@@ -84,6 +84,7 @@ const Operations::Table::Row& Operations::Table::RowOf(uint32_t opcode) {
 Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> done) {
   const uint32_t opcode = call->header().opcode;
   const Table::Row& row = Table::RowOf(opcode);
+  slow_.Begin(*call);
   context_.state.inodes.Accepted(call->nodeid(), call->header().pid);
   if (row.waits_for_writes && !context_.pending.none()) {
     // Only the reply to a CREATE shows which file it opened, and perhaps truncated.
@@ -95,6 +96,7 @@ Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> d
   } else if (!call->answered()) {  // its caller was killed while it waited
     co_await row.function(*this, *call);
   }
+  slow_.End(*call);
   call.reset();
   done();
 }

@@ -21,6 +21,7 @@
 #include "fuse/operations/open.h"
 #include "fuse/operations/ranges.h"
 #include "fuse/operations/root_status.h"
+#include "fuse/operations/slow_operations.h"
 #include "fuse/operations/write.h"
 #include "fuse/operations/xattrs.h"
 #include "fuse/request/call.h"
@@ -32,7 +33,7 @@ class Operations {
  public:
   // All three must outlive it.
   Operations(MountState& state, client::Files& files, KernelChannel& channel)
-      : context_(state, files, channel) {}
+      : context_(state, files, channel), slow_(state, files) {}
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
@@ -40,6 +41,13 @@ class Operations {
   // remembers. Calls `done` when the call has ended, which may be after its answer: a RELEASE is
   // answered before its CLOSE, for example.
   Task<void> Serve(std::unique_ptr<Call> call, std::function<void()> done);
+
+  // Call after each start of Serve, when it waits or has ended.
+  void Began() { slow_.Began(); }
+  // For dafsctl: the calls without an answer.
+  void Report(const CallsInHand& calls, client::WorkerReport& report) const {
+    slow_.Report(calls, report);
+  }
 
   // The caller of `call` is being killed. Called before the call is answered early, while the
   // server may still execute it. Later requests for the files that it changes wait until it ends.
@@ -63,6 +71,7 @@ class Operations {
   void ForgetNode(uint64_t nodeid, uint64_t count);
 
   Context context_;
+  SlowOperations slow_;
   RootStatus root_{context_};
   NameOperations names_{context_};
   AttributeOperations attributes_{context_, root_};

@@ -182,6 +182,9 @@ constexpr OptionRow kOptions[] = {
        o.local_lock = is_name ? LocalLock::kNone : LocalLock::kAll;
      }},
      "the same as local_lock=none, local_lock=all"},
+    {kOthers, "slow", "",
+     Number{0, 3'600'000, [](Options& o, uint32_t n) { o.slow = absl::Milliseconds(n); }},
+     "milliseconds after which an operation is logged as slow, {} (default 0: none)"},
     {kOthers, "remount", "", Elsewhere{}, "change ro, rw, nosuid and similar flags of a mount"},
     {kOthers, "context=, fscontext=, defcontext=, rootcontext=", "", Elsewhere{},
      "passed to the kernel"},

@@ -101,6 +101,8 @@ struct Options {
   // Memory is released after it was unused for this time; zero: never.
   absl::Duration idle_release = absl::Seconds(60);
 
+  absl::Duration slow;  // operations that take this long are logged; zero: none
+
   std::vector<std::string> list;  // the options that -o, -r and -w gave, one by one
 
   bool operator==(const Options&) const = default;

@@ -25,6 +25,8 @@ struct Report {
 constexpr Report kReports[] = {
     {"status", [](const AdminView& view, std::string_view) { return StatusReport(view); },
      StatusReportText},
+    {"stats", [](const AdminView& view, std::string_view) { return StatsReport(view); },
+     StatsReportText},
     {"clients", [](const AdminView& view, std::string_view) { return ClientsReport(view); },
      ClientsReportText},
     {"opens", OpensReport, OpensReportText, /*takes_file=*/true},
@@ -34,7 +36,8 @@ constexpr Report kReports[] = {
 };
 
 constexpr char kWords[] =
-    "the questions are status, clients, opens [FILE], locks [FILE], exports, log LEVEL and evict "
+    "the questions are status, stats, clients, opens [FILE], locks [FILE], exports, log LEVEL and "
+    "evict "
     "CLIENT";
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/log.h"
+#include "runtime/log_level.h"
 #include "runtime/loop.h"
 #include "server/clients/client_name.h"
 #include "server/clients/client_table.h"
@@ -15,25 +16,8 @@
 namespace dafs::server {
 namespace {
 
-struct Level {
-  std::string_view word;
-  Severity least;
-};
-constexpr Level kLevels[] = {{"error", Severity::kError},
-                             {"warning", Severity::kWarning},
-                             {"notice", Severity::kNotice},
-                             {"info", Severity::kInfo},
-                             {"debug", Severity::kDebug}};
-
 absl::StatusOr<std::string> SetLevel(const AdminView&, const std::string& argument) {
-  for (const Level& level : kLevels) {
-    if (argument != level.word) continue;
-    const std::string said = absl::StrCat("log level set to ", argument);
-    LogNotice(said);  // before the new level can hide it
-    SetLogLevel(level.least);
-    return absl::StrCat(said, "\n");
-  }
-  return absl::InvalidArgumentError("log: give error, warning, notice, info or debug");
+  return ChangeLogLevel(argument);
 }
 
 // Ends the sessions of a client and releases what it holds. If its program still runs, it connects

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "runtime/size_text.h"
 #include "wire/protocol/lock_ranges.h"
 
 namespace dafs::server {
@@ -54,18 +55,16 @@ std::string Recalls(const Json& recalls) {
   return absl::StrCat(count, " in ", Time(recalls, "mean_us"), "/", Time(recalls, "longest_us"));
 }
 
-std::string Bytes(uint64_t bytes) {
-  constexpr std::string_view kUnits = "KMGTPE";
-  if (bytes < 1024) return absl::StrCat(bytes);
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; value >= 1024; value /= 1024) ++unit;
-  return absl::StrFormat("%.*f%c", value < 10 ? 1 : 0, value, kUnits[unit]);
-}
-
 std::string Cut(const Json& report, size_t rows) {
   if (!Is(report, "cut")) return "";
   return absl::StrCat("only ", rows, " are shown; there are more\n");
+}
+
+std::string Silent(const Json& report, std::string_view consequence) {
+  const uint64_t silent = Number(report, "silent_workers");
+  if (silent == 0) return "";
+  return absl::StrCat(silent, " workers did not answer in time: ",
+                      absl::string_view(consequence.data(), consequence.size()), "\n");
 }
 
 std::string FileOf(const Json& row) {
@@ -110,10 +109,11 @@ std::string StatusReportText(const Json& report) {
                         Time(promises, "answer_longest_us"), Number(delegations, "held"),
                         Number(delegations, "recalled"), Time(delegations, "recall_mean_us"),
                         Time(delegations, "recall_longest_us"), Number(delegations, "revoked"),
-                        Time(report, "recall_us"), Bytes(Number(report, "response_cache_bytes")),
-                        Bytes(Number(report, "response_cache_bytes_most")),
-                        Bytes(Number(report, "message_memory_bytes")),
-                        Bytes(Number(report, "message_memory_bytes_most")));
+                        Time(report, "recall_us"),
+                        BytesText(Number(report, "response_cache_bytes")),
+                        BytesText(Number(report, "response_cache_bytes_most")),
+                        BytesText(Number(report, "message_memory_bytes")),
+                        BytesText(Number(report, "message_memory_bytes_most")));
   if (Is(grace, "active")) {
     absl::StrAppend(&text, "  grace period for at most ", Time(grace, "left_us"), ": ",
                     Is(grace, "clients_unknown")
@@ -122,6 +122,26 @@ std::string StatusReportText(const Json& report) {
                     " may reclaim\n");
   }
   return text;
+}
+
+std::string StatsReportText(const Json& report) {
+  std::vector<Row> rows = {
+      {"PROCEDURE", "CALLS", "ERRORS", "IN", "OUT", "QUEUED", "MEAN", "P99", "LONGEST"}};
+  for (const auto& [name, one] : report["procedures"].items()) {
+    rows.push_back({name, absl::StrCat(Number(one, "calls")), absl::StrCat(Number(one, "errors")),
+                    BytesText(Number(one, "received_bytes")), BytesText(Number(one, "sent_bytes")),
+                    absl::StrCat(Number(one, "queued")), Time(one, "mean_us"), Time(one, "p99_us"),
+                    Time(one, "longest_us")});
+  }
+  const Json& sessions = report["sessions"];
+  std::string text =
+      Table(rows) + absl::StrFormat("%d sessions opened, %d lost\n", Number(sessions, "opened"),
+                                    Number(sessions, "lost"));
+  if (const uint64_t slow = Number(report, "slow_us"); slow > 0) {
+    absl::StrAppend(&text, Number(report, "slow_operations"), " requests took ",
+                    Time(report, "slow_us"), " or longer\n");
+  }
+  return text + Silent(report, "their requests are missing");
 }
 
 std::string ClientsReportText(const Json& report) {
@@ -135,18 +155,14 @@ std::string ClientsReportText(const Json& report) {
     if (!Is(client, "has_lease")) absl::StrAppend(&state, " (lease expired)");
     rows.push_back({Text(client, "id"), Text(client, "address"), Time(client, "age_us"),
                     Time(client, "idle_us"), absl::StrCat(Number(client, "requests")),
-                    Bytes(Number(client, "received_bytes")), Bytes(Number(client, "sent_bytes")),
-                    absl::StrCat(Number(client, "opens")), absl::StrCat(Number(client, "locks")),
-                    absl::StrCat(Number(client, "promises")),
+                    BytesText(Number(client, "received_bytes")),
+                    BytesText(Number(client, "sent_bytes")), absl::StrCat(Number(client, "opens")),
+                    absl::StrCat(Number(client, "locks")), absl::StrCat(Number(client, "promises")),
                     absl::StrCat(Number(client, "delegations")), Recalls(client["recalls"]),
                     absl::StrCat(Number(client["recalls"], "revoked")), std::move(state),
                     Text(client, "name")});
   }
-  std::string text = Table(rows) + Cut(report, rows.size() - 1);
-  if (const uint64_t silent = Number(report, "silent_workers"); silent > 0) {
-    absl::StrAppend(&text, silent, " workers did not answer in time: their sessions are missing\n");
-  }
-  return text;
+  return Table(rows) + Cut(report, rows.size() - 1) + Silent(report, "their sessions are missing");
 }
 
 std::string OpensReportText(const Json& report) {

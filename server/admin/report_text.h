@@ -8,6 +8,7 @@
 namespace dafs::server {
 
 std::string StatusReportText(const nlohmann::ordered_json& report);
+std::string StatsReportText(const nlohmann::ordered_json& report);
 std::string ClientsReportText(const nlohmann::ordered_json& report);
 std::string OpensReportText(const nlohmann::ordered_json& report);
 std::string LocksReportText(const nlohmann::ordered_json& report);

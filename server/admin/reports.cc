@@ -17,6 +17,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "runtime/gather.h"
+#include "runtime/latency.h"
+#include "runtime/log_level.h"
 #include "runtime/loop.h"
 #include "runtime/text.h"
 #include "server/clients/client_name.h"
@@ -29,7 +31,9 @@
 #include "server/store/holdings/grace.h"
 #include "server/store/inventory.h"
 #include "server/store/store.h"
+#include "wire/protocol/procedures.h"
 #include "wire/protocol/process_owner.h"
+#include "wire/protocol/totals_json.h"
 
 namespace dafs::server {
 namespace {
@@ -59,6 +63,24 @@ Sessions CollectSessions(const AdminView& view) {
   return sessions;
 }
 
+struct Counts {
+  WorkerCounts sum;
+  size_t silent_workers = 0;  // did not report in time
+};
+
+Counts CollectCounts(const AdminView& view) {
+  const auto gather = std::make_shared<Gather<WorkerCounts>>();
+  for (const auto& worker : *view.shared.workers) {
+    gather->Expect();
+    worker->CollectCounts([gather](const WorkerCounts& counts) { gather->Put(counts); });
+  }
+  const auto gathered = gather->Await();
+  Counts counts;
+  counts.silent_workers = gathered.missing;
+  for (const WorkerCounts& one : gathered.reports) counts.sum.Merge(one);
+  return counts;
+}
+
 std::string IdText(const wire::ClientId& id) {
   return absl::StrFormat("%016x", wire::OpaqueToUint64(id));
 }
@@ -70,18 +92,15 @@ std::string Hex(const ObjectKey& key) {
 
 Json PromisesOf(const Shared& shared) {
   const Promises::Counts counts = shared.store->promises().GetCounts();
-  const Callbacks::Answers answers = shared.callbacks->answers();
-  const absl::Duration mean = answers.count > 0
-                                  ? answers.total / static_cast<int64_t>(answers.count)
-                                  : absl::ZeroDuration();
-  return {{"held", counts.promises},
-          {"clients", counts.clients},
-          {"calls", counts.calls},
-          {"answers", answers.count},
-          {"answer_mean_us", absl::ToInt64Microseconds(mean)},
-          {"answer_longest_us", absl::ToInt64Microseconds(answers.longest)},
-          {"clients_voided", counts.voided},
-          {"refused", counts.refused}};
+  const LatencyHistogram answers = shared.callbacks->answers();
+  Json json = {{"held", counts.promises},
+               {"clients", counts.clients},
+               {"calls", counts.calls},
+               {"answers", answers.count()}};
+  wire::AddTimes(answers, "answer_", json);
+  json["clients_voided"] = counts.voided;
+  json["refused"] = counts.refused;
+  return json;
 }
 
 Json DelegationsOf(Store& store) {
@@ -266,7 +285,27 @@ Json StatusReport(const AdminView& view) {
           {"response_cache_bytes_most", shared.options->response_cache_bytes},
           {"message_memory_bytes", shared.budget->used_bytes()},
           {"message_memory_bytes_most", shared.options->message_memory_bytes},
+          {"bucket_bounds_us", LatencyHistogram::BoundsUs()},
+          {"log_level", LogLevelName()},
           {"grace", GraceOf(store)}};
+}
+
+Json StatsReport(const AdminView& view) {
+  const Counts counts = CollectCounts(view);
+  Json procedures = Json::object();
+  for (size_t i = 0; i < wire::kProcedures.size(); ++i) {
+    const wire::ProcedureTotals& one = counts.sum.totals.by_proc[i];
+    if (!one.unused()) procedures[std::string(wire::kProcedures[i].name)] = wire::TotalsJson(one);
+  }
+  return {
+      {"version", DAFS_VERSION},
+      {"up_us", absl::ToInt64Microseconds(Loop::Now() - view.since)},
+      {"bucket_bounds_us", LatencyHistogram::BoundsUs()},
+      {"procedures", std::move(procedures)},
+      {"sessions", {{"opened", counts.sum.sessions_opened}, {"lost", counts.sum.sessions_lost}}},
+      {"slow_us", absl::ToInt64Microseconds(view.shared.options->slow)},
+      {"slow_operations", counts.sum.slow_operations},
+      {"silent_workers", counts.silent_workers}};
 }
 
 Json ClientsReport(const AdminView& view) {

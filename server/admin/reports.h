@@ -1,7 +1,7 @@
 // The reports of `dafsctl server` as JSON. The names of the members are stable: programs read them.
 // Times that end in _us are durations in microseconds.
-// Called on the thread of the control socket. ClientsReport waits up to a second for the
-// workers. Nothing here calls a file system.
+// Called on the thread of the control socket. ClientsReport and StatsReport wait up to a
+// second for the workers. Nothing here calls a file system.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,8 @@ namespace dafs::server {
 inline constexpr size_t kMostRows = 10000;
 
 nlohmann::ordered_json StatusReport(const AdminView& view);
+// The requests of all clients since the start, by procedure.
+nlohmann::ordered_json StatsReport(const AdminView& view);
 // The clients that have their name, the busiest first.
 nlohmann::ordered_json ClientsReport(const AdminView& view);
 // The opens and delegations of all clients, by file. `path`, unless empty: only of this file of the

@@ -44,6 +44,8 @@ struct ServerOptions {
   absl::Duration spin = absl::Microseconds(50);  // time that a worker polls before it sleeps
   CpuLatencyWish cpu_latency;                    // limit for idle CPUs while a worker is busy
 
+  absl::Duration slow;  // requests that take this long are logged; zero: none
+
   uint32_t max_requests = 64;                // credits (Nreq) of one session, at most
   uint32_t default_requests = 16;            // for a client without a preference
   uint32_t max_message_bytes = 68 << 10;     // request and response; 64 KiB of data and its header

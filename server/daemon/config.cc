@@ -55,6 +55,7 @@ struct Raw {
   size_t message_memory_mib = 256;
   size_t direct_memory_mib = 32;
   uint32_t spin_us = 50;
+  uint32_t slow_ms = 0;
   std::string cpu_latency = "auto";
   std::string rdma_read_channel = "offered";
 };
@@ -78,6 +79,8 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
                  "the socket for dafsctl server, or none; default: /run/dafs/dafsd.sock for root");
   app.add_flag("--foreground,-f", config.foreground, "stay in the foreground, log to stderr");
   app.add_flag("--verbose,-v", config.verbose, "log more");
+  app.add_option("--slow-log", raw.slow_ms,
+                 "log requests that take this many milliseconds; 0: none");
   app.add_option("--threads", s.workers, "worker threads; 0: one per CPU, at most 16");
   app.add_option("--disk-threads", s.pool_threads, "threads for requests that wait for a disk");
   app.add_option("--spin", raw.spin_us, "microseconds that a worker polls before it sleeps");
@@ -150,6 +153,8 @@ absl::Status Convert(const Raw& raw, Config& config) {
                                         ? RdmaReadChannel::kRequired
                                         : RdmaReadChannel::kOffered;
   config.server.spin = absl::Microseconds(raw.spin_us);
+  if (raw.slow_ms > 3600000) return absl::InvalidArgumentError("--slow-log: at most 3600000");
+  config.server.slow = absl::Milliseconds(raw.slow_ms);
   absl::StatusOr<CpuLatencyWish> cpu_latency = ParseCpuLatency(raw.cpu_latency);
   if (!cpu_latency.ok()) {
     return absl::InvalidArgumentError(

@@ -15,6 +15,7 @@
 #include "server/store/store.h"
 #include "wire/codec/codec.h"
 #include "wire/messages/chain.h"
+#include "wire/messages/direct_bytes.h"
 #include "wire/rules/request_check.h"
 
 namespace dafs::server {
@@ -186,6 +187,7 @@ void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
     header.spec_cond &= wire::kSpcondVoid;
     size = wire::EncodeErrorResponse(header, Args::kProc, order(), out(), options);
   }
+  if (status == wire::DafsStatus::kOk) request_.direct_bytes = wire::DirectBytesOf(args, res);
   if (status == wire::DafsStatus::kOk && request_.chain != nullptr) {
     LeaveUsed(args);
     if constexpr (kInfo.filehandle_after == wire::Current::kFromResult) {

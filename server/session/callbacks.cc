@@ -281,17 +281,13 @@ void Callbacks::OnAnswer(Promisee promisee, uint64_t message,
       sent.erase(items);
     }
     const absl::Time now = Loop::Now();
-    for (const Item& item : over) {
-      ++answers_.count;
-      answers_.total += now - item.since;
-      answers_.longest = std::max(answers_.longest, now - item.since);
-    }
+    for (const Item& item : over) answers_.Add(now - item.since);
   }
   Finish(std::move(over));
   Pump(promisee, route);
 }
 
-Callbacks::Answers Callbacks::answers() const {
+LatencyHistogram Callbacks::answers() const {
   absl::MutexLock lock(&mutex_);
   return answers_;
 }

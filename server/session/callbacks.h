@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "runtime/latency.h"
 #include "runtime/loop.h"
 #include "server/store/holdings/promises.h"
 #include "server/store/store.h"
@@ -82,13 +83,8 @@ class Callbacks {
   void Call(std::vector<Promises::Call> calls, std::shared_ptr<CallGroup> group)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The answers to calls since the start, and the time from each call to its answer.
-  struct Answers {
-    uint64_t count = 0;
-    absl::Duration total;
-    absl::Duration longest;
-  };
-  Answers answers() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The answers to calls since the start: the time from each call to its answer.
+  LatencyHistogram answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The bytes of a directive with one element without a name: the least of use.
   static constexpr size_t kLeastRequestBytes = 136;
@@ -142,7 +138,7 @@ class Callbacks {
   absl::flat_hash_map<Promisee, std::unique_ptr<Holder>> holders_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_message_ ABSL_GUARDED_BY(mutex_) = 0;
   bool timer_set_ ABSL_GUARDED_BY(mutex_) = false;
-  Answers answers_ ABSL_GUARDED_BY(mutex_);
+  LatencyHistogram answers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dafs::server

@@ -72,8 +72,8 @@ CacheOwner ClientIdentity::AsCacheOwner() const {
           .principal = {.method = auth_type_, .host = peer_.address}};
 }
 
-void ClientIdentity::Renew() const {
-  if (authenticated_) client_->Renew(Loop::Now());
+void ClientIdentity::Renew(absl::Time now) const {
+  if (authenticated_) client_->Renew(now);
 }
 
 void ClientIdentity::ActFor(Request& request) const {

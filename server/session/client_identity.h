@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "server/clients/client_table.h"
 #include "server/clients/response_cache.h"
 #include "server/session/request.h"
@@ -53,7 +54,7 @@ class ClientIdentity {
   // Returns true if a later instance of the client has connected.
   bool superseded() const { return client_ != nullptr && client_->superseded(); }
   // Renews the lease, once authenticated.
-  void Renew() const;
+  void Renew(absl::Time now) const;
   // Makes `request` act for the client and for the user of its cred_handle.
   void ActFor(Request& request) const;
 

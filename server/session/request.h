@@ -9,12 +9,14 @@
 #include <optional>
 #include <span>
 
+#include "absl/time/time.h"
 #include "server/clients/credentials.h"
 #include "server/session/chain.h"
 #include "server/session/message_buffers.h"
 #include "server/session/modification.h"
 #include "server/store/durable/journal.h"
 #include "server/store/store.h"
+#include "wire/messages/direct_bytes.h"
 #include "wire/rules/request_check.h"
 
 namespace dafs::server {
@@ -30,6 +32,7 @@ struct Request {
     cut_short = false;
     not_remembered = false;
     promises = 0;
+    direct_bytes = {};
   }
 
   Call* call = nullptr;  // the procedure's view; contains this
@@ -43,6 +46,9 @@ struct Request {
   std::unique_ptr<Outgoing> outgoing;  // from the beginning to the end of its execution
   Pool* own_pool = nullptr;            // see own_pool.h
   bool on_pool = false;                // executed by a thread of own_pool; answered on the loop
+  absl::Time arrived;
+  absl::Duration queued;           // from its arrival until its execution began
+  wire::DirectBytes direct_bytes;  // once answered with OK
   bool holds_stream = false;
   bool cut_short = false;                    // Call::CutShort
   bool not_remembered = false;               // Call::NotRemembered

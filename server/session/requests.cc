@@ -59,7 +59,8 @@ void Requests::OnReceive(Receive& receive, size_t size_bytes) {
         absl::DataLossError(absl::StrCat("message of ", size_bytes, " bytes with a bad header")));
   }
   session_.terms().SetOrder(request.verdict.order);
-  session_.identity().Renew();
+  now_ = request.arrived = Loop::Now();
+  session_.identity().Renew(now_);
   ++session_.traffic().requests;
   request.holds_stream = TakeStream(request);
   queue_.Add(request);
@@ -118,11 +119,12 @@ void Requests::RunReady() {
     request.outgoing = std::move(outgoing);
     // The end of the turn flushes the held responses. Outside of a turn nothing would.
     if (connection.in_turn() && queue_.has_ready()) {
-      if (held_since_ == absl::InfiniteFuture()) held_since_ = Loop::Now();
+      if (held_since_ == absl::InfiniteFuture()) held_since_ = now_;
       holding_ = true;
       Begin(request);
       holding_ = false;
-      if (Loop::Now() - held_since_ >= kMostHeld) Flush();
+      if (queue_.busy()) now_ = Loop::Now();  // otherwise its response has read the time
+      if (now_ - held_since_ >= kMostHeld) Flush();
     } else {
       Begin(request);
     }
@@ -133,6 +135,7 @@ void Requests::RunReady() {
 void Requests::Begin(Request& request) {
   Call& call = *request.call;
   const Proc proc = request.header().procedure;
+  request.queued = now_ - request.arrived;
   const DafsStatus status = StatusInChain(request.verdict.status, request.chain.get());
   if (status != DafsStatus::kOk) return call.FinishUnexecuted(status);
   if (proc != Proc::kGetattrInline) recent_stats_.Clear();

@@ -63,6 +63,7 @@ class Requests {
   void SetCaller(Request& request);
 
   // responses.cc
+  void Count(const Request& request, size_t response_bytes, wire::DafsStatus status);
   void Settle(Request& request, wire::DafsStatus status, std::span<const std::byte> response);
   bool PrepareToSend(Request& request, size_t response_bytes);
   bool Send(std::unique_ptr<Outgoing> outgoing, size_t size_bytes,
@@ -77,6 +78,7 @@ class Requests {
   wire::ChainState chain_state_;
   RecentStats recent_stats_;  // of the previous request
   const bool invalidates_;    // responses invalidate the memory that the request names
+  absl::Time now_;            // as last read; at the latest when the present turn began
   bool running_ = false;      // RunReady is on the stack, or must not run
   bool holding_ = false;      // the response of the request that begins may wait for others
   absl::Time held_since_ = absl::InfiniteFuture();  // when the first of their requests began

@@ -5,6 +5,8 @@
 
 #include "server/session/requests.h"
 #include "server/session/session.h"
+#include "server/session/slow_requests.h"
+#include "server/session/worker.h"
 
 namespace dafs::server {
 
@@ -12,6 +14,10 @@ using wire::DafsStatus;
 using wire::Proc;
 
 namespace {
+
+// A request that begins this much later than it arrived has waited. Some microseconds pass in any
+// case.
+constexpr absl::Duration kQueued = absl::Microseconds(20);
 
 // Returns true if no client waits for the response alone: it may leave with a later one.
 bool MayWait(Proc procedure, const Chain* chain) {
@@ -27,6 +33,8 @@ void Requests::Complete(Request& request, DafsStatus status, size_t response_byt
   queue_.End();
   PendingWork* const idle_work = queue_.busy() ? nullptr : session_.pending_work();
   const Proc procedure = request.header().procedure;
+  now_ = Loop::Now();
+  Count(request, response_bytes, status);
   std::unique_ptr<Outgoing> outgoing = std::move(request.outgoing);
   std::shared_ptr<Chain> chain = std::move(request.chain);
   dat::Endpoint::SendOptions options;
@@ -50,6 +58,22 @@ void Requests::Complete(Request& request, DafsStatus status, size_t response_byt
   if (chain != nullptr) queue_.Advance(*chain, status);
   RunReady();
   if (idle_work != nullptr && !session_.connection().ending()) idle_work->Begin();
+}
+
+void Requests::Count(const Request& request, size_t response_bytes, DafsStatus status) {
+  const wire::ProcInfo* const info = wire::FindProc(request.header().procedure);
+  if (info == nullptr) return;  // a client may send any number
+  wire::ProcedureTotals& totals = session_.worker().counts().totals.by_proc[wire::RowOf(*info)];
+  const absl::Duration took = now_ - request.arrived;
+  totals.time.Add(took);
+  const absl::Duration slow = session_.shared().options->slow;
+  if (slow > absl::ZeroDuration() && took >= slow) NoteSlowRequest(session_, request, took);
+  if (status != DafsStatus::kOk) ++totals.errors;
+  totals.received_bytes += request.message.size() + request.direct_bytes.to_server;
+  totals.sent_bytes += response_bytes + request.direct_bytes.to_client;
+  if (request.queued < kQueued) return;
+  ++totals.queued;
+  totals.queue_time += request.queued;
 }
 
 // The request has its result: records it, and releases the stream.
@@ -102,6 +126,7 @@ void Requests::OnSent(std::unique_ptr<Outgoing> outgoing) {
   const uint32_t credits = std::exchange(outgoing->rdma_credits, 0);
   flow_.ReturnSendBuffer(std::move(outgoing));
   if (credits > 0) session_.transfers().credits().Return(credits);
+  if (queue_.has_ready()) now_ = Loop::Now();
   RunReady();
   if (session_.channels().back_control() != nullptr) session_.channels().Report();
 }

@@ -161,6 +161,7 @@ void Session::SetAuthenticated(wire::AuthType method) {
   identity_.SetAuthenticated(method);
   requests_.recorder().SetPrincipal(identity_.AsCacheOwner().principal);
   connection_.CancelLimit();
+  ++worker_.counts().sessions_opened;
   const wire::ClientConnectRes& negotiated = terms_.negotiated();
   const std::string client = absl::StrCat("client ", ClientName(identity_.client_id_string()),
                                           " at ", connection_.peer_name());
@@ -221,6 +222,7 @@ void Session::LogEnd() {
   const std::string client =
       absl::StrCat("client ", ClientName(identity_.client_id_string()), " at ", peer);
   if (reason.ok()) return LogInfo(absl::StrCat(client, " disconnected"));
+  ++worker_.counts().sessions_lost;
   LogNotice(absl::StrCat(client, " lost: ", why, "; what it holds is kept until its lease ends"));
 }
 

@@ -100,6 +100,10 @@ void Worker::CollectReports(std::function<void(std::vector<SessionReport>)> done
   });
 }
 
+void Worker::CollectCounts(std::function<void(WorkerCounts)> done) {
+  loop_->Post([this, done = std::move(done)] { done(counts_); });
+}
+
 void Worker::Forget(Session* session) {
   loop_->Post([this, session] {
     if (sessions_.erase(session) == 0) return;

@@ -1,6 +1,6 @@
 // A thread that owns some of the server's sessions: its loop, their domains, and the memory for
 // their direct transfers. Sessions of different workers share nothing on the data path.
-// Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, EndSessionsOf, CollectReports,
+// Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, EndSessionsOf, CollectReports, CollectCounts,
 // DropUnusedDomains, Shutdown and sessions() are thread-safe; the rest belongs to the worker's
 // thread.
 #pragma once
@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "runtime/log_budget.h"
 #include "runtime/loop.h"
 #include "server/session/direct_buffers.h"
 #include "server/session/session.h"
@@ -40,6 +41,9 @@ class Worker {
   // Calls `done` on the worker's thread with the reports of its sessions. Returns at once. `done`
   // is dropped if the worker has ended.
   void CollectReports(std::function<void(std::vector<SessionReport>)> done);
+  // Calls `done` on the worker's thread with what it has counted. Returns at once. `done` is
+  // dropped if the worker has ended.
+  void CollectCounts(std::function<void(WorkerCounts)> done);
   // Releases the domains that no session uses: their device may have been removed, and the system
   // waits until it is closed. Returns at once.
   void DropUnusedDomains();
@@ -53,6 +57,8 @@ class Worker {
 
   Loop& loop() { return *loop_; }
   DirectBuffers& direct_buffers() { return *direct_buffers_; }
+  WorkerCounts& counts() { return counts_; }
+  LogBudget& slow_log() { return slow_log_; }
   // Returns the session of this worker with the identifier, or null.
   Session* Find(const wire::SessionId& session_id) const;
   // The session has ended and no work of it runs any more. Destroys it after the calling stack has
@@ -77,6 +83,8 @@ class Worker {
   std::unique_ptr<DirectBuffers> direct_buffers_;
   std::vector<std::unique_ptr<Device>> devices_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
+  WorkerCounts counts_;
+  LogBudget slow_log_;
   bool stopping_ = false;
   std::atomic<uint32_t> count_{0};  // publishes nothing but itself
   absl::Notification ended_;

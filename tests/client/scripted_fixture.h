@@ -109,7 +109,7 @@ class ScriptedTest : public ::testing::Test {
   ClientOptions options_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<Loop> loop_;
-  CallTotals totals_;
+  wire::CallTotals totals_;
   std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Files> files_;

@@ -144,7 +144,7 @@ TEST_F(FilesLocksTest, WaitForLockOfServerProcessEnds) {
   EXPECT_FALSE(waiting.done);
   // Retries are 1, 2, 4, 8, ... ms apart, not continuous.
   WorkerReport report = files_->Report();
-  EXPECT_LE(report.totals[wire::Proc::kLock].calls, 10u);
+  EXPECT_LE(report.totals[wire::Proc::kLock].calls(), 10u);
   flock(local, LOCK_UN);
   RunUntil(waiting.done);
   EXPECT_EQ(waiting.answer->outcome, LockOutcome::kGranted);

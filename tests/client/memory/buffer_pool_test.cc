@@ -236,8 +236,11 @@ TEST_F(IdleBufferTest, RequestsWaitIfMemoryForMoreBuffersIsMissing) {
   Start(Take(*pool_, 1, &order, &got, &failed));
   EXPECT_EQ(failed, 0);
   EXPECT_EQ(pool_->counts().waiting, 1u);
+  EXPECT_EQ(pool_->counts().wait_time, absl::ZeroDuration());
   first.Release();
   EXPECT_THAT(order, testing::ElementsAre(1));
+  EXPECT_EQ(pool_->counts().waits, 1u);
+  EXPECT_GT(pool_->counts().wait_time, absl::ZeroDuration());
 }
 
 // If idle memory is never returned to the system, no timer examines the pool.

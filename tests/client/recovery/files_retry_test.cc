@@ -3,7 +3,9 @@
 #include <cstring>
 #include <map>
 
+#include "client/recovery/operation_times.h"
 #include "client/session/connection.h"
+#include "client/session/report.h"
 #include "client/state/write_tracker.h"
 #include "tests/client/scripted_fixture.h"
 
@@ -90,6 +92,35 @@ TEST_F(FilesRetryTest, DelayAndGraceAreRetried) {
   ASSERT_OK(Await(files_->names().Rename(who_, dir_, "a", dir_, "b")));
   EXPECT_EQ(server_.executed[Proc::kRename], 1);
   EXPECT_EQ(server_.Count(Proc::kRename), 4);
+  const wire::CallTotals totals = files_->Report().totals;
+  EXPECT_EQ(totals[Proc::kRename].calls(), 4u);
+  EXPECT_EQ(totals[Proc::kRename].errors, 3u);
+  EXPECT_EQ(totals[Proc::kRename].retries, 3u);
+}
+
+// An operation is numbered until its first wait; its requests belong to it with all retries.
+TEST_F(FilesRetryTest, TheTimeOfAnOperationIsDivided) {
+  MakeFiles();
+  int refusals = 1;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kRename || refusals == 0) return false;
+    --refusals;
+    c.Refuse(request, DafsStatus::kDelay);
+    return true;
+  };
+  OperationClock& clock = files_->operation_clock();
+  clock.Begin(7);
+  Task<absl::Status> renaming = files_->names().Rename(who_, dir_, "a", dir_, "b");
+  ASSERT_OK(Await(std::move(renaming)));
+  clock.Began();
+  const OperationTimes times = clock.End(7);
+  EXPECT_GT(times.server, absl::ZeroDuration());
+  EXPECT_GT(times.session, absl::ZeroDuration());  // the server asked to wait
+  EXPECT_EQ(times.queue, absl::ZeroDuration());
+  EXPECT_FALSE(times.slowest.empty());
+  EXPECT_LE(times.slowest_took, times.server);
+  ASSERT_OK(Await(files_->names().Rename(who_, dir_, "b", dir_, "a")));  // of no operation
+  EXPECT_EQ(clock.End(7).server, absl::ZeroDuration());
 }
 
 TEST_F(FilesRetryTest, OtherErrorsAreReturned) {

@@ -302,8 +302,11 @@ TEST_F(SessionTest, RequestsMoreCreditsWhenRequestsWait) {
   auto walks = StartWalks(1);
   ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
   for (const auto& seen : server_.log) EXPECT_EQ(seen.desired_nreq, 0);
+  EXPECT_EQ(totals_[wire::Proc::kLookup].queued, 0u);
   walks = StartWalks(4);
   ASSERT_TRUE(Until([&] { return walks.back()->resumed == 1; }));
+  EXPECT_GT(totals_[wire::Proc::kLookup].queued, 0u);
+  EXPECT_GT(totals_[wire::Proc::kLookup].queue_time, absl::ZeroDuration());
   bool asked = false;
   for (const auto& seen : server_.log) asked |= seen.desired_nreq == 16;
   EXPECT_TRUE(asked);

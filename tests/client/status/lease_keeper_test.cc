@@ -115,7 +115,7 @@ TEST_F(LeaseKeeperTest, LocksAreCheckedAfterALeaseWithoutReplies) {
   server_.reset();
   const absl::Time silent_until = Loop::Now() + absl::Milliseconds(1600);
   while (Loop::Now() < silent_until) loop_->RunOnce(absl::Milliseconds(20));
-  auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls; };
+  auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls(); };
   EXPECT_EQ(reads(), 0u);
   StartServer();
   const absl::Time deadline = Loop::Now() + absl::Seconds(30);
@@ -134,7 +134,7 @@ TEST_F(LeaseKeeperTest, LocksAreCheckedAfterAnUnnoticedGapInReplies) {
   // Simulates a reply that arrives two seconds after its request.
   const absl::Time sent = Loop::Now();
   client_->NoteActivity(sent, sent + absl::Seconds(2));
-  auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls; };
+  auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls(); };
   const absl::Time deadline = Loop::Now() + absl::Seconds(30);
   while (reads() == 0 && Loop::Now() < deadline) loop_->RunOnce(absl::Milliseconds(20));
   EXPECT_EQ(reads(), 1u);

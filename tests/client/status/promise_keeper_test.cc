@@ -201,7 +201,7 @@ TEST_F(PromiseKeeperTest, ChangeIsAnsweredWhenItsObjectIsDropped) {
   DropHeld();
   ASSERT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
   EXPECT_THAT(Answered(), ElementsAre(3));
-  EXPECT_EQ(promises().counts().breaks, 1u);
+  EXPECT_EQ(promises().counts().breaks.count(), 1u);
   EXPECT_TRUE(promises().active());
 }
 
@@ -223,7 +223,7 @@ TEST_F(PromiseKeeperTest, ChangesAreAnsweredInAnyOrder) {
   held[1]();
   ASSERT_TRUE(Until([this] { return server_.directive_answers.size() == 2; }));
   EXPECT_THAT(Answered(), ElementsAre(1, 0));
-  EXPECT_EQ(promises().counts().breaks, 3u);
+  EXPECT_EQ(promises().counts().breaks.count(), 3u);
 }
 
 TEST_F(PromiseKeeperTest, ChangeIsAnsweredAtOnceIfNothingIsCached) {

@@ -132,6 +132,60 @@ TEST_F(AdminTest, PromisesAreCountedWithTheTimesOfTheirAnswers) {
   EXPECT_THAT(Text("status"), HasSubstr("1 calls, answered in "));
 }
 
+TEST_F(AdminTest, RequestsAreCountedByProcedure) {
+  Opened one = Open("c1", {"f"});
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(one.client->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+  ASSERT_EQ(one.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  const Json stats = Report("stats");
+  EXPECT_EQ(stats["sessions"]["opened"], 1);
+  EXPECT_EQ(stats["sessions"]["lost"], 0);
+  EXPECT_EQ(stats["silent_workers"], 0);
+  EXPECT_EQ(stats["slow_us"], 0);
+  EXPECT_EQ(stats["bucket_bounds_us"].size(), 31u);
+  EXPECT_EQ(stats["procedures"]["LOCK"]["calls"], 1);
+  const Json null = stats["procedures"]["NULL"];
+  EXPECT_EQ(null["calls"], 3);
+  EXPECT_EQ(null["errors"], 0);
+  EXPECT_EQ(null["received_bytes"], 3 * 40);
+  EXPECT_EQ(null["sent_bytes"], 3 * 40);
+  uint64_t counted = 0;
+  for (const Json& bucket : null["buckets"]) counted += bucket.get<uint64_t>();
+  EXPECT_EQ(counted, 3u);
+  EXPECT_LE(null["p50_us"], null["p99_us"]);
+  EXPECT_LE(null["longest_us"], null["total_us"]);
+  EXPECT_THAT(Text("stats"), AllOf(HasSubstr("PROCEDURE"), HasSubstr("NULL"),
+                                   HasSubstr("1 sessions opened, 0 lost")));
+}
+
+class SlowAdminTest : public AdminTest {
+ protected:
+  void SetUp() override {
+    options_.slow = absl::Milliseconds(2);
+    AdminTest::SetUp();
+  }
+};
+
+// The request waits for the answer of the holder, which comes late.
+TEST_F(SlowAdminTest, ASlowRequestIsLoggedWithFileClientAndTimes) {
+  auto holder = Holder("c1"), other = Connect("c2");
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(other->session->SendRequest(MakeDirectory(other->directory, "new")));
+  auto announced = holder->Take();
+  ASSERT_TRUE(announced);
+  const absl::Time since = Loop::Now();
+  while (Loop::Now() - since < absl::Milliseconds(5)) Report("status");
+  holder->Answer(*announced);
+  EXPECT_EQ(other->session->ReceiveReply<wire::CreateArgs>().name(), "DAFS_STATUS_OK");
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, AllOf(HasSubstr("slow: CREATE of "), HasSubstr(" by client c2 (uid "),
+                         HasSubstr(" executed")));
+  const Json stats = Report("stats");
+  EXPECT_EQ(stats["slow_us"], 2000);
+  EXPECT_GE(stats["slow_operations"], 1);
+  EXPECT_THAT(Text("stats"), HasSubstr(" requests took 2ms or longer"));
+}
+
 TEST_F(AdminTest, ClientsAreShownByPlaceAndTheBusiestFirst) {
   Opened idle = Open(absl::StrCat("host1:/mnt/a", kTag), {"f"});
   Opened busy = Open(absl::StrCat("host2:/mnt/b c", kTag), {"f"});

@@ -1,0 +1,93 @@
+#include "fuse/operations/slow_operations.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "client/recovery/operation_times.h"
+#include "fuse/cache/node_path.h"
+#include "fuse/kernel/opcode_name.h"
+#include "fuse/kernel/protocol.h"
+#include "runtime/log.h"
+#include "runtime/loop.h"
+#include "runtime/text.h"
+
+namespace dafs::fuse {
+namespace {
+
+std::string ProcessName(const CallerProc& proc, uint32_t pid) {
+  std::string name;
+  if (proc.Shows(pid)) {
+    std::ifstream file(proc.PathOf(pid, "comm"));
+    std::getline(file, name);
+  }
+  return name;
+}
+
+std::string Short(absl::Duration time) {
+  return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
+}
+
+// "10ms for a slot, 6.1s at the server (READ_DIRECT 6.1s)"
+std::string Split(const client::OperationTimes& times, absl::Duration took) {
+  std::string text = absl::StrCat(Short(times.queue), " for a slot, ", Short(times.session),
+                                  " for a session, ", Short(times.server), " at the server");
+  if (!times.slowest.empty()) {
+    absl::StrAppend(&text, " (", Text(times.slowest), " ", Short(times.slowest_took), ")");
+  }
+  const absl::Duration rest = took - times.queue - times.session - times.server;
+  return absl::StrCat(text, ", ", Short(std::max(rest, absl::ZeroDuration())), " here");
+}
+
+}  // namespace
+
+void SlowOperations::Track(const Call& call) {
+  files_.operation_clock().Begin(call.header().unique);
+}
+
+void SlowOperations::Judge(const Call& call) {
+  const client::OperationTimes times = files_.operation_clock().End(call.header().unique);
+  const absl::Time now = Loop::Now();
+  const absl::Duration took = now - call.arrived();
+  if (took < threshold_ || call.header().opcode == FUSE_SETLKW) return;
+  ++count_;
+  if (!budget_.Admits(now)) return;
+  const client::PendingOperation one = Describe(call, now);
+  const uint64_t left_out = budget_.TakeLeftOut();
+  LogWarning(absl::StrCat(
+      state_.options.source.text, ": slow: ", one.operation, " of ",
+      one.file.empty() ? "an unknown file" : absl::CHexEscape(one.file), " by ",
+      one.process.empty() ? "an unknown process" : absl::CHexEscape(one.process), " (pid ", one.pid,
+      ", uid ", one.uid, ") took ", Short(took), ": ", Split(times, took),
+      left_out > 0 ? absl::StrCat("; ", left_out, " more were not logged") : std::string()));
+}
+
+client::PendingOperation SlowOperations::Describe(const Call& call, absl::Time now) const {
+  const fuse_in_header& header = call.header();
+  return {.operation = OpcodeName(header.opcode),
+          .file = PathOf(state_.inodes, header.nodeid),
+          .pid = header.pid,
+          .process = ProcessName(proc_, header.pid),
+          .uid = header.uid,
+          .age = now - call.arrived()};
+}
+
+void SlowOperations::Report(const CallsInHand& calls, client::WorkerReport& report) const {
+  const absl::Time now = Loop::Now();
+  std::vector<const Call*> old;
+  calls.ForEach([&](const Call& call) {
+    if (call.answered()) return;
+    ++report.operations_in_hand;
+    if (now - call.arrived() >= kPendingFrom) old.push_back(&call);
+  });
+  std::sort(old.begin(), old.end(),
+            [](const Call* a, const Call* b) { return a->arrived() < b->arrived(); });
+  if (old.size() > kMostReported) old.resize(kMostReported);
+  for (const Call* call : old) report.operations.push_back(Describe(*call, now));
+  report.slow_operations = count_;
+}
+
+}  // namespace dafs::fuse

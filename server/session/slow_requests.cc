@@ -1,0 +1,67 @@
+#include "server/session/slow_requests.h"
+
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/loop.h"
+#include "runtime/text.h"
+#include "server/clients/client_name.h"
+#include "server/session/request.h"
+#include "server/session/session.h"
+#include "server/session/worker.h"
+#include "server/store/inventory.h"
+#include "server/store/objects/handle.h"
+#include "wire/codec/codec.h"
+#include "wire/protocol/procedures.h"
+
+namespace dafs::server {
+namespace {
+
+// The file that the request names first, or in a chain the current one.
+std::optional<wire::FileHandle> FileOf(const Request& request) {
+  const wire::ProcInfo* info = request.verdict.proc;
+  if (info == nullptr || !info->chf_fh) return std::nullopt;
+  if ((request.header().chain_flags & wire::kChfFh) != 0) {
+    return request.chain != nullptr ? request.chain->filehandle : std::nullopt;
+  }
+  wire::FileHandle file;
+  const size_t at = wire::kHeaderSize + wire::FileHandleOffset(info->filehandles);
+  if (request.message.size() < at + wire::FileHandle::kWireSize) return std::nullopt;
+  static_assert(sizeof(file) == wire::FileHandle::kWireSize);
+  std::memcpy(&file, request.message.data() + at, sizeof(file));
+  return file;
+}
+
+std::string NameOf(Store& store, const Request& request) {
+  const std::optional<wire::FileHandle> file = FileOf(request);
+  if (!file.has_value()) return "";
+  const std::string path = store.inventory().NameOf(KeyOf(*file)).path;
+  return absl::StrCat(" of ", path.empty() ? "a file without a known name" : path);
+}
+
+std::string Short(absl::Duration time) {
+  return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
+}
+
+}  // namespace
+
+void NoteSlowRequest(Session& session, const Request& request, absl::Duration took) {
+  ++session.worker().counts().slow_operations;
+  LogBudget& budget = session.worker().slow_log();
+  if (!budget.Admits(Loop::Now())) return;
+  const uint64_t left_out = budget.TakeLeftOut();
+  const std::string client = session.identity().known()
+                                 ? ClientName(session.identity().client_id_string())
+                                 : session.connection().peer_name();
+  LogWarning(absl::StrCat(
+      "slow: ", Text(wire::Name(request.header().procedure)), NameOf(session.store(), request),
+      " by client ", client, " (uid ", request.caller.uid, ") took ", Short(took), ": ",
+      Short(request.queued), " queued, ", Short(took - request.queued), " executed",
+      left_out > 0 ? absl::StrCat("; ", left_out, " more were not logged") : std::string()));
+}
+
+}  // namespace dafs::server
