@@ -1,27 +1,22 @@
 // dafsctl: tests servers and reports the state of mounts. See dafsctl(8).
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/ctl/doctor.h"
+#include "client/ctl/live_command.h"
+#include "client/ctl/mount_query.h"
 #include "client/ctl/server_command.h"
 #include "client/files/files.h"
 #include "client/session/report.h"
 #include "client/state/client.h"
-#include "client/status/lease_keeper.h"
-#include "client/status/mount_point.h"
-#include "runtime/control_socket.h"
 #include "runtime/log.h"
-#include "runtime/mount_table.h"
 #include "runtime/run.h"
 #include "runtime/status_macros.h"
 #include "wire/dat/address.h"
@@ -38,12 +33,6 @@ struct PingOptions {
   int count = 4;
   std::string proto = "auto";
   double timeout_s = 2;
-};
-
-struct QueryOptions {
-  std::string mount_point;
-  bool json = false;
-  std::string directory = LeaseKeeperOptions().socket_directory;
 };
 
 std::string Microseconds(absl::Duration duration) {
@@ -114,87 +103,17 @@ absl::Status Ping(const PingOptions& ping) {
   return status;
 }
 
-absl::Status OnlyRoot(const std::string& what) {
-  return absl::PermissionDeniedError(absl::StrCat(what, ": only root and the group dafs can query a mount"));
-}
-
-// The reason why a query for `path` failed. `mount` is the mount that contains the path; nullptr if
-// none does.
-absl::Status NoAnswer(const std::string& path, const MountEntry* mount,
-                      const absl::Status& failed) {
-  if (absl::IsPermissionDenied(failed)) return OnlyRoot(path);
-  const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
-  if (absl::IsDeadlineExceeded(failed)) {  // statfs(2) would block on the same mount.dafs
-    return absl::UnavailableError(
-        absl::StrCat(is_ours ? mount->point : path, ": ", failed.message()));
-  }
-  // The kernel may answer stat(2) from its cache; statfs(2) always reaches mount.dafs.
-  struct statfs info;
-  const int error = statfs(path.c_str(), &info) == 0 ? 0 : errno;
-  if (!is_ours) {
-    return absl::NotFoundError(
-        error == ENOENT
-            ? absl::StrCat(path, ": no such file or directory")
-            : absl::StrCat(path, ": not on a DAFS mount; dafsctl status shows all mounts"));
-  }
-  if (error == ENOTCONN) {
-    return absl::UnavailableError(absl::StrCat(mount->point,
-                                               ": dead, its mount.dafs has ended; unmount it: "
-                                               "umount ",
-                                               mount->point));
-  }
-  if (absl::IsNotFound(failed) && mount->super_options.find("user_id=0,") == std::string::npos) {
-    return absl::UnavailableError(
-        absl::StrCat(mount->point, ": mounted by a user; only mounts made by root can be queried"));
-  }
-  return absl::UnavailableError(absl::StrCat(mount->point, ": ", failed.message()));
-}
-
-// Queries the mount that contains `query.mount_point`.
-absl::Status QueryOne(const QueryOptions& query, const char* question) {
-  const std::string path = ResolveMountPoint(query.mount_point);
-  const std::vector<MountEntry> mounts = ReadMountTable();
-  const MountEntry* const mount = FindMount(mounts, path);
-  // A mount in another mount namespace is found only by its socket.
-  const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
-  const std::string& point = is_ours ? mount->point : path;
-  absl::StatusOr<std::string> text =
-      AskControlSocket(LeaseKeeper::SocketPath(query.directory, point), question);
-  if (!text.ok()) return NoAnswer(path, mount, text.status());
-  std::fputs(text->c_str(), stdout);
-  return absl::OkStatus();
-}
-
-absl::Status QueryAll(const QueryOptions& query, const char* question) {
-  std::error_code error;
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(query.directory, error)) {
-    if (LeaseKeeper::IsSocketName(entry.path().filename().string())) {
-      paths.push_back(entry.path().string());
-    }
-  }
-  if (error == std::errc::permission_denied) return OnlyRoot(query.directory);
-  std::sort(paths.begin(), paths.end());
-  bool any = false;
-  bool is_denied = false;  // the group dafs may see the directory
-  for (const std::string& path : paths) {
-    absl::StatusOr<std::string> text = AskControlSocket(path, question);
-    if (!text.ok()) {  // a killed program left the socket, or only root may ask
-      is_denied |= absl::IsPermissionDenied(text.status());
-      continue;
-    }
-    std::fputs(text->c_str(), stdout);
-    any = true;
-  }
-  if (!any && is_denied) return OnlyRoot(query.directory);
-  if (!any) return absl::NotFoundError("no DAFS mount of this machine replies");
+absl::Status Query(const MountQuery& query, const std::string& question) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> answers, AskMounts(query, question));
+  for (const std::string& answer : answers) std::fputs(answer.c_str(), stdout);
   return absl::OkStatus();
 }
 
 // Returns the error message for a wrong command line.
 std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
   constexpr char kCommands[] =
-      "the commands are ping, status, stats and server; see dafsctl --help";
+      "the commands are ping, status, stats, top, iostat, log, doctor and server; see dafsctl "
+      "--help";
   if (argc < 2) return absl::StrCat("no command given; ", kCommands);
   const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
   if (app.get_subcommands(named).empty()) {
@@ -230,17 +149,28 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
 
-  QueryOptions query;
+  MountQuery query;
+  bool json = false;
   auto add_query = [&](const char* name, const char* what) {
     CLI::App* command = app.add_subcommand(name, what);
     command->add_option("MOUNTPOINT", query.mount_point,
                         "a path on the mount; default: all mounts");
-    command->add_flag("--json", query.json, "print JSON");
+    command->add_flag("--json", json, "print JSON");
     return command;
   };
-  CLI::App* status_command =
-      add_query("status", "Show the sessions of a mount and their outstanding requests");
-  add_query("stats", "Show the number and time of requests, by kind");
+  add_query("status", "Show the sessions of a mount, and what waits");
+  CLI::App* const stats_command =
+      add_query("stats", "Show the number, time and bytes of requests, by kind");
+  LiveOptions live;
+  const CLI::App* const top_command = AddTopCommand(app, live);
+  const CLI::App* const iostat_command = AddIostatCommand(app, live);
+  std::string level;
+  CLI::App* const log_command = app.add_subcommand("log", "Set how much a mount logs");
+  log_command->add_option("LEVEL", level, "error, warning, notice, info or debug")->required();
+  log_command->add_option("MOUNTPOINT", query.mount_point,
+                          "a path on the mount; default: all mounts");
+  DoctorOptions doctor;
+  const CLI::App* const doctor_command = AddDoctorCommand(app, doctor);
   ServerQuestion server;
   const CLI::App* const server_command = AddServerCommand(app, server);
   app.set_version_flag("-V,--version", "dafsctl " DAFS_VERSION);
@@ -258,10 +188,16 @@ int Main(int argc, char** argv) {
     status = Ping(ping);
   } else if (server_command->parsed()) {
     status = AskServer(*server_command, server);
+  } else if (top_command->parsed()) {
+    status = RunTop(live);
+  } else if (iostat_command->parsed()) {
+    status = RunIostat(live);
+  } else if (log_command->parsed()) {
+    status = Query(query, absl::StrCat("log ", level));
+  } else if (doctor_command->parsed()) {
+    return RunDoctor(doctor);
   } else {
-    const char* question = status_command->parsed() ? "status" : "stats";
-    if (query.json) question = "json";
-    status = query.mount_point.empty() ? QueryAll(query, question) : QueryOne(query, question);
+    status = Query(query, json ? "json" : stats_command->parsed() ? "stats" : "status");
   }
   if (status.ok()) return 0;
   std::fprintf(stderr, "dafsctl: %s\n", std::string(status.message()).c_str());

@@ -1,0 +1,23 @@
+// Questions of dafsctl to the mounts of this machine, by their control sockets
+// (client/status/lease_keeper.h). Blocks for at most 5 s per mount.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/status/lease_keeper.h"
+
+namespace dafs::client {
+
+struct MountQuery {
+  std::string mount_point;  // a path on the mount; empty: all mounts
+  std::string directory = LeaseKeeperOptions().socket_directory;
+};
+
+// Returns the answers, one for each mount. Errors are one line for people: no mount answers, the
+// path is on none, or only root may ask.
+absl::StatusOr<std::vector<std::string>> AskMounts(const MountQuery& query,
+                                                   const std::string& question);
+
+}  // namespace dafs::client
