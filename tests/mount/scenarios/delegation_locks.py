@@ -44,6 +44,14 @@ class Cast:
                 pass
 
 
+def mount_two_with(rig, names, arguments=()):
+    """The files are there before: the close of a writer changes the delegation, and until the server has answered that,
+    opens ask for none."""
+    for name in names:
+        (rig.export / name).write_bytes(b"0" * 100)
+    return mount_two(rig, arguments)
+
+
 def lock_here(cast, rig, path):
     """Locks of processes of one mount, which send nothing."""
     a, b = cast.actor(path), cast.actor(path)
@@ -94,16 +102,15 @@ def lock_here(cast, rig, path):
 @scenario(timeout=120, where="server")
 def delegations_locks(rig):
     """Locks of the processes of one mount send nothing; another mount waits for them, and gets the lock when it is free."""
-    _, here, there = mount_two(rig)
-    write(here / "file", b"0" * 100)
+    kinds = ("record", "ofd", "flock")
+    _, here, there = mount_two_with(rig, ["file", "shared"] + [f"file of {kind}" for kind in kinds])
     with Cast() as cast:
         lock_here(cast, rig, here / "file")
         count = held(rig, here)["local_locks"]
         note(f"delegations: {held(rig, here)}")
         check(count >= 60, f"{count} locks without a request")
-        for kind in ("record", "ofd", "flock"):
+        for kind in kinds:
             path = f"file of {kind}"
-            write(here / path, b"0" * 100)
             holder, queued = cast.actor(here / path), cast.actor(here / path)
             before = held(rig, here)["recalls"]
             holder.must(*_args(kind, "W", False))
@@ -128,7 +135,6 @@ def delegations_locks(rig):
 
 def check_readers(rig, here, there):
     """Two mounts with read delegations hold read locks that the server does not know; a write lock waits for both."""
-    write(here / "shared", b"text")
     with Cast() as cast:
         a, b = cast.actor(here / "shared", "O_RDONLY"), cast.actor(there / "shared", "O_RDONLY")
         with Messages(rig) as messages:
@@ -185,9 +191,7 @@ def delegations_locks_handed_over(rig):
 def delegations_locks_restart(rig):
     """Locks that the server does not know outlive its kill: the mount claims them before any other client has them."""
     rig.expect("session with .* lost", "no session for", "new session", "still waiting", "reclaimed from the restarted")
-    server, here, there = mount_two(rig)
-    for name in ("write", "read", "other"):
-        write(here / name, b"0" * 100)
+    server, here, there = mount_two_with(rig, ("write", "read", "other"))
     with Cast() as cast:
         a, b = cast.actor(here / "write"), cast.actor(here / "read", "O_RDONLY")
         c = cast.actor(there / "other")
@@ -216,9 +220,7 @@ def delegations_locks_stopped(rig):
     """A mount that is stopped or killed keeps its locks for the recall time. When it runs again, they are lost, and the
     use of its files fails."""
     rig.expect("did not return a delegation", "could not be reclaimed", "no answer for", "ended all promises")
-    _, here, there = mount_two(rig, RECALLING)
-    for name in ("stopped", "killed"):
-        write(here / name, b"0" * 100)
+    _, here, there = mount_two_with(rig, ("stopped", "killed"), RECALLING)
     with Cast() as cast:
         a = cast.actor(here / "stopped")
         a.must("record", "f", "W")
