@@ -48,6 +48,7 @@ Task<absl::StatusOr<Attributes>> AttributeOperations::SetAttributes(
   }
   const bool changes_rights = client_.options().delegations && (attributes.valid & kRights) != 0;
   if (changes_rights) client_.delegations().StopLocalOpens(file);
+  if (cuts && client_.options().delegations) client_.delegations().LeaseEnds(file);
   Task<absl::Status> task = RunAll(&who, chain, "set attributes");
   absl::Status status = co_await task;
   if (changes_rights) client_.delegations().StopLocalOpens(file);

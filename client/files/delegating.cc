@@ -22,6 +22,7 @@ using wire::LockRange;
 
 namespace {
 
+constexpr absl::Duration kRecent = absl::Seconds(1);
 constexpr size_t kMostRunners = 2;  // of ReturnUnused: each takes up to kMaxChain slots
 
 // A call whose state id is the server's, not a name of Opens.
@@ -159,6 +160,22 @@ void DelegationOperations::ReturnDue() {
     }
   }
   while (runners_ < kMostRunners && runners_ * kMaxChain < unused_.size()) Start(ReturnUnused());
+}
+
+void DelegationOperations::ReturnDueIfAnswered() {
+  if (!client_.delegations().any_due()) return;
+  const Session* const session = connection_.session();
+  if (session != nullptr && Loop::Now() - session->last_heard() < kRecent) return ReturnDue();
+  if (!std::exchange(asking_, true)) Start(ReturnDueAfterNull());
+}
+
+Task<void> DelegationOperations::ReturnDueAfterNull() {
+  Call<wire::NullArgs> null;
+  CallBase* const chain[] = {&null};
+  Task<absl::Status> task = Run(nullptr, chain);
+  const absl::Status status = co_await task;
+  asking_ = false;
+  if (status.ok()) ReturnDue();
 }
 
 // Not in one chain: a request that is sent meanwhile finds the delegation or the open that takes

@@ -27,6 +27,10 @@ class DelegationOperations : public OperationGroup {
   // Starts to return those that are due, and returns at once. Errors are ignored: a delegation that
   // cannot be returned is revoked by the server.
   void ReturnDue();
+  // The same, but only once the server has answered this worker: at once if it did so in the last
+  // second, otherwise after a NULL. Of several workers that are called so, one whose session does
+  // not hang returns them.
+  void ReturnDueIfAnswered();
   // Whether something is being returned.
   bool returning() const { return returning_ != 0; }
   // Opens a file at the server that is open locally, as LOCK and OPEN_DOWNGRADE require, with its
@@ -61,9 +65,12 @@ class DelegationOperations : public OperationGroup {
   bool IsOfServer(const Delegation& delegation) const;
   Task<void> ReturnTogether(std::vector<DelegationPtr> delegations);
 
+  Task<void> ReturnDueAfterNull();
+
   std::vector<DelegationPtr> unused_;  // to be returned by ReturnUnused
   size_t runners_ = 0;                 // of ReturnUnused
   size_t returning_ = 0;
+  bool asking_ = false;  // ReturnDueAfterNull runs
 };
 
 }  // namespace dafs::client

@@ -65,7 +65,7 @@ class OpenOperations : public OperationGroup {
   Task<absl::Status> Downgrade(const wire::StateId& open, uint32_t share_access,
                                uint32_t share_deny);
   // Private procedure 1002 OPEN_EXECUTE: opens for reading if the user may read or execute the
-  // file. If the server lacks it, acts as OpenByHandle.
+  // file. If delegations are wanted, first acts as OpenByHandle; if the server lacks it, only so.
   Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& who, const wire::FileHandle& file,
                                                   std::string_view owner);
   // Private procedure 1010 OPEN_OWNER: another open of the file of `open`, by its user, for

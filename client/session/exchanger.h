@@ -58,6 +58,7 @@ class Exchanger {
   WindowInvalidator& windows() { return windows_; }
   const WindowInvalidator& windows() const { return windows_; }
   uint32_t peer_version() const { return receiver_.peer_version(); }
+  absl::Time last_heard() const { return receiver_.last_heard(); }
   void Fill(SessionReport& report) const;
 
  private:

@@ -115,6 +115,7 @@ class Session final : public Pollable {
     exchanger_.windows().End(windows, std::move(then));
   }
   uint32_t nreq() const { return exchanger_.slots().credits().nreq(); }
+  absl::Time last_heard() const { return exchanger_.last_heard(); }  // the last response
   void Fill(SessionReport& report) const;
 
   bool Poll() override;

@@ -260,6 +260,14 @@ void Delegations::StopLocalOpens(const wire::FileHandle& file) {
   if (const DelegationPtr delegation = Find(file)) delegation->stopped = true;
 }
 
+void Delegations::LeaseEnds(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  const DelegationPtr delegation = Find(file);
+  if (delegation == nullptr || (delegation->settled && delegation->only_clients)) return;
+  Doom(file);
+  delegation->stopped = true;
+}
+
 DelegationPtr Delegations::TakeIdle(const wire::FileHandle& file) {
   absl::MutexLock lock(&mutex_);
   DelegationPtr delegation = Find(file);

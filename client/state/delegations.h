@@ -207,6 +207,9 @@ class Delegations {
   // The rights to open the file are about to change, or have. No local opens from now on, nor by a
   // delegation that was requested before.
   void StopLocalOpens(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A request of this client is about to end the lease of the server's kernel that protects a read
+  // delegation of the file from local programs. No local opens until it is returned.
+  void LeaseEnds(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
   // The file is about to lose a name. Ends its delegation if it has no local opens; the caller
   // returns it before, and calls Returned. Otherwise stops local opens and returns null.
   DelegationPtr TakeIdle(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);

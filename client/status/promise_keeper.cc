@@ -140,13 +140,11 @@ void PromiseKeeper::EndPromises() {
   ReturnDelegations();
 }
 
-// One worker does it for all.
+// The first worker whose session does not hang does it for all.
 void PromiseKeeper::ReturnDelegations() {
   if (!client_.delegations().any_due()) return;
-  bool asked = false;
-  client_.ForEachWorker([&asked](Files& files) {
-    if (std::exchange(asked, true)) return;
-    files.loop().Post([&files] { files.delegating().ReturnDue(); });
+  client_.ForEachWorker([](Files& files) {
+    files.loop().Post([&files] { files.delegating().ReturnDueIfAnswered(); });
   });
 }
 

@@ -625,6 +625,70 @@ TEST_F(LocalLocksTest, OpenByNameLeavesADelegationWithReadLocks) {
   Close(open);
 }
 
+// Its session may hang. What is due is left to a worker that the server answers.
+TEST_F(DelegatingTest, QuietWorkerReturnsWhatIsDueAfterAnAnswer) {
+  server_.delegates = Type::kRead;
+  Close(Open());
+  EXPECT_TRUE(client_->delegations().Recall(file_, Delegation()));
+  files_->delegating().ReturnDueIfAnswered();
+  AwaitReturned();
+  Close(Open());
+  Await(loop_->Sleep(absl::Milliseconds(1100)));
+  Sent();
+  server_.hold = true;
+  EXPECT_TRUE(client_->delegations().Recall(file_, Delegation()));
+  files_->delegating().ReturnDueIfAnswered();
+  EXPECT_TRUE(Until([this] { return !server_.log.empty(); }));
+  EXPECT_TRUE(client_->delegations().any_due());
+  server_.hold = false;
+  server_.ServeHeld(server_.only());
+  EXPECT_TRUE(Until([this] { return !client_->delegations().any_due(); }));
+  AwaitReturned();
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kNull, Proc::kDelegreturn));
+}
+
+TEST_F(DelegatingTest, ExecutionOfAReadableFileGetsADelegation) {
+  server_.delegates = Type::kRead;
+  absl::StatusOr<OpenFile> opened = Await(files_->opens().OpenForExecution(who_, file_, "x"));
+  ASSERT_OK(opened);
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenDelegated, Proc::kGetattrInline));
+  Close(opened->state_id);
+  EXPECT_TRUE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "y").has_value());
+}
+
+TEST_F(DelegatingTest, ExecutionOfAFileThatMayNotBeReadIsAnOpen) {
+  server_.delegates = Type::kRead;
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    const bool executes = request.header.procedure == Proc::kOpenExecute;
+    if (!executes && request.header.procedure != Proc::kOpenDelegated) return false;
+    c.Refuse(request, executes ? DafsStatus::kIo : DafsStatus::kAcces);
+    return true;
+  };
+  absl::StatusOr<OpenFile> opened = Await(files_->opens().OpenForExecution(who_, file_, "x"));
+  EXPECT_EQ(wire::DafsFromStatus(opened.status()), DafsStatus::kIo) << "of OPEN_EXECUTE";
+  server_.script = nullptr;
+}
+
+// It ends the lease of the server's kernel: local programs may change the file at once.
+TEST_F(DelegatingTest, OwnTruncationEndsLocalOpensWhereLocalProgramsChangeFiles) {
+  for (const bool only_clients : {false, true}) {
+    server_.spec_cond = [=](const Request&) -> uint16_t {
+      return wire::kSpcondAttributes | (only_clients ? wire::kSpcondOnlyClients : 0);
+    };
+    server_.delegates = Type::kRead;
+    Close(Open());
+    wire::FileAttributes empty;
+    empty.set(wire::kFattrObjectSize);
+    ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, empty)));
+    Sent();
+    Close(Open());
+    EXPECT_EQ(server_.Count(Proc::kOpenDelegated), only_clients ? 0 : 1);
+    client_->delegations().EndAll();
+    files_->delegating().ReturnDue();
+    AwaitReturned();
+  }
+}
+
 // A revoked delegation serves no opens, and what is open is opened again.
 TEST_F(DelegatingTest, RevokedDelegationIsNotUsedAgain) {
   server_.delegates = Type::kRead;
