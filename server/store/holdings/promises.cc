@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "server/store/holdings/promise_table.h"
+#include "server/store/holdings/promises_parts.h"
 
 namespace dafs::server {
 
@@ -14,47 +14,6 @@ uint32_t HighMark(uint32_t most) { return most - most / 16; }
 uint32_t LowMark(uint32_t most) { return most - most / 8; }
 
 }  // namespace
-
-struct Promises::Shard {
-  struct Writer {
-    uint64_t client_id;
-    uint32_t opens;
-  };
-  using Writers = absl::InlinedVector<Writer, 1>;
-
-  static Writers::iterator FindWriter(Writers& writers, uint64_t client_id) {
-    return std::find_if(writers.begin(), writers.end(),
-                        [&](const Writer& writer) { return writer.client_id == client_id; });
-  }
-
-  bool IsOpenToOthers(uint32_t object, uint64_t client_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    if (!table.object(object).is_open_to_write) return false;
-    const Writers& of_object = writers[object];
-    return of_object.size() > 1 || of_object[0].client_id != client_id;
-  }
-
-  absl::Mutex mutex;
-  PromiseTable table ABSL_GUARDED_BY(mutex);
-  absl::flat_hash_map<uint32_t, Writers> writers ABSL_GUARDED_BY(mutex);  // by number of the object
-};
-
-// Everything is written under clients_mutex_, except the counts and `is_crowded`. A thread that
-// holds the mutex of a shard may rely on `admission` and `endings`: after they are changed, Sweep
-// takes each shard's mutex in turn.
-struct alignas(64) Promises::Client {
-  std::atomic<Promisee> promisee{0};
-  std::atomic<bool> is_void{true};
-  std::atomic<bool> is_overdue{false};
-  std::atomic<uint32_t> admission{0};  // 0: none may be given
-  std::atomic<uint32_t> endings{0};    // calls with kPromisedAll; not 0: it gets no promise
-  std::atomic<uint32_t> most{0};
-  std::atomic<uint32_t> held{0};
-  std::atomic<uint32_t> next_shard{0};  // where PickToEnd goes on
-  std::atomic<bool> is_crowded{false};  // on_crowded was called
-  std::atomic<uint64_t> id{0};
-  uint32_t generation = 0;
-  absl::Time overdue_since;  // with is_overdue; read under clients_mutex_
-};
 
 Promises::Promises(Limits limits) : limits_(limits), clients_(new Client[kClientsMax]) {
   for (auto& shard : shards_) shard = std::make_unique<Shard>();
@@ -299,106 +258,6 @@ void Promises::EndCall(const Call& call, uint8_t over) {
   --holder.calls;
   holder.what &= ~over;
   RemoveIfOver(shard, number);
-}
-
-// --- Changing ---
-
-bool Promises::Changing::WasAnnounced(const ObjectKey& key, uint8_t what,
-                                      std::string_view name) const {
-  return std::any_of(announced_.begin(), announced_.end(), [&](const Announced& earlier) {
-    if ((what & ~earlier.what) != 0 || !(earlier.key == key)) return false;
-    return (what & kPromisedNames) == 0 || earlier.name.empty() || earlier.name == name;
-  });
-}
-
-bool Promises::Changing::Begin(const ObjectKey& key, uint8_t what, std::string_view name) {
-  if (promises_.limits_.of_client != 0) MarkAndCall(key, what, name);
-  awaits_return_ = !skips_return_ && promises_.is_returning_.load(std::memory_order_acquire) &&
-                   promises_.AwaitsOther(by_name_);
-  return calls_.empty() && !awaits_return_;
-}
-
-void Promises::Changing::MarkAndCall(const ObjectKey& key, uint8_t what, std::string_view name) {
-  const size_t hash = PromiseTable::Hash(key);
-  Shard& shard = promises_.ShardOf(hash);
-  const bool was_announced = WasAnnounced(key, what, name);
-  absl::MutexLock lock(&shard.mutex);
-  PromiseTable& table = shard.table;
-  const uint32_t number = table.FindOrAdd(hash, key);
-  PromisedObject& object = table.object(number);
-  const auto mark = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& earlier) {
-    return earlier.shard == &shard && earlier.object == number;
-  });
-  if (mark == marks_.end()) {
-    if (object.marks++ > 0) object.is_contested = true;
-    marks_.push_back({&shard, number, what});
-  } else {
-    mark->what |= what;
-  }
-  if (was_announced) return;
-  const size_t calls = calls_.size();
-  for (uint32_t h = object.holders; h != 0; h = table.holder(h).next) {
-    PromiseHolder& holder = table.holder(h);
-    const Client& client = promises_.clients_[holder.client];
-    const Promisee promisee = client.promisee;
-    const uint32_t admission = client.admission;
-    const uint8_t changes = holder.what & what;
-    if (changes == 0 || promisee == 0 || promisee == by_ || admission == 0) continue;
-    const bool is_named =
-        (changes & kPromisedNames) != 0 && !name.empty() && holder.named_calls < kNamedCallsMax;
-    if (is_named) ++holder.named_calls;
-    ++holder.calls;
-    calls_.push_back({promisee, changes, key, std::string(is_named ? name : ""), admission});
-  }
-  if (calls_.size() > calls) announced_.push_back({key, what, std::string(name)});
-}
-
-std::vector<Promises::Call> Promises::Changing::TakeCalls() {
-  promises_.called_.fetch_add(calls_.size(), std::memory_order_relaxed);
-  return std::exchange(calls_, {});
-}
-
-bool Promises::Changing::End(bool keeps) {
-  bool has_names = false, has_all = true;
-  for (const Mark& mark : marks_) {
-    absl::MutexLock lock(&mark.shard->mutex);
-    PromisedObject& object = mark.shard->table.object(mark.object);
-    if (keeps && (mark.what & kPromisedNames) != 0) {
-      has_names = true;
-      if (object.is_contested || promises_.GiveLocked(*mark.shard, PromiseTable::Hash(object.key),
-                                                      object.key, by_, kPromisedNames) == 0) {
-        has_all = false;
-      }
-    }
-    if (--object.marks == 0) object.is_contested = false;
-    mark.shard->table.EraseIfUnused(mark.object);
-  }
-  marks_.clear();
-  return has_names && has_all;
-}
-
-bool Promises::Changing::Keep() {
-  const bool has_names = End(by_ != 0);
-  if (by_ != 0) promises_.CheckRoom(by_);
-  return has_names;
-}
-
-Promises::Changing::~Changing() {
-  for (const Call& call : calls_) promises_.EndCall(call, 0);
-  End(false);
-}
-
-bool Promises::IsBeingChanged(const ObjectKey& key, const Changing* own) {
-  const size_t hash = PromiseTable::Hash(key);
-  Shard& shard = ShardOf(hash);
-  absl::MutexLock lock(&shard.mutex);
-  const uint32_t number = shard.table.Find(hash, key);
-  if (number == 0) return false;
-  const bool is_own =
-      own != nullptr && std::any_of(own->marks_.begin(), own->marks_.end(), [&](const auto& mark) {
-        return mark.shard == &shard && mark.object == number;
-      });
-  return shard.table.object(number).marks > (is_own ? 1 : 0);
 }
 
 // --- Making room ---
