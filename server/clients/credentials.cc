@@ -61,9 +61,10 @@ DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* creden
   return DafsStatus::kInval;
 }
 
-bool IsTrusted(const std::vector<Export>& exports, const Peer& peer) {
-  return std::any_of(exports.begin(), exports.end(),
-                     [&](const Export& e) { return e.Admits(peer); });
+bool IsTrusted(const ExportSet& exports, const Peer& peer) {
+  const std::vector<const Export*> served = exports.Served();
+  return std::any_of(served.begin(), served.end(),
+                     [&](const Export* each) { return each->Admits(peer); });
 }
 
 DafsStatus Credentials::Register(Credential credential, wire::CredHandle* handle) {

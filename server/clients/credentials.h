@@ -21,7 +21,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "server/store/objects/export.h"
+#include "server/store/objects/export_set.h"
 #include "wire/messages/session.h"
 #include "wire/protocol/status.h"
 #include "wire/protocol/types.h"
@@ -43,7 +43,7 @@ struct Credential {
 wire::DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* credential);
 
 // Returns true if a client at `peer` may register credentials.
-bool IsTrusted(const std::vector<Export>& exports, const Peer& peer);
+bool IsTrusted(const ExportSet& exports, const Peer& peer);
 
 // The credentials of one client_id, valid on all its sessions. Thread-safe; nothing blocks.
 class Credentials {

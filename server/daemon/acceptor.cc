@@ -100,7 +100,7 @@ Acceptor::~Acceptor() {
 void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
   const Peer peer = PeerOf(pending->peer());
   SessionTable::Place place =
-      SessionTable::PlaceOf(peer.address, IsTrusted(shared_.options->exports, peer));
+      SessionTable::PlaceOf(peer.address, IsTrusted(shared_.store->exports(), peer));
   absl::Status admitted = shared_.sessions->Admit(place);
   if (!admitted.ok()) {
     if (!shared_.refusals->Admits(place.host, "limit", Loop::Now())) return;

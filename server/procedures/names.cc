@@ -38,8 +38,8 @@ void SayExportRefused(Session& session, const wire::LookupArgs& args, const wire
   }
   std::string exports;
   size_t named = 0;
-  for (const Export& each : session.shared().options->exports) {
-    absl::StrAppend(&exports, named == 0 ? "" : ", ", named < kMostNamed ? each.name : "...");
+  for (const Export* each : session.store().exports().Served()) {
+    absl::StrAppend(&exports, named == 0 ? "" : ", ", named < kMostNamed ? each->name : "...");
     if (++named > kMostNamed) break;
   }
   session.refusals().Say(client, "export",

@@ -54,7 +54,8 @@ class Pool {
 // only the threads of its own pool. Thread-safe.
 class ExportPools {
  public:
-  explicit ExportPools(size_t exports) : pools_(exports) {}
+  // `capacity`: of the ExportSet.
+  explicit ExportPools(size_t capacity) : pools_(capacity) {}
 
   Pool& Of(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
   // The pools created so far, by export; null for the others.

@@ -6,6 +6,7 @@
 #include "runtime/log.h"
 #include "server/clients/client_name.h"
 #include "server/session/refusal_log.h"
+#include "server/store/store.h"
 
 namespace dafs::server {
 namespace {
@@ -40,9 +41,10 @@ void Refusals::SayWrongPort(const std::string& client_id_string) {
 
 bool Refusals::HasWrongPort() const {
   const Peer& peer = connection_.peer();
-  return std::any_of(
-      shared_.options->exports.begin(), shared_.options->exports.end(),
-      [&peer](const Export& each) { return each.Admission(peer) == wire::DafsStatus::kWrongSec; });
+  const std::vector<const Export*> served = shared_.store->exports().Served();
+  return std::any_of(served.begin(), served.end(), [&peer](const Export* each) {
+    return each->Admission(peer) == wire::DafsStatus::kWrongSec;
+  });
 }
 
 }  // namespace dafs::server

@@ -14,12 +14,12 @@ namespace dafs::server {
 using wire::DafsStatus;
 
 absl::Status StoreImpl::OpenExport(size_t export_index) {
-  RETURN_IF_ERROR(CheckOutOfReach(options.state_dir, options.exports[export_index]));
+  RETURN_IF_ERROR(CheckOutOfReach(options.state_dir, exports[export_index]));
   ASSIGN_OR_RETURN(Mounts::Opened opened, mounts->Open(export_index));
   if (const ExportRoot* root = mounts->Root(export_index);
       root != nullptr && root->directory != opened.root.directory) {
     // A local user who may replace the directory must not choose what else is exported.
-    const Export& exported = options.exports[export_index];
+    const Export& exported = exports[export_index];
     return absl::FailedPreconditionError(absl::StrCat(
         "export ", exported.name, "=", exported.directory, ": a symbolic link now leads to ",
         opened.root.directory, " instead of ", root->directory, "; restart dafsd to serve that"));
@@ -49,7 +49,7 @@ absl::Status StoreImpl::OpenFirst(size_t export_index) {
 
 void StoreImpl::NoteLeads(size_t export_index, bool nowhere) {
   if (paths_[export_index].nowhere.exchange(nowhere, std::memory_order_relaxed) == nowhere) return;
-  const Export& exported = options.exports[export_index];
+  const Export& exported = exports[export_index];
   const std::string which = absl::StrCat("export ", exported.name, "=", exported.directory);
   if (!nowhere) return LogNotice(which + ": the path leads to a directory again");
   LogWarning(which +
@@ -90,7 +90,7 @@ DafsStatus StoreImpl::Reopen(size_t export_index) {
     return DafsStatus::kAcces;
   }
   path.refusal.clear();
-  const Export& exported = options.exports[export_index];
+  const Export& exported = exports[export_index];
   LogNotice(absl::StrCat("export ", exported.name, "=", exported.directory,
                          ": the path leads to another directory, which is served from now on; "
                          "files of the former one that are open stay open"));
@@ -100,8 +100,8 @@ DafsStatus StoreImpl::Reopen(size_t export_index) {
 void StoreImpl::FollowPaths() {
   if (following_.exchange(true)) return;
   RestoreOwnIdentity();
-  for (size_t i = 0; i < options.exports.size(); ++i) {
-    if (openings.IsOpening(i)) continue;
+  for (size_t i = 0; i < exports.size(); ++i) {
+    if (openings.IsOpening(i) || exports[i].removed) continue;
     if (run_for_export == nullptr || !mounts->MayHang(i)) {
       FollowPath(i);
     } else if (!paths_[i].following.exchange(true)) {

@@ -1,5 +1,6 @@
 #include "server/store/openings.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -7,6 +8,33 @@
 #include "runtime/log.h"
 
 namespace dafs::server {
+namespace {
+
+// What several threads open. Shared with them: one whose file system hangs ends later.
+class OpenGroup {
+ public:
+  explicit OpenGroup(size_t count) : left_(count) {}
+
+  void Done(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    --left_;
+    first_error_.Update(status);
+  }
+  // nullopt: some are not done.
+  std::optional<absl::Status> Await(absl::Duration within) ABSL_LOCKS_EXCLUDED(mutex_) {
+    const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return left_ == 0; };
+    absl::MutexLock lock(&mutex_);
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&done), within)) return std::nullopt;
+    return first_error_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  size_t left_ ABSL_GUARDED_BY(mutex_);
+  absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
 
 Openings::~Openings() {
   End();
@@ -38,6 +66,29 @@ absl::Status Openings::Start(std::function<absl::Status(size_t)> open, absl::Dur
     if (!IsOpening(i)) threads_[i].join();  // has ended; frees its stack
   }
   return absl::OkStatus();
+}
+
+std::optional<absl::Status> Openings::OpenMore(const std::vector<size_t>& exports,
+                                               std::function<absl::Status(size_t)> open,
+                                               absl::Duration within) {
+  const auto group = std::make_shared<OpenGroup>(exports.size());
+  const size_t before = threads_.size();
+  for (const size_t i : exports) {
+    {
+      absl::MutexLock lock(&mutex_);
+      ++running_;
+    }
+    threads_.emplace_back([this, group, open, i] {
+      group->Done(open(i));
+      absl::MutexLock lock(&mutex_);
+      --running_;
+    });
+  }
+  const std::optional<absl::Status> opened = group->Await(within);
+  if (!opened) return std::nullopt;
+  for (size_t i = before; i < threads_.size(); ++i) threads_[i].join();
+  threads_.resize(before);
+  return opened;
 }
 
 void Openings::End() {

@@ -2,13 +2,14 @@
 // its file system may not answer. The server begins with those that answer in time. The others
 // follow when they do. One that cannot be served then is tried again until it can: its clients may
 // have requests under way and files open, and errors would make them lose these.
-// Thread-safe. Only Start, Await and the destructor block.
+// Thread-safe. Only Start, OpenMore, Await and the destructor block.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -31,6 +32,12 @@ class Openings {
   // every `retry`. `open` outlives this object.
   absl::Status Start(std::function<absl::Status(size_t export_index)> open, absl::Duration within,
                      absl::Duration retry = absl::Seconds(2)) ABSL_LOCKS_EXCLUDED(mutex_);
+  // After Start, for a reload: calls `open` for each of `exports`, on new threads. Returns the
+  // first error; nullopt if some have not returned after `within`. They are not repeated, and end
+  // later. `open` outlives this object. One thread at a time.
+  std::optional<absl::Status> OpenMore(const std::vector<size_t>& exports,
+                                       std::function<absl::Status(size_t export_index)> open,
+                                       absl::Duration within) ABSL_LOCKS_EXCLUDED(mutex_);
   // Repeats no call from now on. An export that is not served by then stays so: requests for it
   // must not reach it before its journals are settled.
   void End() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -41,7 +48,8 @@ class Openings {
   // Cheap: called for every request.
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
   bool IsOpening(size_t export_index) const {
-    return is_opening_[export_index].load(std::memory_order_acquire);
+    return export_index < is_opening_.size() &&  // otherwise a reload has added it
+           is_opening_[export_index].load(std::memory_order_acquire);
   }
 
  private:

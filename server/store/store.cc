@@ -55,7 +55,8 @@ absl::Status Store::OpenExports(std::function<void(size_t)> settle, absl::Durati
   std::vector<uint8_t> was_tried(export_count());
   const absl::Duration first = within == absl::InfiniteDuration() ? absl::Seconds(5) : within;
   const auto open = [this, settle = std::move(settle), first, was_tried](size_t index) mutable {
-    const Export& exported = impl_->options.exports[index];
+    const Export& exported = impl_->exports[index];
+    if (exported.removed) return absl::OkStatus();  // by a reload, before it could be opened
     // A file system that fails after some seconds each time must not be logged each time.
     const bool again = std::exchange(was_tried[index], uint8_t{1}) != 0;
     const StallReport stalls(absl::StrCat("export ", exported.name, "=", exported.directory),
@@ -75,7 +76,7 @@ bool Store::AwaitOpened(absl::Time deadline) const { return impl_->openings.Awai
 
 std::vector<size_t> Store::Opening() const {
   std::vector<size_t> opening;
-  for (size_t i = 0; i < impl_->options.exports.size(); ++i) {
+  for (size_t i = 0; i < impl_->options.exports.size(); ++i) {  // later ones were opened before
     if (impl_->openings.IsOpening(i)) opening.push_back(i);
   }
   return opening;
@@ -86,6 +87,14 @@ std::optional<size_t> Store::ExportOf(const wire::FsHandle& fshandle) const {
 }
 
 size_t Store::export_count() const { return impl_->options.exports.size(); }
+
+const ExportSet& Store::exports() const { return impl_->exports; }
+
+absl::StatusOr<ExportChanges> Store::ReloadExports(std::vector<Export> wanted,
+                                                   absl::Duration within,
+                                                   std::span<const wire::ClientId> clients) {
+  return impl_->ReloadExports(std::move(wanted), within, clients);
+}
 
 void Store::FollowPaths() { impl_->FollowPaths(); }
 
@@ -107,12 +116,12 @@ void Store::EndGrace(absl::Time now) {
   impl_->delegations.EndClaims(now);
   const std::optional<Grace::Ending> ending = impl_->grace.Ended(now);
   if (!ending) return;
-  std::vector<size_t> exports;
-  for (size_t i = 0; i < impl_->options.exports.size(); ++i) {
-    if (ending->In(i)) exports.push_back(i);
+  std::vector<size_t> ended;
+  for (size_t i = 0; i < impl_->exports.size(); ++i) {
+    if (ending->In(i)) ended.push_back(i);
   }
   RestoreOwnIdentity();
-  impl_->SweepOrphans(exports);
+  impl_->SweepOrphans(ended);
 }
 
 void Store::ForgetRemoved() {
@@ -127,12 +136,12 @@ std::optional<size_t> Store::ExportThatMayHang(const wire::FsHandle& fshandle) c
 }
 
 bool Store::IsAboveWhatMayHang(const wire::FsHandle& fshandle) const {
-  return impl_->mounts->any_may_hang() && fshandle == impl_->pseudo.fshandle();
+  return impl_->mounts->any_may_hang() && fshandle == impl_->pseudo().fshandle();
 }
 
 std::optional<size_t> Store::ExportThatMayHang(const wire::FileHandle& directory,
                                                std::span<const std::string> path) const {
-  const PseudoNode* node = impl_->pseudo.Find(directory);
+  const PseudoNode* node = impl_->pseudo().Find(directory);
   for (const std::string& name : path) {
     if (node == nullptr) return std::nullopt;
     const auto it = node->children.find(name);

@@ -31,7 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/store/holdings/caller.h"
-#include "server/store/objects/export.h"
+#include "server/store/objects/export_set.h"
 #include "server/store/objects/handle.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/name_check.h"
@@ -54,6 +54,12 @@ struct Holdings;
 struct Intent;
 struct JournalSlot;
 struct Result;
+
+// What a reload has changed: the names of exports.
+struct ExportChanges {
+  std::vector<std::string> added, removed, changed;
+  bool none() const { return added.empty() && removed.empty() && changed.empty(); }
+};
 
 // Which failure the following survive: the server's record of its clients and their requests, and
 // an append with at most DATA_SYNC. COMMIT, FILE_SYNC and a WRITE's DATA_SYNC always reach the
@@ -157,7 +163,21 @@ class Store {
   // `deadline`. The destructor waits without limit.
   bool AwaitOpened(absl::Time deadline) const;
   std::vector<size_t> Opening() const;  // their indices
-  size_t export_count() const;
+  size_t export_count() const;          // at the start
+
+  // The exports as they are now. Valid as long as the store.
+  const ExportSet& exports() const;
+  // Replaces the exports while requests run. The next request sees the new ones.
+  // - Added: its directory is opened first; waits at most `within` for its file system.
+  // - Removed: requests fail with ACCES. What `clients` hold in it is released; their state ids
+  //   fail with EXPIRED.
+  // - Changed options: the delegations of `clients` are recalled.
+  // All promises end if anything has changed. On an error nothing has changed: kInvalidArgument
+  // (CheckExports), kFailedPrecondition or kDeadlineExceeded (a directory cannot be served; the
+  // message begins with `export NAME=DIRECTORY: `), kResourceExhausted. Needs the server's own
+  // identity. Thread-safe.
+  absl::StatusOr<ExportChanges> ReloadExports(std::vector<Export> wanted, absl::Duration within,
+                                              std::span<const wire::ClientId> clients);
 
   // Finds exports whose path leads to another directory than before, and serves that directory
   // from then on. Call regularly on a thread that may wait.
@@ -311,6 +331,10 @@ class Store {
   void SetSendLockFree(SendLockFree send);
   // The client can no longer be told, until it asks for its locks again.
   void CannotBeTold(const wire::ClientId& client_id);
+  // For the administrator: ends the open of this lock owner of a file as a revocation does. Its
+  // locks are released and waiters are told; its state id then fails with EXPIRED, so that the
+  // client knows. Returns false if there is no such open. Blocks on the file system.
+  bool RevokeOwner(const ObjectKey& file, const wire::ClientId& client_id, std::string_view owner);
   // As ReleaseClient, for a client that may return: its state ids then fail with EXPIRED.
   void ExpireClient(const wire::ClientId& client_id);
 

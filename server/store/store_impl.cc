@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "runtime/unique_fd.h"
 #include "server/store/attributes/acl.h"
 #include "server/store/attributes/attributes.h"
@@ -100,33 +100,50 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
     : options(std::move(opts)),
       max_descriptors(DescriptorLimit(options.max_descriptors)),
       mac(key),
-      pseudo(options.exports, mac),
+      exports(options.exports),
       instance(instance_number),
-      start_seconds(time(nullptr)),
       cache(max_descriptors, lock_descriptors),
       promises(options.promises),
       opens(instance_number, options.max_opens, promises),
       delegations(options.delegations),
       leases([this](const ObjectKey& key) { RecallAll(key); }),
       attributes(*this, instance_number),
-      mounts(std::make_unique<Mounts>(options.exports, mac)),
+      mounts(std::make_unique<Mounts>(exports, mac)),
       write_verifier(std::move(verifier)),
       orphan_record_(options.state_dir),
       orphans_(orphan_record_),
-      keep_orphans_(options.exports.size()),
-      paths_(options.exports.size()),
+      keep_orphans_(exports.capacity()),
+      paths_(exports.capacity()),
+      locks_(exports.capacity()),
       openings(options.exports.size()) {
   for (std::atomic<bool>& keep : keep_orphans_) {
     keep.store(options.keep_orphans, std::memory_order_relaxed);
   }
-  for (size_t i = 0; i < options.exports.size(); ++i) locks_.push_back(std::make_unique<Locks>());
+  for (size_t i = 0; i < exports.size(); ++i) locks_[i] = std::make_unique<Locks>();
+  RenewPseudo();
   mounts->OnFound([this](const FileSystem& fs) { TakeUpOrphans(fs); });
   grace.SetExportOf([this](const ObjectKey& file) { return mounts->ExportOf(file.fshandle()); });
-  const auto needs_leases = [](const Export& exported) { return !exported.only_clients_change; };
-  if (options.use_leases && options.delegations.most != Delegations::Type::kNone &&
-      std::any_of(options.exports.begin(), options.exports.end(), needs_leases)) {
-    leases.Start();
+  StartLeasesIfNeeded();
+}
+
+void StoreImpl::RenewPseudo() {
+  // Never the same as before: it is the CHANGE of directories whose names have changed.
+  const int64_t before = all_pseudo_.empty() ? 0 : pseudo().root().made_ns;
+  const int64_t now = std::max(absl::GetCurrentTimeNanos(), before + 1);
+  all_pseudo_.push_back(std::make_unique<const PseudoFs>(exports, mac, now));
+  pseudo_.store(all_pseudo_.back().get(), std::memory_order_release);
+}
+
+void StoreImpl::StartLeasesIfNeeded() {
+  const std::vector<const Export*> served = exports.Served();
+  const auto needs_leases = [](const Export* each) { return !each->only_clients_change; };
+  absl::MutexLock lock(&reloading_);
+  if (uses_leases_ || !options.use_leases || options.delegations.most == Delegations::Type::kNone ||
+      std::none_of(served.begin(), served.end(), needs_leases)) {
+    return;
   }
+  uses_leases_ = true;
+  leases.Start();
 }
 
 Orphans& StoreImpl::OrphansOf(const FileSystem& fs) {
@@ -147,10 +164,10 @@ void StoreImpl::TakeUpOrphans(const FileSystem& fs) {
   if (!KeepsOrphans(fs)) SweepEnded(orphans);
 }
 
-void StoreImpl::SweepOrphans(const std::vector<size_t>& exports) {
-  for (size_t i : exports) keep_orphans_[i].store(false, std::memory_order_relaxed);
+void StoreImpl::SweepOrphans(const std::vector<size_t>& ended) {
+  for (size_t i : ended) keep_orphans_[i].store(false, std::memory_order_relaxed);
   SweepEnded(orphans_);
-  for (size_t i : exports) {
+  for (size_t i : ended) {
     if (run_for_export != nullptr && mounts->MayHang(i)) {
       run_for_export(i, [this, i] { SweepExport(i); });
     } else {
@@ -208,7 +225,7 @@ DafsStatus StoreImpl::ResolveHandle(const wire::FileHandle& handle, Place* place
   } else {
     if (!mac.Verify(handle)) return DafsStatus::kBadHandle;
     if (KindOf(key) == HandleKind::kPseudo) {
-      place->pseudo = pseudo.Find(handle);
+      place->pseudo = pseudo().Find(handle);
       return place->pseudo != nullptr ? DafsStatus::kOk : DafsStatus::kStale;
     }
     if (KindOf(key) != HandleKind::kFile) return DafsStatus::kNotSupp;  // named_attributes.h
@@ -223,7 +240,7 @@ DafsStatus StoreImpl::ResolveHandle(const wire::FileHandle& handle, Place* place
 }
 
 DafsStatus StoreImpl::CheckOpened(const wire::FileHandle& handle) const {
-  if (handle.fshandle == pseudo.fshandle()) return DafsStatus::kOk;
+  if (handle.fshandle == pseudo().fshandle()) return DafsStatus::kOk;
   const std::optional<size_t> index = mounts->ExportOf(handle.fshandle);
   if (index) return openings.IsOpening(*index) ? DafsStatus::kDelay : DafsStatus::kOk;
   // The FSHandles of an export are unknown until its path is resolved.
@@ -239,7 +256,7 @@ DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& hand
 
 DafsStatus StoreImpl::AdmissionBelow(const Caller& caller, const PseudoNode& node) const {
   if (node.export_index >= 0) {
-    return options.exports[static_cast<size_t>(node.export_index)].Admission(caller.peer);
+    return exports[static_cast<size_t>(node.export_index)].Admission(caller.peer);
   }
   DafsStatus refusal = DafsStatus::kAcces;
   for (const auto& [name, child] : node.children) {
@@ -448,7 +465,8 @@ void StoreImpl::GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
   stx.stx_mode = S_IFDIR | 0555;
   stx.stx_nlink = static_cast<uint32_t>(2 + node.children.size());
   stx.stx_ino = node.file_id;
-  stx.stx_atime.tv_sec = start_seconds;
+  stx.stx_atime.tv_sec = node.made_ns / 1'000'000'000;
+  stx.stx_atime.tv_nsec = static_cast<uint32_t>(node.made_ns % 1'000'000'000);
   stx.stx_btime = stx.stx_ctime = stx.stx_mtime = stx.stx_atime;
   FillAttributes(stx, bitmap, CtimeNs(stx), node.handle, false, attributes);
   attributes->valid |= bitmap & wire::kFattrNamedAttr;  // valid, with the value false

@@ -26,6 +26,7 @@
 #include "server/store/holdings/promises.h"
 #include "server/store/named_attributes.h"
 #include "server/store/objects/descriptor_cache.h"
+#include "server/store/objects/export_set.h"
 #include "server/store/objects/handle.h"
 #include "server/store/objects/mounts.h"
 #include "server/store/objects/orphans.h"
@@ -152,9 +153,14 @@ class StoreImpl {
   // OpenExport, at the start.
   absl::Status OpenFirst(size_t export_index);
 
-  // Removes the orphans in `exports` that no client has reclaimed, now and on file systems that are
-  // found later. For exports that may hang, run_for_export does so, perhaps later.
-  void SweepOrphans(const std::vector<size_t>& exports);
+  // See Store::ReloadExports.
+  absl::StatusOr<ExportChanges> ReloadExports(std::vector<Export> wanted, absl::Duration within,
+                                              std::span<const wire::ClientId> clients)
+      ABSL_LOCKS_EXCLUDED(reloading_);
+
+  // Removes the orphans in the exports `ended` that no client has reclaimed, now and on file
+  // systems that are found later. For exports that may hang, run_for_export does so, perhaps later.
+  void SweepOrphans(const std::vector<size_t>& ended);
 
   // The object or pseudo directory that `handle` names, if the export admits `caller`. BADHANDLE,
   // STALE, ACCES, WRONGSEC.
@@ -341,12 +347,13 @@ class StoreImpl {
     return lock_descriptors.load(std::memory_order_relaxed) < max_descriptors / 3 * 2;
   }
 
-  const StoreOptions options;
+  const StoreOptions options;  // its exports are those of the start: see `exports`
   const size_t max_descriptors;
   const HandleMac mac;
-  const PseudoFs pseudo;
+  ExportSet exports;
+  // The directories above the exports. What it returns stays valid until the end.
+  const PseudoFs& pseudo() const { return *pseudo_.load(std::memory_order_acquire); }
   const uint32_t instance;
-  const int64_t start_seconds;              // times and CHANGE of the pseudo file system
   std::atomic<size_t> lock_descriptors{0};  // a count; publishes no other data
   DescriptorCache cache;
   Promises promises;
@@ -377,6 +384,19 @@ class StoreImpl {
   wire::DafsStatus Reopen(size_t export_index);
   // Logs once that the path of an export leads nowhere, or no longer does.
   void NoteLeads(size_t export_index, bool nowhere);
+  // The steps of ReloadExports (export_reload.cc).
+  absl::StatusOr<std::vector<size_t>> PlanExports(const std::vector<Export>& wanted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reloading_);
+  absl::Status OpenAdded(const std::vector<size_t>& indices, absl::Duration within)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reloading_);
+  ExportChanges ReplaceExports(std::vector<Export> wanted, const std::vector<size_t>& indices,
+                               std::vector<size_t>* removed, std::vector<size_t>* changed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reloading_);
+  void RenewPseudo();
+  void StartLeasesIfNeeded() ABSL_LOCKS_EXCLUDED(reloading_);
+  // Ends the opens, locks and delegations of a client in an export that was removed.
+  void RevokeInExport(const wire::ClientId& client_id, size_t export_index);
+  void RecallInExport(const wire::ClientId& client_id, size_t export_index);
   void TakeUpOrphans(const FileSystem& fs);
   bool KeepsOrphans(const FileSystem& fs) const {
     return keep_orphans_[fs.export_index].load(std::memory_order_relaxed);
@@ -421,10 +441,15 @@ class StoreImpl {
     absl::Mutex reclaiming;
   };
   Locks& LocksOf(const ObjectKey& key) {
-    if (locks_.size() == 1) return *locks_[0];
+    if (exports.size() == 1) return *locks_[0];
     return *locks_[mounts->ExportOf(key.fshandle()).value_or(0)];
   }
-  std::vector<std::unique_ptr<Locks>> locks_;  // by export
+  // By export. That of a new one is made before the index can be found.
+  std::vector<std::unique_ptr<Locks>> locks_;
+  absl::Mutex reloading_;
+  bool uses_leases_ ABSL_GUARDED_BY(reloading_) = false;
+  std::vector<std::unique_ptr<const PseudoFs>> all_pseudo_;  // changes while a reload runs
+  std::atomic<const PseudoFs*> pseudo_{nullptr};             // publishes the newest of them
 
  public:
   Openings openings;  // its threads use all of the above

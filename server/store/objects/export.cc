@@ -157,6 +157,7 @@ bool Cidr::Contains(const PeerAddress& address) const {
 }
 
 wire::DafsStatus Export::Admission(const Peer& peer) const {
+  if (removed) return wire::DafsStatus::kAcces;
   const bool known =
       clients.empty() || std::any_of(clients.begin(), clients.end(),
                                      [&](const Cidr& c) { return c.Contains(peer.address); });

@@ -76,12 +76,16 @@ struct Export {
   // changed_by=clients: the administrator states that only clients of this server change files in
   // the export. Then an answer may carry kSpcondOnlyClients (WIRE 9.6).
   bool only_clients_change = false;
+  // A reload has taken it away: it admits no client.
+  bool removed = false;
 
   // kAcces: the address is not admitted. kWrongSec: the port is not reserved.
   wire::DafsStatus Admission(const Peer& peer) const;
   bool Admits(const Peer& peer) const { return Admission(peer) == wire::DafsStatus::kOk; }
   // The name's parts, outermost first; none for "/".
   std::vector<std::string_view> Components() const;
+
+  friend bool operator==(const Export&, const Export&) = default;
 };
 
 // Parses the argument of `--export`. The clients option may be given several times, or once with

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "runtime/unique_fd.h"
-#include "server/store/objects/export.h"
+#include "server/store/objects/export_set.h"
 #include "server/store/objects/handle.h"
 
 namespace dafs::server {
@@ -20,7 +20,7 @@ namespace dafs::server {
 // One file system inside one export: a mount, or a Btrfs subvolume within a mount. Its objects have
 // one st_dev, except on an overlay. Lives as long as the Mounts object that owns it.
 struct FileSystem {
-  const Export* exported = nullptr;  // its options apply
+  ExportRef exported;  // its options apply
   size_t export_index = 0;
   wire::FsHandle fshandle;
   // Readable: the exported directory, or the root of the mount. Not open for a subvolume within a

@@ -116,10 +116,10 @@ struct Mounts::MountPoint {
   bool local = false;
 };
 
-Mounts::Mounts(const std::vector<Export>& exports, const HandleMac& mac)
-    : exports_(exports), mac_(mac), may_hang_(exports.size()) {
+Mounts::Mounts(const ExportSet& exports, const HandleMac& mac)
+    : exports_(exports), mac_(mac), may_hang_(exports.capacity()) {
   auto none = std::make_unique<Served>();
-  none->roots.resize(exports.size());
+  none->roots.resize(exports.capacity());
   served_.store(none.get(), std::memory_order_release);
   absl::MutexLock lock(&mutex_);
   all_served_.push_back(std::move(none));
@@ -154,8 +154,9 @@ const ExportRoot* Mounts::Serve(size_t export_index, Opened opened) {
   absl::MutexLock lock(&mutex_);
   auto next = std::make_unique<Served>(*all_served_.back());
   const ExportRoot* const before = std::exchange(next->roots[export_index], root.get());
-  const std::pair<ExportId, size_t> id(root->id, export_index);
-  if (std::find(next->ids.begin(), next->ids.end(), id) == next->ids.end()) next->ids.push_back(id);
+  // An export that was removed may have had the same name and led to the same directory.
+  std::erase_if(next->ids, [&](const auto& each) { return each.first == root->id; });
+  next->ids.emplace_back(root->id, export_index);
   if (before != nullptr) former_roots_.insert(KeyOf(before->handle));
   former_roots_.erase(KeyOf(root->handle));
   Add(std::move(opened.top));
@@ -163,6 +164,17 @@ const ExportRoot* Mounts::Serve(size_t export_index, Opened opened) {
   all_roots_.push_back(std::move(root));
   all_served_.push_back(std::move(next));
   return before;
+}
+
+void Mounts::ForEachIn(size_t export_index, absl::FunctionRef<void(const FileSystem&)> use) const {
+  std::vector<const FileSystem*> found;  // they live as long as this
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& fs : all_) {
+      if (fs->export_index == export_index) found.push_back(fs.get());
+    }
+  }
+  for (const FileSystem* fs : found) use(*fs);
 }
 
 bool Mounts::IsFormerRoot(const ObjectKey& key) const {
@@ -178,7 +190,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
                                                                    const ExportId& id) const {
   const Export& exported = exports_[export_index];
   auto fs = std::make_unique<FileSystem>();
-  fs->exported = &exported;
+  fs->exported = exports_.At(export_index);
   fs->export_index = export_index;
   fs->path = path;
   const UniqueFd place_fd(OpenDirectory(path, O_PATH));

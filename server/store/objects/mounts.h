@@ -27,7 +27,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/store/objects/export.h"
+#include "server/store/objects/export_set.h"
 #include "server/store/objects/file_system.h"
 #include "server/store/objects/handle.h"
 
@@ -45,7 +45,7 @@ struct ExportRoot {
 class Mounts {
  public:
   // No export is open yet. `exports` and `mac` outlive this.
-  Mounts(const std::vector<Export>& exports, const HandleMac& mac);
+  Mounts(const ExportSet& exports, const HandleMac& mac);
 
   // A directory that Open has opened and Serve takes.
   struct Opened {
@@ -78,6 +78,9 @@ class Mounts {
   Leads WhereLeads(size_t export_index) const;
   // Whether the path leads to a file system that may hang. The same.
   bool LeadsToWhatMayHang(size_t export_index) const;
+  // Calls `use` for each known file system of an export.
+  void ForEachIn(size_t export_index, absl::FunctionRef<void(const FileSystem&)> use) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether `key` is the handle of a directory that an export led to and no longer does.
   bool IsFormerRoot(const ObjectKey& key) const;
 
@@ -150,7 +153,7 @@ class Mounts {
   const FileSystem* Known(const MountKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
   const FileSystem* Known(const wire::FsHandle& fshandle) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::vector<Export>& exports_;
+  const ExportSet& exports_;
   const HandleMac& mac_;
   // Publishes the newest of all_served_.
   std::atomic<const Served*> served_;

@@ -5,13 +5,16 @@
 
 namespace dafs::server {
 
-PseudoFs::PseudoFs(const std::vector<Export>& exports, const HandleMac& mac) {
+PseudoFs::PseudoFs(const ExportSet& exports, const HandleMac& mac, int64_t made_ns)
+    : made_ns_(made_ns), leaves_(exports.size()) {
   const auto id = mac.Identify("pseudo");
   std::memcpy(fshandle_.bytes.data(), id.data(), id.size());
   PseudoNode* root = AddNode("/", nullptr, mac);
-  for (size_t i = 0; i < exports.size(); ++i) {
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    const Export& exported = exports[i];
+    if (exported.removed) continue;
     PseudoNode* node = root;
-    for (std::string_view part : exports[i].Components()) {
+    for (std::string_view part : exported.Components()) {
       PseudoNode*& child = node->children[std::string(part)];
       if (child == nullptr) {
         const std::string& above = node->path;
@@ -20,7 +23,7 @@ PseudoFs::PseudoFs(const std::vector<Export>& exports, const HandleMac& mac) {
       node = child;
     }
     node->export_index = static_cast<int>(i);
-    leaves_.push_back(node);
+    leaves_[i] = node;
   }
 }
 
@@ -31,6 +34,7 @@ PseudoNode* PseudoFs::AddNode(std::string path, const PseudoNode* parent, const 
   node->handle = mac.Seal(MakeKey(fshandle_, HandleKind::kPseudo, 0, id));
   node->path = std::move(path);
   node->parent = parent;
+  node->made_ns = made_ns_;
   by_handle_[node->handle] = node.get();
   nodes_.push_back(std::move(node));
   return nodes_.back().get();

@@ -129,6 +129,23 @@ void Store::RevokeDelegation(const Delegations::Delegation& delegation) {
   impl_->CloseOpen(delegation.client_id, delegation.state_id, delegation.key);
 }
 
+bool Store::RevokeOwner(const ObjectKey& file, const wire::ClientId& client_id,
+                        std::string_view owner) {
+  RestoreOwnIdentity();
+  for (const auto& [state_id, key] : impl_->opens.OpensOf(client_id)) {
+    OpenRights rights;
+    std::string found;
+    if (key != file ||
+        impl_->opens.Find(client_id, state_id, key, &rights, &found) != DafsStatus::kOk ||
+        rights.is_delegation || found != owner) {
+      continue;
+    }
+    impl_->opens.Revoke(client_id);
+    return impl_->CloseOpen(client_id, state_id, key) == DafsStatus::kOk;
+  }
+  return false;
+}
+
 void Store::RevokeExpired(const Delegations::Delegation& delegation) {
   impl_->RevokeExpired(delegation.key);
 }

@@ -86,8 +86,9 @@ DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
     const PseudoNode& node = *it->second;
     if (node.export_index >= 0) {
       const auto index = static_cast<size_t>(node.export_index);
-      STORE_RETURN_IF_NOT_OK(options.exports[index].Admission(caller.peer));
-      if (promises != nullptr) promises->DependsOn(options.exports[index]);
+      const Export& exported = exports[index];
+      STORE_RETURN_IF_NOT_OK(exported.Admission(caller.peer));
+      if (promises != nullptr) promises->DependsOn(exported);
       if (const DafsStatus status = FollowPath(index); status != DafsStatus::kOk) {
         if (promises != nullptr) promises->NoNames();  // its path may lead to a directory later
         return status;
@@ -120,7 +121,7 @@ DafsStatus StoreImpl::Walk(const Caller& caller, std::span<const std::string> pa
 }
 
 DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
-  const PseudoNode& node = impl_->pseudo.root();
+  const PseudoNode& node = impl_->pseudo().root();
   if (node.export_index < 0) {
     *root = node.handle;
   } else {
@@ -148,7 +149,7 @@ void CountBelow(const StoreImpl& store, const Caller& caller, const PseudoNode& 
                 Admitting* count) {
   for (const auto& [name, child] : node.children) CountBelow(store, caller, *child, count);
   if (node.export_index < 0) return;
-  const Export& exported = store.options.exports[static_cast<size_t>(node.export_index)];
+  const Export& exported = store.exports[static_cast<size_t>(node.export_index)];
   if (!exported.Admits(caller.peer)) return;
   ++count->exports;
   if (exported.squash == Squash::kAll) ++count->squash_all;
@@ -173,7 +174,7 @@ DafsStatus Store::WhoIsSquashed(const Caller& caller, const wire::FileHandle& fi
 }
 
 std::optional<std::string> Store::PathAboveExports(const wire::FileHandle& handle) const {
-  const PseudoNode* node = impl_->pseudo.Find(handle);
+  const PseudoNode* node = impl_->pseudo().Find(handle);
   if (node == nullptr) return std::nullopt;
   return node->path;
 }
@@ -238,7 +239,9 @@ DafsStatus Store::Lookupp(const Caller& caller, const wire::FileHandle& filehand
   } else if (const size_t index = place.object->fs().export_index;
              place.object->handle() == impl_->mounts->Root(index)->handle) {
     is_root = true;
-    above = impl_->pseudo.Leaf(index).parent;
+    const PseudoNode* leaf = impl_->pseudo().Leaf(index);
+    if (leaf == nullptr) return DafsStatus::kStale;  // removed meanwhile
+    above = leaf->parent;
   }
   if (is_root) {
     if (above == nullptr) return DafsStatus::kNoEnt;

@@ -1,0 +1,211 @@
+// Exports that are added, removed and changed while the store serves.
+#include <thread>
+
+#include "server/store/inventory.h"
+#include "tests/server/store/store_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class ExportReloadTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (IsSkipped()) return;
+    mkdir(Path("c").c_str(), 0777);
+    std::ofstream(Path("a/f")) << "of a";
+    std::ofstream(Path("b/f")) << "of b";
+    exports_[1].squash = Squash::kNone;
+    Start();
+  }
+
+  absl::StatusOr<ExportChanges> Reload(std::vector<Export> exports) {
+    const wire::ClientId clients[] = {root_.client_id, other_.client_id};
+    return store_->ReloadExports(std::move(exports), absl::Seconds(60), clients);
+  }
+  ExportChanges MustReload(std::vector<Export> exports) {
+    absl::StatusOr<ExportChanges> changes = Reload(std::move(exports));
+    EXPECT_TRUE(changes.ok()) << changes.status();
+    return changes.value_or(ExportChanges());
+  }
+  Export C() {
+    Export c = Named("/deep/c", "c");
+    c.squash = Squash::kNone;
+    return c;
+  }
+  std::vector<std::string> NamesIn(const wire::FileHandle& directory) {
+    std::vector<Entry> entries;
+    ReaddirResult res;
+    EXPECT_OK(List(root_, directory, 0, 100, &entries, &res));
+    std::vector<std::string> names;
+    for (const Entry& entry : entries) names.push_back(entry.name);
+    return names;
+  }
+};
+
+TEST_F(ExportReloadTest, WithoutAChangeNothingHappens) {
+  const Opened file = MustOpen(root_, OpenArgs(A(), "f"));
+  EXPECT_TRUE(MustReload(exports_).none());
+  EXPECT_EQ(Read(root_, file), "of a");
+}
+
+TEST_F(ExportReloadTest, AnAddedExportIsServedAtOnce) {
+  const wire::FileHandle deep = Handle({"deep"});
+  const uint64_t before = Attributes(deep).change;
+  std::ofstream(Path("c/f")) << "of c";
+  exports_.push_back(C());
+  EXPECT_THAT(MustReload(exports_).added, ElementsAre("/deep/c"));
+  EXPECT_EQ(Read(root_, MustOpen(root_, OpenArgs(Handle({"deep", "c"}), "f"))), "of c");
+  EXPECT_THAT(NamesIn(deep), ElementsAre("b", "c"));
+  EXPECT_NE(Attributes(deep).change, before);
+  EXPECT_EQ(store_->exports().Served().size(), 3u);
+}
+
+TEST_F(ExportReloadTest, ARemovedExportRefusesRequestsAndReleasesWhatIsHeld) {
+  const wire::FileHandle b = Handle({"deep", "b"});
+  const Opened kept = MustOpen(root_, OpenArgs(A(), "f"));
+  const Opened lost = MustOpen(root_, OpenArgs(b, "f"));
+  wire::LockArgs lock;
+  lock.filehandle = lost.filehandle;
+  lock.state_id = lost.state_id;
+  lock.length = wire::kLockToEnd;
+  lock.lock_type = wire::LockType::kWrite;
+  wire::LockRes locked;
+  ASSERT_OK(store_->Lock(root_, lock, &locked));
+  exports_.pop_back();
+  EXPECT_THAT(MustReload(exports_).removed, ElementsAre("/deep/b"));
+  EXPECT_EQ(store_->open_count(), 1u);
+  EXPECT_EQ(store_->lock_count(), 0u);
+  EXPECT_EQ(Read(root_, lost), "DAFSERR_EXPIRED");
+  EXPECT_DAFS(kAcces, Lookup(root_, b, "f"));
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kAcces, store_->Getattr(root_, lost.filehandle, wire::kFattrAll, &attributes));
+  EXPECT_EQ(Read(root_, {lost.filehandle, {}}), "DAFSERR_ACCES");
+  wire::LookupArgs args;
+  ASSERT_OK(store_->GetRootHandle(root_, &args.directory));
+  args.path = {"deep", "b"};
+  wire::LookupRes res;
+  EXPECT_DAFS(kNoEnt, store_->Lookup(root_, args, &res));
+  EXPECT_EQ(Read(root_, kept), "of a");
+  EXPECT_OK(Close(root_, kept));
+}
+
+TEST_F(ExportReloadTest, AnExportThatReturnsHasTheHandlesOfBefore) {
+  const wire::FileHandle b = Handle({"deep", "b"});
+  const std::vector<Export> all = exports_;
+  for (int i = 0; i < 20; ++i) {
+    MustReload({all[0]});
+    EXPECT_DAFS(kAcces, Lookup(root_, b, "f"));
+    EXPECT_THAT(MustReload(all).added, ElementsAre("/deep/b"));
+    EXPECT_OK(Lookup(root_, b, "f"));
+    EXPECT_EQ(Handle({"deep", "b"}), b);
+  }
+  EXPECT_EQ(store_->exports().size(), 2u);  // no index was used up
+}
+
+TEST_F(ExportReloadTest, ChangedOptionsApplyToTheNextRequest) {
+  const Opened file = MustOpen(root_, OpenArgs(A(), "f"));
+  EXPECT_OK(Write(root_, file, 0, "x"));
+  exports_[0].read_only = true;
+  EXPECT_THAT(MustReload(exports_).changed, ElementsAre("/a"));
+  EXPECT_DAFS(kRofs, Write(root_, file, 0, "y"));
+  EXPECT_EQ(Read(root_, file), "xf a");
+  exports_[0].read_only = false;
+  exports_[0].clients = {*Cidr::Parse("192.0.2.0/24")};
+  MustReload(exports_);
+  EXPECT_EQ(Read(root_, file), "DAFSERR_ACCES");
+  exports_[0].clients.clear();
+  exports_[0].squash = Squash::kAll;
+  exports_[0].anonuid = 1234;
+  MustReload(exports_);
+  EXPECT_OK(Write(root_, file, 0, "z"));
+  const Opened made = MustOpen(root_, CreateArgs(A(), "new"));
+  EXPECT_EQ(Attributes(made.filehandle).owner, "1234");
+}
+
+TEST_F(ExportReloadTest, AnotherDirectoryIsAnotherExport) {
+  const Opened file = MustOpen(root_, OpenArgs(Handle({"deep", "b"}), "f"));
+  exports_[1].directory = Path("c");
+  const ExportChanges changes = MustReload(exports_);
+  EXPECT_THAT(changes.added, ElementsAre("/deep/b"));
+  EXPECT_THAT(changes.removed, ElementsAre("/deep/b"));
+  EXPECT_EQ(Read(root_, file), "DAFSERR_EXPIRED");
+  EXPECT_DAFS(kNoEnt, Lookup(root_, Handle({"deep", "b"}), "f"));
+}
+
+TEST_F(ExportReloadTest, ADirectoryThatCannotBeServedChangesNothing) {
+  const wire::FileHandle b = Handle({"deep", "b"});
+  std::vector<Export> wanted = {exports_[0], Named("/d", "absent")};
+  wanted[0].read_only = true;
+  const auto failed = Reload(wanted);
+  EXPECT_EQ(failed.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(failed.status().message()),
+              testing::StartsWith("export /d=" + Path("absent") + ": "));
+  EXPECT_OK(Lookup(root_, b, "f"));
+  EXPECT_OK(Write(root_, MustOpen(root_, OpenArgs(A(), "f")), 0, "x"));
+  EXPECT_THAT(NamesIn(Handle({})), ElementsAre("a", "deep"));
+  // The directory comes later.
+  mkdir(Path("absent").c_str(), 0777);
+  EXPECT_THAT(MustReload(wanted).added, ElementsAre("/d"));
+  EXPECT_OK(Create(root_, Handle({"d"}), "dir", wire::ObjectType::kDir));
+}
+
+TEST_F(ExportReloadTest, ExportsThatDoNotFitTogetherChangeNothing) {
+  EXPECT_EQ(Reload({}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Reload({exports_[0], exports_[0]}).status().message()),
+              HasSubstr("given twice"));
+  EXPECT_THAT(NamesIn(Handle({})), ElementsAre("a", "deep"));
+}
+
+TEST_F(ExportReloadTest, AllPromisesEnd) {
+  std::vector<Promises::Call> called;
+  store_->SetEndPromises([&](std::vector<Promises::Call> calls) {
+    called.insert(called.end(), calls.begin(), calls.end());
+  });
+  uint32_t granted = 0;
+  ASSERT_NE(store_->promises().Admit(root_.client_id, "c1", 10, &granted), 0u);
+  MustReload(exports_);
+  EXPECT_THAT(called, IsEmpty());
+  exports_[0].read_only = true;
+  MustReload(exports_);
+  ASSERT_EQ(called.size(), 1u);
+  EXPECT_EQ(called[0].what, kPromisedAll);
+}
+
+TEST_F(ExportReloadTest, WritersOfAnotherExportLoseNothing) {
+  constexpr int kReloads = 20;
+  std::atomic<bool> ends = false;
+  std::atomic<uint64_t> written = 0;
+  const Opened file = MustOpen(root_, OpenArgs(A(), "f"));
+  std::thread writer([&] {
+    while (!ends) {
+      const uint64_t number = written;
+      std::string data(reinterpret_cast<const char*>(&number), sizeof(number));
+      EXPECT_OK(Write(root_, file, number % 4096 * sizeof(number), data));
+      ++written;
+    }
+    Store::RestoreServerIdentity();
+  });
+  const std::vector<Export> both = exports_, more = {exports_[0], C()};
+  for (int i = 0; i < kReloads; ++i) {
+    const uint64_t before = written;
+    MustReload(i % 2 == 0 ? more : both);
+    while (written == before) sched_yield();
+  }
+  ends = true;
+  writer.join();
+  for (uint64_t i = written > 4096 ? written - 4096 : 0; i < written; ++i) {
+    const std::string data = Read(root_, file, i % 4096 * sizeof(i), sizeof(i));
+    uint64_t number = 0;
+    ASSERT_EQ(data.size(), sizeof(number));
+    std::memcpy(&number, data.data(), sizeof(number));
+    ASSERT_EQ(number, i);
+  }
+}
+
+}  // namespace
+}  // namespace dafs::server
