@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
+#include "wire/protocol/program_version.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::client {
@@ -77,6 +78,9 @@ absl::Status Negotiation::Refused(const CallBase& call) const {
     return absl::FailedPreconditionError(absl::StrCat("the server speaks protocol version ",
                                                       exchanger_.peer_version(), ", not ",
                                                       wire::kProtocolVersion));
+  }
+  if (call.status == DafsStatus::kDelay) {
+    return absl::UnavailableError("the server is draining: it takes no new clients now");
   }
   absl::Status refused = wire::StatusFromDafs(call.status, wire::Name(call.proc()));
   if (call.status == DafsStatus::kNotAuthenticated || call.status == DafsStatus::kNotAuthorized) {
@@ -170,6 +174,7 @@ Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
   if (context_.client.options().delegations) {
     ask.args.wanted |= wire::kExtensionOpenXorDelegation;
   }
+  ask.args.wanted |= wire::BitsOf({DAFS_VERSION_MAJOR, DAFS_VERSION_MINOR, DAFS_VERSION_PATCH});
   if (context_.client.options().keep_atime) ask.args.wanted |= wire::kExtensionKeepAtime;
   Task<absl::Status> asking = Send(ask, deadline);
   CO_RETURN_IF_ERROR(co_await asking);

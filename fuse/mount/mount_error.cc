@@ -48,9 +48,11 @@ Outcome ConnectError(const Options& options, const absl::Status& status) {
       return {ExitCode::kUsage, server + ": not permitted: " + Message(status)};
     case absl::StatusCode::kUnavailable: {
       bool refused = Message(status).find("refused") != std::string::npos;
+      bool draining = Message(status).find("is draining") != std::string::npos;
       return {.code = ExitCode::kMountFailure,
-              .reason = refused ? server + ": connection refused (no DAFS server listens there)"
-                                : server + ": no connection: " + Message(status),
+              .reason = refused    ? server + ": connection refused (no DAFS server listens there)"
+                        : draining ? server + ": " + Message(status)
+                                   : server + ": no connection: " + Message(status),
               .may_pass = true};
     }
     case absl::StatusCode::kDeadlineExceeded:

@@ -68,6 +68,10 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
   } else {
     const ClientRecords::Record record{client->client_id_string(), client->verifier(), principal,
                                        nullptr};
+    if (draining_since_.has_value() && !MayReclaim(record)) {
+      result.status = DafsStatus::kDelay;
+      return result;
+    }
     auto known = confirmed_.find(client->client_id_string());
     if (known != confirmed_.end()) {
       if (!MayReplace(principal, *known->second, now)) {
@@ -94,6 +98,26 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
   client->Renew(now);
   result.status = DafsStatus::kOk;
   return result;
+}
+
+bool ClientTable::MayReclaim(const ClientRecords::Record& client) const {
+  if (records_ == nullptr) return false;
+  const std::vector<ClientRecords::Record> owed = records_->Owed();
+  return std::any_of(owed.begin(), owed.end(), [&client](const ClientRecords::Record& each) {
+    return each.client_id_string == client.client_id_string && each.verifier == client.verifier;
+  });
+}
+
+bool ClientTable::SetDraining(bool draining, absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  if (draining_since_.has_value() == draining) return false;
+  draining_since_ = draining ? std::optional<absl::Time>(now) : std::nullopt;
+  return true;
+}
+
+std::optional<absl::Time> ClientTable::draining_since() const {
+  absl::MutexLock lock(&mutex_);
+  return draining_since_;
 }
 
 bool ClientTable::MayReplace(const Principal& principal, const Client& old, absl::Time now) const {

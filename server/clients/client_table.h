@@ -126,7 +126,8 @@ class ClientTable {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Confirmation {
-    wire::DafsStatus status = wire::DafsStatus::kOk;  // kClidInUse: another client has the name
+    wire::DafsStatus status =
+        wire::DafsStatus::kOk;  // kClidInUse: another client has the name; kDelay: draining
     // The client has taken its name now, and relies on no promise of an earlier server instance.
     bool has_no_promises = false;
     std::shared_ptr<Client> replaced;   // the old instance, whose state the caller must release
@@ -149,6 +150,13 @@ class ClientTable {
 
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // While the server is draining, Confirm refuses clients that do not have their name yet with
+  // DELAY, except those that may reclaim what they held before a restart. Those that have it stay,
+  // and may connect again. Returns false if that is so already.
+  bool SetDraining(bool draining, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Since when; nullopt: it is not draining.
+  std::optional<absl::Time> draining_since() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // A client that has its name, as the administrator sees it.
   struct Entry {
     std::shared_ptr<Client> client;
@@ -168,6 +176,7 @@ class ClientTable {
   bool HasExpired(const Client& client, absl::Time now) const {
     return client.renewed() + options_.lease_time <= now;
   }
+  bool MayReclaim(const ClientRecords::Record& client) const;
   // Returns true if a new instance may take the name of `old`.
   bool MayReplace(const Principal& principal, const Client& old, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -178,6 +187,7 @@ class ClientTable {
   ClientRecords* records_ = nullptr;
   OnExpired on_expired_;  // may be null
   mutable absl::Mutex mutex_;
+  std::optional<absl::Time> draining_since_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<Client>> confirmed_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Client>> replaced_ ABSL_GUARDED_BY(mutex_);

@@ -29,6 +29,7 @@ DafsStatus ReportSquashes(Call& call, const wire::ExtensionsArgs& args, uint64_t
 DafsStatus Extensions(Call& call, const wire::ExtensionsArgs& args, wire::ExtensionsRes* res) {
   res->granted = args.wanted & kOfSession;
   call.session().terms().Grant(res->granted);
+  call.session().terms().SetProgramVersion(wire::ProgramVersionOf(args.wanted));
   if ((args.wanted & kOfExport) == 0 || args.filehandle == wire::FileHandle()) {
     return DafsStatus::kOk;
   }

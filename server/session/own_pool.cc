@@ -53,6 +53,23 @@ Pool* OwnPool(const Shared& shared, const wire::FsHandle& fshandle) {
   return index ? &shared.export_pools->Of(*index) : nullptr;
 }
 
+wire::FileHandle FileOf(const Request& request) {
+  wire::FileHandle file;
+  const wire::ProcInfo* info = request.verdict.proc;
+  if (info == nullptr || !info->chf_fh) return file;
+  if ((request.header().chain_flags & wire::kChfFh) != 0) {
+    return request.chain != nullptr && request.chain->filehandle ? *request.chain->filehandle
+                                                                 : file;
+  }
+  const size_t at = wire::kHeaderSize + wire::FileHandleOffset(info->filehandles);
+  if (request.message.size() < at + wire::FileHandle::kWireSize) return file;
+  const std::byte* const bytes = request.message.data() + at;
+  std::memcpy(file.fshandle.bytes.data(), bytes, file.fshandle.bytes.size());
+  std::memcpy(file.fileid.bytes.data(), bytes + file.fshandle.bytes.size(),
+              file.fileid.bytes.size());
+  return file;
+}
+
 Pool* OwnPool(const Shared& shared, const Request& request) {
   const wire::ProcInfo* info = request.verdict.proc;
   if (info == nullptr || !info->chf_fh) return nullptr;  // names no file

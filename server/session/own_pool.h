@@ -1,4 +1,5 @@
-// The pool of threads of an export whose file system may hang: all access to its files runs there.
+// The file that a request goes to, and the pool of threads of an export whose file system may hang:
+// all access to its files runs there.
 // The worker's thread; nothing blocks.
 #pragma once
 
@@ -13,5 +14,9 @@ Pool* OwnPool(const Shared& shared, const wire::FsHandle& fshandle);
 // Returns the pool of the export that `request` goes to. Called before the arguments are decoded,
 // because a procedure accesses the store right after that.
 Pool* OwnPool(const Shared& shared, const Request& request);
+
+// The file that `request` names by a filehandle or takes from its chain, not yet checked; zero if
+// it names none.
+wire::FileHandle FileOf(const Request& request);
 
 }  // namespace dafs::server

@@ -64,6 +64,7 @@ class Requests {
 
   // responses.cc
   void Count(const Request& request, size_t response_bytes, wire::DafsStatus status);
+  void CountUse(const Request& request, size_t response_bytes);
   void Settle(Request& request, wire::DafsStatus status, std::span<const std::byte> response);
   bool PrepareToSend(Request& request, size_t response_bytes);
   bool Send(std::unique_ptr<Outgoing> outgoing, size_t size_bytes,

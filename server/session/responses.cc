@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "server/session/own_pool.h"
 #include "server/session/requests.h"
 #include "server/session/session.h"
 #include "server/session/slow_requests.h"
@@ -35,6 +36,7 @@ void Requests::Complete(Request& request, DafsStatus status, size_t response_byt
   const Proc procedure = request.header().procedure;
   now_ = Loop::Now();
   Count(request, response_bytes, status);
+  CountUse(request, response_bytes);
   std::unique_ptr<Outgoing> outgoing = std::move(request.outgoing);
   std::shared_ptr<Chain> chain = std::move(request.chain);
   dat::Endpoint::SendOptions options;
@@ -74,6 +76,14 @@ void Requests::Count(const Request& request, size_t response_bytes, DafsStatus s
   if (request.queued < kQueued) return;
   ++totals.queued;
   totals.queue_time += request.queued;
+}
+
+// For the administrator, who wants to know the busiest files.
+void Requests::CountUse(const Request& request, size_t response_bytes) {
+  const wire::FileHandle file = FileOf(request);
+  if (file == wire::FileHandle()) return;
+  session_.worker().CountUse(KeyOf(file), request.message.size() + request.direct_bytes.to_server +
+                                              request.direct_bytes.to_client + response_bytes);
 }
 
 // The request has its result: records it, and releases the stream.

@@ -112,7 +112,9 @@ std::optional<SessionReport> Session::Report() const {
                        .peer = connection_.peer_name(),
                        .transport = connection_.description(),
                        .age = Loop::Now() - since_,
-                       .traffic = traffic_};
+                       .traffic = traffic_,
+                       .rate = rate_.Get(Loop::Now(), traffic_),
+                       .version = terms_.program_version()};
 }
 
 void Session::OnStalled(uint32_t operations) {
@@ -153,6 +155,11 @@ DafsStatus Session::Confirm(wire::AuthType method) {
                   "its name belongs to a client that may still reclaim what it held before a "
                   "restart, or that authenticates in another way; mount with clientid= if they are "
                   "two");
+  }
+  if (result.status == DafsStatus::kDelay) {
+    refusals_.Say(identity_.client_id_string(), "draining",
+                  "the server is draining and takes no new clients; it waits until dafsctl server "
+                  "drain --undo, or for another server");
   }
   return result.status;
 }

@@ -80,6 +80,7 @@ class Session final : public Pollable {
   Channels& channels() { return channels_; }
   Requests& requests() { return requests_; }
   Traffic& traffic() { return traffic_; }
+  RateMeter& rate() { return rate_; }
   HolderWaits& holder_waits() { return holder_waits_; }
   // Whether responses tell the client that all promises to it have ended.
   bool IsVoid();
@@ -98,6 +99,7 @@ class Session final : public Pollable {
   const SessionTable::Place place_;
   const absl::Time since_ = Loop::Now();
   Traffic traffic_;
+  RateMeter rate_{since_};
   Connection connection_;
   Transfers transfers_;
   ClientIdentity identity_;

@@ -1,11 +1,13 @@
 // What a session and a worker report about themselves to the administrator. Values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
 #include "absl/time/time.h"
 #include "wire/protocol/procedure_totals.h"
+#include "wire/protocol/program_version.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::server {
@@ -17,12 +19,53 @@ struct Traffic {
   uint64_t sent_bytes = 0;      // messages, and data that the server has written to the client
 };
 
+// The rate of the last seconds.
+struct Rate {
+  double requests = 0;  // all per second
+  double received_bytes = 0;
+  double sent_bytes = 0;
+};
+
+// Measures the rate of a counter that only grows, over one to two windows.
+class RateMeter {
+ public:
+  explicit RateMeter(absl::Time now) : since_(now), next_since_(now) {}
+
+  // Begins a new window.
+  void Turn(absl::Time now, const Traffic& traffic) {
+    at_ = next_at_;
+    since_ = next_since_;
+    next_at_ = traffic;
+    next_since_ = now;
+  }
+  // Forgets the windows before.
+  void Restart(absl::Time now, const Traffic& traffic) {
+    at_ = next_at_ = traffic;
+    since_ = next_since_ = now;
+  }
+  Rate Get(absl::Time now, const Traffic& traffic) const {
+    // A window that has only begun says little.
+    const double seconds = absl::ToDoubleSeconds(std::max(now - since_, absl::Milliseconds(100)));
+    const auto rate = [seconds](uint64_t then, uint64_t after) {
+      return static_cast<double>(after - then) / seconds;
+    };
+    return {rate(at_.requests, traffic.requests), rate(at_.received_bytes, traffic.received_bytes),
+            rate(at_.sent_bytes, traffic.sent_bytes)};
+  }
+
+ private:
+  Traffic at_, next_at_;
+  absl::Time since_, next_since_;
+};
+
 struct SessionReport {
   wire::ClientId client_id;
   std::string peer;       // address and port
   std::string transport;  // of its Operation Channel
   absl::Duration age;
   Traffic traffic;
+  Rate rate;
+  wire::ProgramVersion version;  // of the client's program
 };
 
 // What the sessions of one worker have done since the start of the server.

@@ -11,6 +11,7 @@
 #include "server/clients/options.h"
 #include "wire/messages/posix.h"
 #include "wire/messages/session.h"
+#include "wire/protocol/program_version.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::server {
@@ -36,6 +37,13 @@ class Terms {
   bool Has(uint64_t extension) const {
     return (extensions_.load(std::memory_order_relaxed) & extension) != 0;
   }
+  // The version of the client's program, for the administrator. Any thread.
+  void SetProgramVersion(const wire::ProgramVersion& version) {
+    program_version_.store(wire::BitsOf(version), std::memory_order_relaxed);
+  }
+  wire::ProgramVersion program_version() const {
+    return wire::ProgramVersionOf(program_version_.load(std::memory_order_relaxed));
+  }
   // Returns true if a read with this cache_hint leaves the access time unchanged.
   bool KeepsAtime(uint32_t cache_hint) const {
     return (cache_hint & wire::kCacheHintKeepAtime) != 0 && Has(wire::kExtensionReadKeepsAtime);
@@ -46,6 +54,7 @@ class Terms {
   std::optional<wire::ByteOrder> order_;
   // A thread of an export's pool may set them; publishes nothing but itself.
   std::atomic<uint64_t> extensions_{0};
+  std::atomic<uint64_t> program_version_{0};  // the same
 };
 
 }  // namespace dafs::server

@@ -104,6 +104,29 @@ void Worker::CollectCounts(std::function<void(WorkerCounts)> done) {
   loop_->Post([this, done = std::move(done)] { done(counts_); });
 }
 
+void Worker::CollectBusyFiles(std::function<void(BusyReport)> done) {
+  loop_->Post([this, done = std::move(done)] {
+    done({.files = busy_files_.Get(), .over = Loop::Now() - busy_since_});
+  });
+}
+
+void Worker::StartMeasuring() {
+  measures_ = true;
+  const absl::Time now = Loop::Now();
+  busy_since_ = busy_next_since_ = now;
+  for (const auto& [session, owned] : sessions_) session->rate().Restart(now, session->traffic());
+  loop_->RunAfter(kRecent / 2, [this] { TurnWindows(); });
+}
+
+void Worker::TurnWindows() {
+  const absl::Time now = Loop::Now();
+  busy_files_.Turn();
+  busy_since_ = std::exchange(busy_next_since_, now);
+  for (const auto& [session, owned] : sessions_) session->rate().Turn(now, session->traffic());
+  measures_ = !busy_files_.empty() && !stopping_;  // an idle worker sleeps
+  if (measures_) loop_->RunAfter(kRecent / 2, [this] { TurnWindows(); });
+}
+
 void Worker::Forget(Session* session) {
   loop_->Post([this, session] {
     if (sessions_.erase(session) == 0) return;

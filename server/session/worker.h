@@ -1,8 +1,8 @@
 // A thread that owns some of the server's sessions: its loop, their domains, and the memory for
 // their direct transfers. Sessions of different workers share nothing on the data path.
 // Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, EndSessionsOf, CollectReports, CollectCounts,
-// DropUnusedDomains, Shutdown and sessions() are thread-safe; the rest belongs to the worker's
-// thread.
+// CollectBusyFiles, DropUnusedDomains, Shutdown and sessions() are thread-safe; the rest belongs to
+// the worker's thread.
 #pragma once
 
 #include <atomic>
@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "runtime/log_budget.h"
 #include "runtime/loop.h"
+#include "server/session/busy_files.h"
 #include "server/session/direct_buffers.h"
 #include "server/session/session.h"
 #include "wire/dat/dat.h"
@@ -44,6 +45,13 @@ class Worker {
   // Calls `done` on the worker's thread with what it has counted. Returns at once. `done` is
   // dropped if the worker has ended.
   void CollectCounts(std::function<void(WorkerCounts)> done);
+  // The same with the files that its requests concern most, over the last kRecent.
+  static constexpr absl::Duration kRecent = absl::Seconds(10);
+  struct BusyReport {
+    std::vector<FileUse> files;
+    absl::Duration over;  // the time in which these were counted
+  };
+  void CollectBusyFiles(std::function<void(BusyReport)> done);
   // Releases the domains that no session uses: their device may have been removed, and the system
   // waits until it is closed. Returns at once.
   void DropUnusedDomains();
@@ -59,6 +67,11 @@ class Worker {
   DirectBuffers& direct_buffers() { return *direct_buffers_; }
   WorkerCounts& counts() { return counts_; }
   LogBudget& slow_log() { return slow_log_; }
+  // A request for `file` is being answered; `bytes` of messages and data.
+  void CountUse(const ObjectKey& file, uint64_t bytes) {
+    if (!measures_) StartMeasuring();
+    busy_files_.Count(file, bytes);
+  }
   // Returns the session of this worker with the identifier, or null.
   Session* Find(const wire::SessionId& session_id) const;
   // The session has ended and no work of it runs any more. Destroys it after the calling stack has
@@ -77,6 +90,9 @@ class Worker {
   absl::StatusOr<Device*> DeviceOf(dat::PendingEndpoint& pending);
   absl::Status Open(dat::PendingEndpoint& pending, const SessionTable::Place& place);
   void MaybeStop();
+  // Rates and busy files are measured in windows while there are requests.
+  void StartMeasuring();
+  void TurnWindows();
 
   const Shared shared_;
   std::unique_ptr<Loop> loop_;
@@ -86,7 +102,10 @@ class Worker {
   WorkerCounts counts_;
   LogBudget slow_log_;
   bool stopping_ = false;
-  std::atomic<uint32_t> count_{0};  // publishes nothing but itself
+  BusyFiles busy_files_;
+  bool measures_ = false;                    // TurnWindows will run
+  absl::Time busy_since_, busy_next_since_;  // of the windows of busy_files_
+  std::atomic<uint32_t> count_{0};           // publishes nothing but itself
   absl::Notification ended_;
   std::thread thread_;
 };
