@@ -1,12 +1,18 @@
 #include "client/ctl/server_command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/status/mount_point.h"
 #include "runtime/control_socket.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {
@@ -18,19 +24,85 @@ struct Word {
   const char* about_argument = nullptr;
   bool needs_argument = false;
 };
+constexpr absl::Duration kLookEvery = absl::Milliseconds(500);  // of drain --wait
 constexpr char kFile[] = "FILE";
 constexpr char kAboutFile[] = "only of this file of the server, or in this directory";
 constexpr Word kWords[] = {
     {"status", "Show what the server holds, and its limits"},
     {"stats", "Show the number, time and bytes of requests, by kind"},
-    {"clients", "Show the clients, the busiest first"},
+    {"clients", "Show the clients, those with the most requests first"},
+    {"files", "Show the files that the clients use most now"},
     {"opens", "Show which client has which file open", kFile, kAboutFile},
     {"locks", "Show the holders of locks, and their waiters", kFile, kAboutFile},
     {"exports", "Show the exports and their options"},
     {"log", "Set how much the server logs", "LEVEL", "error, warning, notice, info or debug", true},
     {"evict", "End the sessions of a client, and release its opens and locks", "CLIENT",
      "its id or name, as clients shows them", true},
+    {"unlock", "Release locks of a file: their owners lose the file", kFile,
+     "the file, as locks shows it", true},
+    {"drain", "Take no new clients, before maintenance"},
+    {"reload", "Read the exports of the configuration file again, and serve these"},
 };
+
+// What follows the word in the question.
+std::string ArgumentOf(const std::string& word, const ServerQuestion& question) {
+  if (word == "clients") return question.sort == "load" ? "load" : "";
+  if (word == "drain") return question.undo ? "undo" : "";
+  if (word == "unlock") {
+    // A handle is no path.
+    const bool is_path = question.argument.find('/') != std::string::npos;
+    return absl::StrCat(question.lock, " ",
+                        is_path ? ResolveMountPoint(question.argument) : question.argument);
+  }
+  const bool is_file = word == "opens" || word == "locks";
+  return is_file && !question.argument.empty() ? ResolveMountPoint(question.argument)
+                                               : question.argument;
+}
+
+absl::StatusOr<std::string> Ask(const ServerQuestion& question, const std::string& line) {
+  absl::StatusOr<std::string> answer = AskControlSocket(question.socket, line, "dafsd");
+  switch (answer.status().code()) {
+    case absl::StatusCode::kPermissionDenied:
+      return absl::PermissionDeniedError(
+          absl::StrCat(question.socket, ": only root and the group dafs can query dafsd"));
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnavailable:
+      return absl::UnavailableError(
+          absl::StrCat(question.socket, ": no dafsd answers there; --socket names another socket"));
+    default:
+      return answer;
+  }
+}
+
+// Prints each change of what is left, until nothing is.
+absl::Status AwaitDrained(const ServerQuestion& question) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(question.wait_s);
+  std::string said;
+  for (;;) {
+    ASSIGN_OR_RETURN(const std::string report, Ask(question, "json status"));
+    const auto status = nlohmann::json::parse(report, nullptr, /*allow_exceptions=*/false);
+    if (!status.is_object() || !status.contains("drain")) {
+      return absl::DataLossError("dafsd did not answer with its state");
+    }
+    const auto& drain = status["drain"];
+    const std::string state = drain.value("state", "");
+    const std::string now = absl::StrCat(drain.value("clients", uint64_t{0}), " clients left, ",
+                                         drain.value("opens", uint64_t{0}), " opens, ",
+                                         drain.value("locks", uint64_t{0}), " locks");
+    if (said != now) std::printf("%s\n", (said = now).c_str());
+    std::fflush(stdout);
+    if (state == "drained") return absl::OkStatus();
+    if (state != "draining") {
+      return absl::AbortedError("drain: another administrator has ended it");
+    }
+    const absl::Duration left = deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError(
+          "drain: clients are left; dafsd takes no new ones until drain --undo");
+    }
+    absl::SleepFor(std::min(left, kLookEvery));
+  }
+}
 
 }  // namespace
 
@@ -46,36 +118,33 @@ CLI::App* AddServerCommand(CLI::App& app, ServerQuestion& question) {
     command->add_option(word.argument, question.argument, word.about_argument)
         ->required(word.needs_argument);
   }
+  server->get_subcommand("clients")
+      ->add_option("--sort", question.sort, "by requests so far, or by load now")
+      ->check(CLI::IsMember({"requests", "load"}))
+      ->capture_default_str();
+  server->get_subcommand("unlock")
+      ->add_option("ID", question.lock, "the lock owner, as locks shows it, or all")
+      ->required();
+  CLI::App* const drain = server->get_subcommand("drain");
+  drain->add_flag("--undo", question.undo, "take new clients again");
+  drain->add_option("--wait", question.wait_s, "wait so many seconds until no client is left")
+      ->check(CLI::Range(0.0, 86400.0));
   return server;
 }
 
 absl::Status AskServer(const CLI::App& command, const ServerQuestion& question) {
   const std::string word = command.get_subcommands().front()->get_name();
-  std::string argument = question.argument;
-  if (!argument.empty() && (word == "opens" || word == "locks")) {
-    argument = ResolveMountPoint(argument);
-  }
+  const std::string argument = ArgumentOf(word, question);
   if (argument.find('\n') != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(word, ": a name with a newline"));
   }
-  const std::string line =
-      absl::StrCat(question.json ? "json " : "", word, argument.empty() ? "" : " ", argument);
-  const absl::StatusOr<std::string> answer = AskControlSocket(question.socket, line, "dafsd");
-  if (answer.ok()) {
-    std::fputs(answer->c_str(), stdout);
-    return absl::OkStatus();
-  }
-  switch (answer.status().code()) {
-    case absl::StatusCode::kPermissionDenied:
-      return absl::PermissionDeniedError(
-          absl::StrCat(question.socket, ": only root and the group dafs can query dafsd"));
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kUnavailable:
-      return absl::UnavailableError(
-          absl::StrCat(question.socket, ": no dafsd answers there; --socket names another socket"));
-    default:
-      return answer.status();
-  }
+  ASSIGN_OR_RETURN(const std::string answer,
+                   Ask(question, absl::StrCat(question.json ? "json " : "", word,
+                                              argument.empty() ? "" : " ", argument)));
+  const bool waits = word == "drain" && !question.undo && question.wait_s > 0;
+  if (waits) return AwaitDrained(question);
+  std::fputs(answer.c_str(), stdout);
+  return absl::OkStatus();
 }
 
 }  // namespace dafs::client

@@ -14,7 +14,11 @@ namespace dafs::client {
 struct ServerQuestion {
   std::string socket = "/run/dafs/dafsd.sock";
   bool json = false;
-  std::string argument;  // a file, a level or a client
+  std::string argument;           // a file, a level or a client
+  std::string sort = "requests";  // of clients: the order
+  std::string lock;               // of unlock: ID or all
+  bool undo = false;              // of drain
+  double wait_s = 0;              // of drain: how long to wait for its end
 };
 
 // Adds the command and its subcommands. `question` outlives `app`.

@@ -15,11 +15,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool IsNone(std::string_view argument) { return argument.empty(); }
+bool IsFile(std::string_view) { return true; }
+bool IsOrder(std::string_view argument) { return argument.empty() || argument == kByLoad; }
+
 struct Report {
   std::string_view word;
   Json (*make)(const AdminView& view, std::string_view argument);
   std::string (*print)(const Json& report);
-  bool takes_file = false;
+  bool (*accepts)(std::string_view argument) = IsNone;
 };
 
 constexpr Report kReports[] = {
@@ -27,18 +31,19 @@ constexpr Report kReports[] = {
      StatusReportText},
     {"stats", [](const AdminView& view, std::string_view) { return StatsReport(view); },
      StatsReportText},
-    {"clients", [](const AdminView& view, std::string_view) { return ClientsReport(view); },
-     ClientsReportText},
-    {"opens", OpensReport, OpensReportText, /*takes_file=*/true},
-    {"locks", LocksReport, LocksReportText, /*takes_file=*/true},
+    {"clients", ClientsReport, ClientsReportText, IsOrder},
+    {"files", [](const AdminView& view, std::string_view) { return FilesReport(view); },
+     FilesReportText},
+    {"opens", OpensReport, OpensReportText, IsFile},
+    {"locks", LocksReport, LocksReportText, IsFile},
     {"exports", [](const AdminView& view, std::string_view) { return ExportsReport(view); },
      ExportsReportText},
 };
 
 constexpr char kWords[] =
-    "the questions are status, stats, clients, opens [FILE], locks [FILE], exports, log LEVEL and "
-    "evict "
-    "CLIENT";
+    "the questions are status, stats, clients [load], files, opens [FILE], locks [FILE], exports, "
+    "log "
+    "LEVEL, evict CLIENT, unlock ID|all FILE, drain [undo] and reload";
 
 }  // namespace
 
@@ -51,8 +56,9 @@ absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
   const std::string argument(space == rest.npos ? "" : rest.substr(space + 1));
   for (const Report& report : kReports) {
     if (word != report.word) continue;
-    if (!argument.empty() && !report.takes_file) {
-      return absl::InvalidArgumentError(absl::StrCat(word, " takes no argument"));
+    if (!report.accepts(argument)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          word, report.accepts == IsOrder ? " takes load or no argument" : " takes no argument"));
     }
     const Json made = report.make(view, argument);
     if (!json) return report.print(made);
@@ -64,7 +70,8 @@ absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
       return absl::PermissionDeniedError(
           absl::StrCat(word, ": only root may change something at the server"));
     }
-    absl::StatusOr<std::string> done = command->run(view, argument);
+    absl::StatusOr<std::string> done =
+        command->run(view, argument, absl::StrCat("uid ", question.uid));
     if (!done.ok() || !json) return done;
     absl::string_view said = *done;
     absl::ConsumeSuffix(&said, "\n");

@@ -1,5 +1,8 @@
 #include "server/admin/commands.h"
 
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -7,8 +10,14 @@
 #include "runtime/log.h"
 #include "runtime/log_level.h"
 #include "runtime/loop.h"
+#include "runtime/status_macros.h"
+#include "runtime/text.h"
+#include "server/admin/report_names.h"
+#include "server/admin/report_text.h"
+#include "server/admin/reports.h"
 #include "server/clients/client_name.h"
 #include "server/clients/client_table.h"
+#include "server/session/own_pool.h"
 #include "server/session/pool.h"
 #include "server/session/worker.h"
 #include "server/store/store.h"
@@ -16,13 +25,15 @@
 namespace dafs::server {
 namespace {
 
-absl::StatusOr<std::string> SetLevel(const AdminView&, const std::string& argument) {
+absl::StatusOr<std::string> SetLevel(const AdminView&, const std::string& argument,
+                                     std::string_view) {
   return ChangeLogLevel(argument);
 }
 
 // Ends the sessions of a client and releases what it holds. If its program still runs, it connects
 // again, as after the end of its lease.
-absl::StatusOr<std::string> Evict(const AdminView& view, const std::string& argument) {
+absl::StatusOr<std::string> Evict(const AdminView& view, const std::string& argument,
+                                  std::string_view) {
   std::vector<std::shared_ptr<Client>> found;
   for (const ClientTable::Entry& entry : view.shared.clients->List(Loop::Now())) {
     const Client& client = *entry.client;
@@ -49,7 +60,65 @@ absl::StatusOr<std::string> Evict(const AdminView& view, const std::string& argu
   return absl::StrCat(said, "\n");
 }
 
-constexpr AdminCommand kCommands[] = {{"log", SetLevel}, {"evict", Evict}};
+// Releases locks of a file by ending the opens of their owners. `argument`: ID or all, then the
+// file as `locks` shows it: its path or its handle.
+absl::StatusOr<std::string> Unlock(const AdminView& view, const std::string& argument,
+                                   std::string_view by) {
+  const size_t space = argument.find(' ');
+  if (space == argument.npos) return absl::InvalidArgumentError("unlock: give ID or all, and FILE");
+  const std::string id = argument.substr(0, space), file = argument.substr(space + 1);
+  ReportNames names(view);
+  size_t locks = 0, owners = 0;
+  for (const ObjectKey& key : names.inventory().LockedFiles()) {
+    if (names.Of(key).path != file && Hex(key) != file) continue;
+    std::set<std::pair<wire::ClientId, std::string>> chosen;
+    for (const Inventory::Lock& lock : names.inventory().LocksOn(key, kMostRows)) {
+      if (lock.waits || (id != "all" && id != LockOwnerId(lock.client_id, lock.owner))) continue;
+      ++locks;
+      chosen.emplace(lock.client_id, lock.owner);
+    }
+    owners += chosen.size();
+    for (const auto& [client_id, owner] : chosen) {
+      const auto client = names.clients().find(client_id);
+      LogNotice(absl::StrCat("unlock by ", Text(by), ": the locks of client ",
+                             client != names.clients().end() ? client->second : IdText(client_id),
+                             ", owner ", LockOwnerId(client_id, owner), ", on ", file,
+                             " are released; it loses its open of the file"));
+      Pool* const own = OwnPool(view.shared, key.fshandle());  // its file system may hang
+      (own != nullptr ? own : view.shared.chores)
+          ->Submit([store = view.shared.store, key, client_id, owner] {
+            store->RevokeOwner(key, client_id, owner);
+          });
+    }
+  }
+  if (locks == 0) {
+    return absl::NotFoundError(
+        absl::StrCat("unlock: no such lock on ", file, "; see dafsctl server locks"));
+  }
+  return absl::StrCat(locks, " locks of ", owners, " owners released on ", file, "\n");
+}
+
+// No new clients from now on, before maintenance; `undo` ends that.
+absl::StatusOr<std::string> Drain(const AdminView& view, const std::string& argument,
+                                  std::string_view by) {
+  if (!argument.empty() && argument != "undo") {
+    return absl::InvalidArgumentError("drain takes undo or no argument");
+  }
+  const bool is_new = view.shared.clients->SetDraining(argument.empty(), Loop::Now());
+  const std::string state = DrainText(DrainReport(view));
+  if (is_new) LogNotice(absl::StrCat("drain by ", Text(by), ": ", state));
+  return absl::StrCat(state, "\n");
+}
+
+absl::StatusOr<std::string> Reload(const AdminView& view, const std::string& argument,
+                                   std::string_view by) {
+  if (!argument.empty()) return absl::InvalidArgumentError("reload takes no argument");
+  ASSIGN_OR_RETURN(const std::string said, view.reload(by));
+  return absl::StrCat(said, "\n");
+}
+
+constexpr AdminCommand kCommands[] = {
+    {"log", SetLevel}, {"evict", Evict}, {"unlock", Unlock}, {"drain", Drain}, {"reload", Reload}};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// What root changes through the control socket. Called on its thread; nothing waits for a client or
-// a file system.
+// What root changes through the control socket. Called on its thread. Nothing waits for a client; a
+// reload waits for the file systems of new exports, for a limited time.
 #pragma once
 
 #include <string>
@@ -12,8 +12,10 @@ namespace dafs::server {
 
 struct AdminCommand {
   std::string_view word;
-  // Returns what was done. kInvalidArgument, kNotFound.
-  absl::StatusOr<std::string> (*run)(const AdminView& view, const std::string& argument);
+  // Returns what was done. `by`: the user, for the log. kInvalidArgument, kNotFound, and for reload
+  // those of Server::Reload.
+  absl::StatusOr<std::string> (*run)(const AdminView& view, const std::string& argument,
+                                     std::string_view by);
 };
 
 // Null: there is no such command.

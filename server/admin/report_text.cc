@@ -79,6 +79,14 @@ std::string ClientOf(const Json& row) {
 
 }  // namespace
 
+std::string DrainText(const Json& drain) {
+  const std::string state = Text(drain, "state");
+  if (state == "serving") return "takes new clients";
+  if (state == "drained") return "drained: no client is left";
+  return absl::StrCat("draining: ", Number(drain, "clients"), " clients left, with ",
+                      Number(drain, "opens"), " opens and ", Number(drain, "locks"), " locks");
+}
+
 std::string StatusReportText(const Json& report) {
   const Json& promises = report["promises"];
   const Json& delegations = report["delegations"];
@@ -114,6 +122,10 @@ std::string StatusReportText(const Json& report) {
                         BytesText(Number(report, "response_cache_bytes_most")),
                         BytesText(Number(report, "message_memory_bytes")),
                         BytesText(Number(report, "message_memory_bytes_most")));
+  if (Text(report["drain"], "state") != "serving") {
+    absl::StrAppend(&text, "  ", DrainText(report["drain"]), ", for ",
+                    Time(report["drain"], "since_us"), "\n");
+  }
   if (Is(grace, "active")) {
     absl::StrAppend(&text, "  grace period for at most ", Time(grace, "left_us"), ": ",
                     Is(grace, "clients_unknown")
@@ -145,24 +157,35 @@ std::string StatsReportText(const Json& report) {
 }
 
 std::string ClientsReportText(const Json& report) {
-  std::vector<Row> rows = {{"ID", "ADDRESS", "SINCE", "IDLE", "REQUESTS", "IN", "OUT", "OPENS",
-                            "LOCKS", "PROMISES", "DELEGATIONS", "RECALLS", "REVOKED", "SESSIONS",
-                            "CLIENT"}};
+  std::vector<Row> rows = {{"ID", "ADDRESS", "VERSION", "SINCE", "IDLE", "REQUESTS", "IN", "OUT",
+                            "REQUESTS/S", "IN/S", "OUT/S", "OPENS", "LOCKS", "PROMISES",
+                            "DELEGATIONS", "RECALLS", "REVOKED", "SESSIONS", "CLIENT"}};
   for (const Json& client : report["clients"]) {
     const Json& sessions = client["sessions"];
     std::string state = absl::StrCat(sessions.size());
     if (!sessions.empty()) absl::StrAppend(&state, " ", Text(sessions[0], "transport"));
     if (!Is(client, "has_lease")) absl::StrAppend(&state, " (lease expired)");
-    rows.push_back({Text(client, "id"), Text(client, "address"), Time(client, "age_us"),
-                    Time(client, "idle_us"), absl::StrCat(Number(client, "requests")),
-                    BytesText(Number(client, "received_bytes")),
-                    BytesText(Number(client, "sent_bytes")), absl::StrCat(Number(client, "opens")),
-                    absl::StrCat(Number(client, "locks")), absl::StrCat(Number(client, "promises")),
-                    absl::StrCat(Number(client, "delegations")), Recalls(client["recalls"]),
-                    absl::StrCat(Number(client["recalls"], "revoked")), std::move(state),
-                    Text(client, "name")});
+    const std::string version = Text(client, "version");
+    rows.push_back(
+        {Text(client, "id"), Text(client, "address"), version.empty() ? "-" : version,
+         Time(client, "age_us"), Time(client, "idle_us"), absl::StrCat(Number(client, "requests")),
+         BytesText(Number(client, "received_bytes")), BytesText(Number(client, "sent_bytes")),
+         absl::StrCat(Number(client, "requests_per_s")),
+         BytesText(Number(client, "received_bytes_per_s")),
+         BytesText(Number(client, "sent_bytes_per_s")), absl::StrCat(Number(client, "opens")),
+         absl::StrCat(Number(client, "locks")), absl::StrCat(Number(client, "promises")),
+         absl::StrCat(Number(client, "delegations")), std::move(state), Text(client, "name")});
   }
   return Table(rows) + Cut(report, rows.size() - 1) + Silent(report, "their sessions are missing");
+}
+
+std::string FilesReportText(const Json& report) {
+  std::vector<Row> rows = {{"REQUESTS/S", "BYTES/S", "FILE"}};
+  for (const Json& file : report["files"]) {
+    rows.push_back({absl::StrCat(Number(file, "requests_per_s")),
+                    BytesText(Number(file, "bytes_per_s")), FileOf(file)});
+  }
+  return Table(rows) + Silent(report, "their requests are missing");
 }
 
 std::string OpensReportText(const Json& report) {
@@ -174,7 +197,7 @@ std::string OpensReportText(const Json& report) {
 }
 
 std::string LocksReportText(const Json& report) {
-  std::vector<Row> rows = {{"STATE", "TYPE", "RANGE", "CLIENT", "OWNER", "FILE"}};
+  std::vector<Row> rows = {{"ID", "STATE", "TYPE", "RANGE", "CLIENT", "OWNER", "FILE"}};
   for (const Json& lock : report["locks"]) {
     const uint64_t last = Number(lock, "last");
     const bool to_end = last >= wire::kFlockByte - 1;
@@ -184,8 +207,8 @@ std::string LocksReportText(const Json& report) {
     }
     std::string state = Text(lock, "state");
     if (Is(lock, "for_local_program")) state += " for a local program";
-    rows.push_back({std::move(state), Text(lock, "type"), std::move(range), ClientOf(lock),
-                    Text(lock, "owner"), FileOf(lock)});
+    rows.push_back({Text(lock, "id"), std::move(state), Text(lock, "type"), std::move(range),
+                    ClientOf(lock), Text(lock, "owner"), FileOf(lock)});
   }
   return Table(rows) + Cut(report, rows.size() - 1);
 }

@@ -7,9 +7,12 @@
 
 namespace dafs::server {
 
+// One line of the member "drain" of the status.
+std::string DrainText(const nlohmann::ordered_json& drain);
 std::string StatusReportText(const nlohmann::ordered_json& report);
 std::string StatsReportText(const nlohmann::ordered_json& report);
 std::string ClientsReportText(const nlohmann::ordered_json& report);
+std::string FilesReportText(const nlohmann::ordered_json& report);
 std::string OpensReportText(const nlohmann::ordered_json& report);
 std::string LocksReportText(const nlohmann::ordered_json& report);
 std::string ExportsReportText(const nlohmann::ordered_json& report);

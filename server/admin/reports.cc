@@ -6,22 +6,19 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "runtime/gather.h"
 #include "runtime/latency.h"
 #include "runtime/log_level.h"
 #include "runtime/loop.h"
-#include "runtime/text.h"
-#include "server/clients/client_name.h"
+#include "server/admin/report_names.h"
 #include "server/clients/client_table.h"
 #include "server/clients/response_cache.h"
 #include "server/session/callbacks.h"
@@ -40,29 +37,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Sessions {
-  absl::flat_hash_map<wire::ClientId, std::vector<SessionReport>> by_client;
-  size_t silent_workers = 0;  // did not report in time
-};
-
-Sessions CollectSessions(const AdminView& view) {
-  const auto gather = std::make_shared<Gather<std::vector<SessionReport>>>();
-  for (const auto& worker : *view.shared.workers) {
-    gather->Expect();
-    worker->CollectReports(
-        [gather](std::vector<SessionReport> reports) { gather->Put(std::move(reports)); });
-  }
-  auto gathered = gather->Await();
-  Sessions sessions;
-  sessions.silent_workers = gathered.missing;
-  for (std::vector<SessionReport>& reports : gathered.reports) {
-    for (SessionReport& report : reports) {
-      sessions.by_client[report.client_id].push_back(std::move(report));
-    }
-  }
-  return sessions;
-}
-
 struct Counts {
   WorkerCounts sum;
   size_t silent_workers = 0;  // did not report in time
@@ -79,15 +53,6 @@ Counts CollectCounts(const AdminView& view) {
   counts.silent_workers = gathered.missing;
   for (const WorkerCounts& one : gathered.reports) counts.sum.Merge(one);
   return counts;
-}
-
-std::string IdText(const wire::ClientId& id) {
-  return absl::StrFormat("%016x", wire::OpaqueToUint64(id));
-}
-
-std::string Hex(const ObjectKey& key) {
-  return absl::BytesToHexString(
-      {reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size()});
 }
 
 Json PromisesOf(const Shared& shared) {
@@ -112,14 +77,6 @@ Json DelegationsOf(Store& store) {
           {"recall_longest_us", absl::ToInt64Microseconds(counts.recalls.longest)}};
 }
 
-Json RecallsOf(Store& store, const wire::ClientId& client_id) {
-  const Delegations::RecallTimes recalls = store.delegations().RecallTimesOf(client_id);
-  return {{"count", recalls.begun},
-          {"revoked", recalls.revoked},
-          {"mean_us", absl::ToInt64Microseconds(recalls.mean())},
-          {"longest_us", absl::ToInt64Microseconds(recalls.longest)}};
-}
-
 Json GraceOf(Store& store) {
   const Grace::State state = store.grace().GetState();
   Json grace = {{"active", state.is_active}};
@@ -130,50 +87,6 @@ Json GraceOf(Store& store) {
   grace["clients_unknown"] = state.awaits_anyone;
   return grace;
 }
-
-// The names of clients and files, found once each.
-class Names {
- public:
-  explicit Names(const AdminView& view)
-      : options_(*view.shared.options), inventory_(view.shared.store->inventory()) {
-    for (ClientTable::Entry& entry : view.shared.clients->List(Loop::Now())) {
-      clients_[entry.client->client_id()] = ClientName(entry.client->client_id_string());
-    }
-  }
-
-  const absl::flat_hash_map<wire::ClientId, std::string>& clients() const { return clients_; }
-  const Inventory& inventory() const { return inventory_; }
-
-  const Inventory::FileName& Of(const ObjectKey& file) {
-    auto [it, is_new] = files_.try_emplace(file);
-    if (is_new) it->second = inventory_.NameOf(file);
-    return it->second;
-  }
-  // Whether `file` is `path`, or below it. An empty path accepts all.
-  bool IsIn(const ObjectKey& file, std::string_view path) {
-    if (path.empty()) return true;
-    const std::string& name = Of(file).path;
-    return name == path ||
-           (absl::StartsWith(name, Text(path)) && (path.back() == '/' || name[path.size()] == '/'));
-  }
-
-  // The members that name a file and a client.
-  Json Row(const ObjectKey& file, const wire::ClientId& client_id) {
-    const Inventory::FileName& name = Of(file);
-    const auto client = clients_.find(client_id);
-    return {{"file", name.path},
-            {"export", name.export_index ? options_.exports[*name.export_index].name : ""},
-            {"handle", Hex(file)},
-            {"client", client == clients_.end() ? "" : client->second},
-            {"client_id", IdText(client_id)}};
-  }
-
- private:
-  const ServerOptions& options_;
-  Inventory inventory_;
-  absl::flat_hash_map<wire::ClientId, std::string> clients_;
-  absl::flat_hash_map<ObjectKey, Inventory::FileName> files_;
-};
 
 void SortByFile(std::vector<Json>& rows) {
   const auto key = [](const Json& row) {
@@ -210,47 +123,6 @@ const char* SquashWord(Squash squash) {
   return "";
 }
 
-Json ClientRow(const AdminView& view, const ClientTable::Entry& entry,
-               const std::vector<SessionReport>* sessions) {
-  Client& client = *entry.client;
-  const absl::Time now = Loop::Now();
-  const ClientPlace place = ClientPlaceOf(client.client_id_string());
-  Traffic traffic;
-  Json list = Json::array();
-  if (sessions != nullptr) {
-    for (const SessionReport& session : *sessions) {
-      traffic.requests += session.traffic.requests;
-      traffic.received_bytes += session.traffic.received_bytes;
-      traffic.sent_bytes += session.traffic.sent_bytes;
-      list.push_back({{"peer", session.peer},
-                      {"transport", session.transport},
-                      {"age_us", absl::ToInt64Microseconds(session.age)},
-                      {"requests", session.traffic.requests},
-                      {"received_bytes", session.traffic.received_bytes},
-                      {"sent_bytes", session.traffic.sent_bytes}});
-    }
-  }
-  const Holdings& held = *client.holdings();
-  return {{"id", IdText(client.client_id())},
-          {"name", ClientName(client.client_id_string())},
-          {"host", place.host},
-          {"mount_point", place.mount_point},
-          {"address", entry.principal.host.ToString()},
-          {"age_us", absl::ToInt64Microseconds(now - entry.since)},
-          {"idle_us", absl::ToInt64Microseconds(now - client.renewed())},
-          {"has_lease", entry.has_lease},
-          {"requests", traffic.requests},
-          {"received_bytes", traffic.received_bytes},
-          {"sent_bytes", traffic.sent_bytes},
-          {"opens", held.opens.load()},
-          {"locks", held.locks.load()},
-          {"promises", view.shared.store->promises().HeldBy(client.promisee())},
-          {"delegations", view.shared.store->inventory().DelegationsOf(client.client_id())},
-          {"recalls", RecallsOf(*view.shared.store, client.client_id())},
-          {"credentials", client.credentials().count()},
-          {"sessions", std::move(list)}};
-}
-
 }  // namespace
 
 Json StatusReport(const AdminView& view) {
@@ -268,8 +140,9 @@ Json StatusReport(const AdminView& view) {
           {"up_us", absl::ToInt64Microseconds(up)},
           {"listens", std::move(listens)},
           {"state_directory", shared.options->state_dir},
-          {"exports", shared.options->exports.size()},
+          {"exports", store.exports().Served().size()},
           {"exports_not_served", store.Opening().size()},
+          {"drain", DrainReport(view)},
           {"clients", shared.clients->count()},
           {"connections", shared.sessions->connections()},
           {"connections_most", shared.options->max_sessions},
@@ -308,24 +181,28 @@ Json StatsReport(const AdminView& view) {
       {"silent_workers", counts.silent_workers}};
 }
 
-Json ClientsReport(const AdminView& view) {
-  const Sessions sessions = CollectSessions(view);
-  std::vector<Json> rows;
-  bool cut = false;
-  for (const ClientTable::Entry& entry : view.shared.clients->List(Loop::Now())) {
-    if (cut = rows.size() == kMostRows; cut) break;
-    const auto found = sessions.by_client.find(entry.client->client_id());
-    rows.push_back(
-        ClientRow(view, entry, found == sessions.by_client.end() ? nullptr : &found->second));
+Json DrainReport(const AdminView& view) {
+  const absl::Time now = Loop::Now();
+  const std::optional<absl::Time> since = view.shared.clients->draining_since();
+  uint64_t clients = 0, opens = 0, locks = 0;
+  for (const ClientTable::Entry& entry : view.shared.clients->List(now)) {
+    const Holdings& held = *entry.client->holdings();
+    // One without either has left: it is known until its lease ends.
+    if (entry.sessions == 0 && held.opens.load() == 0) continue;
+    ++clients;
+    opens += held.opens.load();
+    locks += held.locks.load();
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
-    return a["requests"].get<uint64_t>() > b["requests"].get<uint64_t>();
-  });
-  return {{"clients", std::move(rows)}, {"silent_workers", sessions.silent_workers}, {"cut", cut}};
+  const char* const state = !since ? "serving" : clients > 0 ? "draining" : "drained";
+  return {{"state", state},
+          {"since_us", since ? absl::ToInt64Microseconds(now - *since) : 0},
+          {"clients", clients},
+          {"opens", opens},
+          {"locks", locks}};
 }
 
 Json OpensReport(const AdminView& view, std::string_view path) {
-  Names names(view);
+  ReportNames names(view);
   std::vector<Json> rows;
   for (const auto& [client_id, client] : names.clients()) {
     // One more than fits, to know whether there are more.
@@ -347,7 +224,7 @@ Json OpensReport(const AdminView& view, std::string_view path) {
 }
 
 Json LocksReport(const AdminView& view, std::string_view path) {
-  Names names(view);
+  ReportNames names(view);
   std::vector<Json> rows;
   for (const ObjectKey& file : names.inventory().LockedFiles()) {
     if (!names.IsIn(file, path)) continue;
@@ -359,6 +236,7 @@ Json LocksReport(const AdminView& view, std::string_view path) {
       row["kind"] = lock.range.is_flock() ? "flock" : "range";
       row["first"] = lock.range.is_flock() ? 0 : lock.range.first;
       row["last"] = lock.range.is_flock() ? UINT64_MAX : lock.range.last;
+      row["id"] = LockOwnerId(lock.client_id, lock.owner);
       row["owner"] = OwnerText(lock.owner);
       row["for_local_program"] = lock.by_kernel;
       rows.push_back(std::move(row));
@@ -374,8 +252,10 @@ Json LocksReport(const AdminView& view, std::string_view path) {
 Json ExportsReport(const AdminView& view) {
   const std::vector<size_t> opening = view.shared.store->Opening();
   Json rows = Json::array();
-  for (size_t i = 0; i < view.shared.options->exports.size(); ++i) {
-    const Export& e = view.shared.options->exports[i];
+  const ExportSet& exports = view.shared.store->exports();
+  for (size_t i = 0; i < exports.size(); ++i) {
+    const Export& e = exports[i];
+    if (e.removed) continue;
     Json clients = Json::array();
     for (const Cidr& block : e.clients) {
       const int bits = block.base.is_v4() ? block.prefix_bits - 96 : block.prefix_bits;

@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/cpu_latency.h"
 #include "server/store/objects/export.h"
@@ -31,7 +34,11 @@ struct ListenAddress {
 };
 
 struct ServerOptions {
-  std::vector<Export> exports;
+  std::vector<Export> exports;  // at the start; see Store::exports
+  // Reads the exports again, for a reload. Null: there is nothing to read them from.
+  std::function<absl::StatusOr<std::vector<Export>>()> read_exports;
+  // Adds to a message about an export where it is configured. May be null.
+  std::function<std::string(std::string_view message)> place_export;
   std::vector<ListenAddress> listen;  // empty: 127.0.0.1 and ::1, port 20149, by TCP
   std::string state_dir;              // exists; two servers never share one
   // The path of the control socket (server/admin); empty: none. If it cannot be made, that is an

@@ -4,15 +4,20 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 #include "server/admin/admin_socket.h"
 #include "server/store/system/kill_switch.h"
 
@@ -37,6 +42,8 @@ std::string ConfigPath(const std::vector<std::string>& arguments) {
   }
   return "";
 }
+
+constexpr absl::string_view kExport = "--export=";
 
 // Options as text, converted after all have been parsed.
 struct Raw {
@@ -230,7 +237,87 @@ absl::Status CheckLine(const ConfigLine& line) {
   return absl::InvalidArgumentError(absl::StrCat(line.place, ": ", what, "; see dafsd.conf(5)"));
 }
 
+// The lines of the file of --config, checked; none without a file.
+absl::StatusOr<std::vector<ConfigLine>> ReadLines(const std::vector<std::string>& arguments) {
+  const std::string path = ConfigPath(arguments);
+  if (path.empty()) return std::vector<ConfigLine>();
+  ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(std::vector<ConfigLine> lines, ParseConfigFile(text, path));
+  for (const ConfigLine& line : lines) RETURN_IF_ERROR(CheckLine(line));
+  return lines;
+}
+
+// The place of the first export that does not fit to those before it.
+std::string PlaceOfMisfit(const std::vector<Export>& exports,
+                          const std::vector<std::string>& places) {
+  size_t fits = 0, fails = exports.size();
+  while (fails - fits > 1) {
+    const size_t middle = fits + (fails - fits) / 2;
+    const std::vector<Export> some(exports.begin(),
+                                   exports.begin() + static_cast<std::ptrdiff_t>(middle));
+    (CheckExports(some).ok() ? fits : fails) = middle;
+  }
+  return fails == 0 ? "" : places[fails - 1];
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<Export>> ReadExports(const std::vector<std::string>& arguments,
+                                                std::vector<std::string>* others) {
+  Config config;
+  Raw raw;
+  // Of the command line alone: the file comes first, as at the start.
+  RETURN_IF_ERROR(ParseArguments(arguments, config, raw));
+  std::vector<Export> exports;
+  std::vector<std::string> places;
+  ASSIGN_OR_RETURN(const std::vector<ConfigLine> lines, ReadLines(arguments));
+  for (const ConfigLine& line : lines) {
+    absl::string_view text = line.argument;
+    if (absl::ConsumePrefix(&text, kExport)) {
+      ASSIGN_OR_RETURN(Export parsed, ParseExport({text.data(), text.size()}));
+      exports.push_back(std::move(parsed));
+      places.push_back(line.place);
+    } else if (others != nullptr) {
+      others->push_back(line.argument);
+    }
+  }
+  for (const std::string& text : raw.exports) {
+    ASSIGN_OR_RETURN(Export parsed, ParseExport(text));
+    exports.push_back(std::move(parsed));
+    places.emplace_back("command line");
+  }
+  const absl::Status status = CheckExports(exports);
+  if (status.ok()) return exports;
+  const std::string place =
+      exports.empty() ? ConfigPath(arguments) : PlaceOfMisfit(exports, places);
+  return absl::InvalidArgumentError(
+      absl::StrCat(place, place.empty() ? "" : ": ", status.message()));
+}
+
+std::string WithPlaceOfExport(const std::vector<std::string>& arguments, std::string_view message) {
+  const absl::StatusOr<std::vector<ConfigLine>> lines = ReadLines(arguments);
+  for (const ConfigLine& line : lines.ok() ? *lines : std::vector<ConfigLine>()) {
+    absl::string_view text = line.argument;
+    if (!absl::ConsumePrefix(&text, kExport)) continue;
+    const absl::StatusOr<Export> parsed = ParseExport({text.data(), text.size()});
+    if (parsed.ok() && absl::StartsWith(Text(message), absl::StrCat("export ", parsed->name, "=",
+                                                                    parsed->directory, ": "))) {
+      return absl::StrCat(line.place, ": ", Text(message));
+    }
+  }
+  return std::string(message);
+}
+
+void MakeConfigAbsolute(std::vector<std::string>& arguments) {
+  const std::string path = ConfigPath(arguments);
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (path.empty() || error) return;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--config" && i + 1 < arguments.size()) arguments[++i] = absolute.string();
+    if (arguments[i].rfind("--config=", 0) == 0) arguments[i] = "--config=" + absolute.string();
+  }
+}
 
 absl::StatusOr<ListenAddress> ParseListen(const std::string& text) {
   ListenAddress listen;
@@ -292,15 +379,8 @@ absl::StatusOr<std::vector<ConfigLine>> ParseConfigFile(const std::string& text,
 absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
   // The file comes first: of options with one value the last wins, so the command line overrides.
   std::vector<std::string> all;
-  const std::string path = ConfigPath(arguments);
-  if (!path.empty()) {
-    ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-    ASSIGN_OR_RETURN(std::vector<ConfigLine> lines, ParseConfigFile(text, path));
-    for (const ConfigLine& line : lines) {
-      RETURN_IF_ERROR(CheckLine(line));
-      all.push_back(line.argument);
-    }
-  }
+  ASSIGN_OR_RETURN(const std::vector<ConfigLine> lines, ReadLines(arguments));
+  for (const ConfigLine& line : lines) all.push_back(line.argument);
   all.insert(all.end(), arguments.begin(), arguments.end());
 
   Config config;

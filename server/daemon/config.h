@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,17 @@ struct Config {
 // Parses the arguments after the program's name, and the file of --config. kInvalidArgument: one
 // line that names the error; in the file it begins with FILE:LINE.
 absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments);
+
+// Reads the exports again, for a reload: from the same arguments, with their file as it is now.
+// `others`, if not null, gets the lines of the file that are no exports. kInvalidArgument as above;
+// the message names the line of the export.
+absl::StatusOr<std::vector<Export>> ReadExports(const std::vector<std::string>& arguments,
+                                                std::vector<std::string>* others = nullptr);
+// Puts the place of an export ("FILE:LINE: ") before a message that begins with `export
+// NAME=DIRECTORY: `, if the file of the arguments has that export.
+std::string WithPlaceOfExport(const std::vector<std::string>& arguments, std::string_view message);
+// Makes the path of --config absolute, because a daemon changes its directory.
+void MakeConfigAbsolute(std::vector<std::string>& arguments);
 
 // A line of a configuration file as an option of the command line.
 struct ConfigLine {

@@ -1,6 +1,6 @@
 // dafsd: serves directories over DAFS. See man/dafsd.8. Exit status: 0 was stopped by a signal, or
 // became a daemon that serves; 1 could not start; 2 bad options. SIGTERM and SIGINT stop the
-// server; SIGHUP is ignored (exports are read at start).
+// server; SIGHUP makes it read its exports again.
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,12 +10,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/log.h"
+#include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
 #include "server/daemon/config.h"
 #include "server/daemon/daemon.h"
@@ -67,13 +69,34 @@ int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& 
                      at.transport == Transport::kTcp ? "tcp:" : "rdma:", at.address.ToString()));
   }
   NotifyServiceManager();
-  LogNotice(absl::StrCat("stopping: signal ", stop.Wait()));
+  int signal = 0;
+  // Reload logs what it has changed, and why it could not.
+  while ((signal = stop.Wait()) == SIGHUP) static_cast<void>((*server)->Reload("SIGHUP"));
+  LogNotice(absl::StrCat("stopping: signal ", signal));
   if ((*server)->Stop(kStopWithin)) return 0;
   pid_file.reset();
   _exit(0);
 }
 
-int Main(const std::vector<std::string>& arguments) {
+// Lets a reload read the file of --config again. A line that is no export and has changed takes
+// effect at the next start, which is logged.
+void ReadExportsAgain(const std::vector<std::string>& arguments, ServerOptions& options) {
+  std::vector<std::string> others;
+  if (!ReadExports(arguments, &others).ok()) return;  // the start reports that
+  options.read_exports = [arguments, others]() -> absl::StatusOr<std::vector<Export>> {
+    std::vector<std::string> now;
+    ASSIGN_OR_RETURN(std::vector<Export> exports, ReadExports(arguments, &now));
+    if (now != others) {
+      LogWarning("reload: options besides exports have changed; restart dafsd to use these");
+    }
+    return exports;
+  };
+  options.place_export = [arguments](std::string_view message) {
+    return WithPlaceOfExport(arguments, message);
+  };
+}
+
+int Main(std::vector<std::string> arguments) {
   absl::StatusOr<Config> config = ParseConfig(arguments);
   if (!config.ok()) return Fail(config.status(), 2);
   if (!config->answer.empty()) {
@@ -83,11 +106,12 @@ int Main(const std::vector<std::string>& arguments) {
   // Before the fork: they are for this process.
   absl::StatusOr<std::vector<UniqueFd>> sockets = TakePassedSockets(config->server.listen);
   if (!sockets.ok()) return Fail(sockets.status(), 1);
+  MakeConfigAbsolute(arguments);
+  ReadExportsAgain(arguments, config->server);
   MakeAbsolute(config->server.state_dir);
   MakeAbsolute(config->pid_file);
   MakeAbsolute(config->server.admin_socket);
   PrepareProcess();
-  signal(SIGHUP, SIG_IGN);
   const StopSignals stop;
   LogToStderr("dafsd", config->verbose ? Severity::kDebug : Severity::kInfo);
   std::optional<Daemon> daemon;

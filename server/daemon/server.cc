@@ -9,9 +9,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 #include "server/admin/admin_socket.h"
 #include "server/clients/recovery.h"
 #include "server/clients/state_lock.h"
@@ -126,7 +128,7 @@ absl::Status Server::Begin(const Providers& providers) {
   Store::RestoreServerIdentity();
   pool_ = std::make_unique<Pool>(o.pool_threads);
   chores_ = std::make_unique<Pool>(2);
-  export_pools_ = std::make_unique<ExportPools>(o.exports.size());
+  export_pools_ = std::make_unique<ExportPools>(o.exports.size() + ExportSet::kRoom);
   RETURN_IF_ERROR(OpenStore());
   recalls_ = std::make_unique<Recalls>(*store_, *callbacks_, *chores_, options_.recall_time);
   std::string said;
@@ -163,7 +165,10 @@ absl::Status Server::Begin(const Providers& providers) {
 absl::Status Server::StartAdmin(const Shared& shared) {
   if (options_.admin_socket.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<AdminSocket>> started = AdminSocket::Start(
-      options_.admin_socket, {.shared = shared, .bound = &bound_, .since = Loop::Now()});
+      options_.admin_socket, {.shared = shared,
+                              .bound = &bound_,
+                              .since = Loop::Now(),
+                              .reload = [this](std::string_view by) { return Reload(by); }});
   if (started.ok()) {
     admin_ = *std::move(started);
     return absl::OkStatus();
@@ -301,6 +306,40 @@ bool Server::Stop(absl::Duration within) {
   return true;
 }
 
+absl::StatusOr<std::string> Server::Reload(std::string_view by) {
+  absl::MutexLock lock(&reloading_);
+  const auto failed = [this, by](const absl::Status& status) {
+    std::string why(status.message());
+    if (options_.place_export != nullptr) why = options_.place_export(why);
+    absl::StrAppend(&why, "; nothing has changed: correct that and reload again");
+    LogError(absl::StrCat("reload by ", Text(by), ": ", why));
+    return absl::Status(status.code(), why);
+  };
+  if (options_.read_exports == nullptr) {
+    return absl::FailedPreconditionError("reload: this server has no file to read exports from");
+  }
+  absl::StatusOr<std::vector<Export>> wanted = options_.read_exports();
+  if (!wanted.ok()) return failed(wanted.status());
+  std::vector<wire::ClientId> clients;
+  for (const ClientTable::Entry& entry : clients_.List(Loop::Now())) {
+    clients.push_back(entry.client->client_id());
+  }
+  const absl::StatusOr<ExportChanges> changes =
+      store_->ReloadExports(*std::move(wanted), options_.open_within, clients);
+  if (!changes.ok()) return failed(changes.status());
+  std::string said;
+  const auto add = [&said](const std::vector<std::string>& names, absl::string_view what) {
+    if (names.empty()) return;
+    absl::StrAppend(&said, said.empty() ? "" : "; ", what, " ", absl::StrJoin(names, ", "));
+  };
+  add(changes->added, "added");
+  add(changes->removed, "removed");
+  add(changes->changed, "changed the options of");
+  if (said.empty()) said = "no export has changed";
+  LogNotice(absl::StrCat("reload by ", Text(by), ": ", said));
+  return said;
+}
+
 // Waits in this order because each submits work to those after it.
 bool Server::AwaitIdle(absl::Time deadline) {
   for (auto& worker : workers_) {
@@ -327,13 +366,13 @@ void Server::SayWhatHangs() const {
                             " of its requests, which clients send again"));
   };
   for (size_t i : store_->Opening()) {
-    const Export& exported = options_.exports[i];
+    const Export& exported = store_->exports()[i];
     LogWarning(absl::StrCat("export ", exported.name, "=", exported.directory,
                             ": not served since the start; dafsd ends without having served it"));
   }
   const std::vector<Pool*> pools = export_pools_->pools();
-  for (size_t i = 0; i < pools.size(); ++i) {
-    const Export& exported = options_.exports[i];
+  for (size_t i = 0; i < store_->exports().size(); ++i) {
+    const Export& exported = store_->exports()[i];
     say(pools[i] != nullptr ? pools[i]->unfinished() : 0,
         absl::StrCat("export ", exported.name, "=", exported.directory));
   }

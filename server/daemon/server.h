@@ -7,10 +7,14 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "runtime/cpu_latency.h"
 #include "server/clients/client_records.h"
@@ -62,6 +66,13 @@ class Server {
   // acknowledged.
   bool Stop(absl::Duration within = absl::InfiniteDuration());
 
+  // Reads the exports again (options.read_exports) and serves them from now on, without an effect
+  // on sessions and on other exports. Returns what has changed, for people; logs it, too. `by`: the
+  // one who wants it, for the log. On an error nothing has changed; the message names the place and
+  // the remedy. Waits at most options.open_within for the file systems of new exports.
+  // Thread-safe; not during Stop.
+  absl::StatusOr<std::string> Reload(std::string_view by) ABSL_LOCKS_EXCLUDED(reloading_);
+
   // The addresses it listens on, in the order of options.listen, with the ports that the system
   // chose.
   const std::vector<ListenAddress>& bound() const { return bound_; }
@@ -88,6 +99,7 @@ class Server {
                       std::vector<std::unique_ptr<dat::Listener>>* listeners);
 
   const ServerOptions options_;
+  absl::Mutex reloading_;  // one at a time
   std::vector<ListenAddress> bound_;
   std::unique_ptr<StateLock> state_lock_;
   std::unique_ptr<JournalRecovery> recovery_;  // outlives the store, whose threads use it

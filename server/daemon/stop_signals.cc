@@ -12,26 +12,30 @@
 namespace dafs::server {
 
 StopSignals::StopSignals() {
-  sigemptyset(&set_);
-  sigaddset(&set_, SIGTERM);
-  sigaddset(&set_, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  sigemptyset(&stop_);
+  sigaddset(&stop_, SIGTERM);
+  sigaddset(&stop_, SIGINT);
+  all_ = stop_;
+  sigaddset(&all_, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &all_, nullptr);
 }
 
 int StopSignals::Wait() const {
   int number = 0;
-  sigwait(&set_, &number);
+  sigwait(&all_, &number);
   return number;
 }
 
 StopSignals::EndProcess::EndProcess(const StopSignals& signals)
     : over_(eventfd(0, EFD_CLOEXEC)), thread_([this, &signals] {
-        const UniqueFd come(signalfd(-1, &signals.set_, SFD_CLOEXEC));
+        const UniqueFd come(signalfd(-1, &signals.stop_, SFD_CLOEXEC));
         pollfd fds[] = {{come.get(), POLLIN, 0}, {over_.get(), POLLIN, 0}};
         while (poll(fds, 2, -1) < 0) {
         }
         if ((fds[0].revents & POLLIN) == 0) return;
-        LogNotice(absl::StrCat("stopped during the start: signal ", signals.Wait()));
+        int number = 0;
+        sigwait(&signals.stop_, &number);
+        LogNotice(absl::StrCat("stopped during the start: signal ", number));
         _exit(0);  // as a later stop: a service manager must not report a failure
       }) {}
 

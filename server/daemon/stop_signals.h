@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT, which stop the server.
+// SIGTERM and SIGINT, which stop the server, and SIGHUP, which makes it read its exports again.
 #pragma once
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 namespace dafs::server {
 
-// Blocks both signals, so that they arrive only where they are awaited. Create before any thread.
+// Blocks these signals, so that they arrive only where they are awaited. Create before any thread.
 class StopSignals {
  public:
   StopSignals();
@@ -17,7 +17,8 @@ class StopSignals {
   // Waits for one of the signals and returns its number.
   int Wait() const;
 
-  // While it lives, a thread of its own ends the process with status 0 at such a signal. It is for
+  // While it lives, a thread of its own ends the process with status 0 at a signal that stops the
+  // server; SIGHUP stays pending. It is for
   // a start that may wait for a file system that hangs. The state directory is then as after a
   // kill.
   class EndProcess {
@@ -33,7 +34,8 @@ class StopSignals {
   };
 
  private:
-  sigset_t set_;
+  sigset_t stop_;  // SIGTERM, SIGINT
+  sigset_t all_;
 };
 
 }  // namespace dafs::server

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
 #include "server/store/store_impl.h"
@@ -29,15 +30,19 @@ absl::StatusOr<ExportChanges> StoreImpl::ReloadExports(std::vector<Export> wante
   }
   if (changes.none()) return changes;
   StartLeasesIfNeeded();
+  const auto run = [this](size_t i, absl::AnyInvocable<void()> work) {
+    if (run_for_export == nullptr || !mounts->MayHang(i)) return work();
+    run_for_export(i, std::move(work));
+  };
   for (const wire::ClientId& client_id : clients) {
     for (size_t i : changed) RecallInExport(client_id, i);
-    for (size_t i : removed) {
-      if (run_for_export != nullptr && mounts->MayHang(i)) {
-        run_for_export(i, [this, client_id, i] { RevokeInExport(client_id, i); });
-      } else {
-        RevokeInExport(client_id, i);
-      }
-    }
+    for (size_t i : removed) run(i, [this, client_id, i] { RevokeInExport(client_id, i); });
+  }
+  for (size_t i : changed) {
+    run(i, [this, i] {  // it may be writable now
+      RestoreOwnIdentity();
+      mounts->ForEachIn(i, [this](const FileSystem& fs) { TakeUpOrphans(fs); });
+    });
   }
   for (size_t i : removed) {
     mounts->ForEachIn(i, [this](const FileSystem& fs) { cache.EraseOf(fs); });

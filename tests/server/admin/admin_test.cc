@@ -11,7 +11,10 @@
 #include "server/admin/answers.h"
 #include "server/admin/report_text.h"
 #include "tests/server/promises_fixture.h"
+#include "wire/messages/attributes.h"
 #include "wire/messages/locks.h"
+#include "wire/messages/posix.h"
+#include "wire/protocol/program_version.h"
 
 namespace dafs::server {
 namespace {
@@ -33,8 +36,13 @@ class AdminTest : public PromisesTest {
     mkdir(Path("a/dir").c_str(), 0777);
     WriteFile("a/dir/g", "content");
     options_.admin_socket = Path("run/dafsd.sock");
+    options_.read_exports = [this] { return wanted_; };
+    wanted_ = options_.exports;
     StartServer();
   }
+
+  // What a reload reads.
+  absl::StatusOr<std::vector<Export>> wanted_ = absl::InternalError("");
 
   absl::StatusOr<std::string> Ask(const std::string& question) {
     return AskControlSocket(options_.admin_socket, question, "dafsd");
@@ -299,7 +307,8 @@ TEST_F(AdminTest, AnUnknownWordIsAnsweredWithTheWords) {
 }
 
 TEST_F(AdminTest, OnlyRootChangesSomething) {
-  for (const char* question : {"log debug", "evict c1"}) {
+  for (const char* question :
+       {"log debug", "evict c1", "reload", "drain", "drain undo", "unlock all /f"}) {
     const auto answer = AnswerAdmin({}, {.text = question, .uid = 1000});
     EXPECT_EQ(answer.status().code(), absl::StatusCode::kPermissionDenied) << question;
   }
@@ -353,6 +362,138 @@ TEST_F(AdminTest, AnEvictedClientMayConnectAgainWithoutWhatItHeld) {
   EXPECT_EQ(evicted.Lock(0, 1, LockType::kWrite), "DAFSERR_EXPIRED");
   Opened again = Open("c1", {"f"});
   EXPECT_EQ(again.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+}
+
+TEST_F(AdminTest, ADrainingServerTakesNoNewClients) {
+  Opened old = Open("c1", {"f"});
+  const auto state = [this] { return Report("status")["drain"]["state"].get<std::string>(); };
+  const auto connects = [this](const std::string& name, uint64_t verifier) {
+    return Connection()->Call(ConnectArgs(name, verifier)).name();
+  };
+  EXPECT_EQ(state(), "serving");
+  EXPECT_THAT(Text("drain"), HasSubstr("1 clients left, with 1 opens and 0 locks"));
+  EXPECT_EQ(state(), "draining");
+  EXPECT_THAT(Text("status"), HasSubstr("draining: 1 clients left"));
+  EXPECT_EQ(connects("c2", 1), "DAFSERR_DELAY");
+  EXPECT_EQ(connects("c1", 2), "DAFSERR_DELAY");  // another instance is a new client
+  // The client goes on, also in a new session.
+  EXPECT_EQ(old.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  EXPECT_EQ(connects("c1", 1), "DAFS_STATUS_OK");
+  wire::CloseArgs close;
+  close.filehandle = old.filehandle;
+  close.state_id = old.state_id;
+  EXPECT_EQ(old.client->Call(close).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(old.client->Call(wire::DisconnectArgs()).name(), "DAFS_STATUS_OK");
+  old.client.reset();
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (state() != "drained" && Loop::Now() < deadline) sched_yield();
+  EXPECT_EQ(state(), "drained");
+  EXPECT_EQ(Text("drain"), "drained: no client is left\n");
+  EXPECT_EQ(Text("drain undo"), "takes new clients\n");
+  EXPECT_EQ(connects("c2", 1), "DAFS_STATUS_OK");
+  EXPECT_THAT(Refusal("drain now"), HasSubstr("takes undo"));
+}
+
+TEST_F(AdminTest, UnlockReleasesTheLocksOfOneOwnerWhichLearnsIt) {
+  Opened holder = Open("c1", {"f"}), waiter = Open("c2", {"f"});
+  ASSERT_EQ(holder.Lock(0, 10, LockType::kWrite), "DAFS_STATUS_OK");
+  ASSERT_EQ(holder.Lock(20, 10, LockType::kWrite), "DAFS_STATUS_OK");
+  ASSERT_EQ(waiter.Lock(40, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  ASSERT_EQ(waiter.Lock(0, 1, LockType::kWriteBlocking), "DAFSERR_DENIED");
+  const Json locks = Report("locks")["locks"];
+  ASSERT_EQ(locks.size(), 4u);
+  std::string id;
+  for (const Json& lock : locks) {
+    if (lock["client"] == "c1") id = lock["id"].get<std::string>();
+  }
+  EXPECT_THAT(Text("locks"), HasSubstr(id));
+  const std::string file = " " + Path("a/f");
+  EXPECT_THAT(Refusal("unlock 0" + file), HasSubstr("no such lock"));
+  EXPECT_THAT(Refusal("unlock " + id + " /absent"), HasSubstr("no such lock"));
+  EXPECT_THAT(Refusal("unlock all"), HasSubstr("give ID or all, and FILE"));
+  EXPECT_EQ(Report("status")["locks"], 3);
+  EXPECT_THAT(Text("unlock " + id + file), HasSubstr("2 locks of 1 owners released"));
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (Report("status")["locks"] != 1 && Loop::Now() < deadline) sched_yield();
+  EXPECT_EQ(holder.Lock(0, 1, LockType::kWrite), "DAFSERR_EXPIRED");
+  EXPECT_EQ(waiter.Lock(0, 1, LockType::kWriteBlocking), "DAFS_STATUS_OK");
+  EXPECT_THAT(Text("unlock all" + file), HasSubstr("2 locks of 1 owners released"));
+  while (Report("status")["locks"] != 0 && Loop::Now() < deadline) sched_yield();
+  EXPECT_EQ(Report("status")["locks"], 0);
+}
+
+TEST_F(AdminTest, ClientsShowTheirVersionAndTheirLoad) {
+  Opened idle = Open("idle", {"f"}), busy = Open("busy", {"f"});
+  wire::ExtensionsArgs args;
+  args.wanted = wire::BitsOf({1, 20, 3});
+  auto reply = busy.client->Call(args);
+  EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(reply.res.granted, 0u);
+  for (int i = 0; i < 200; ++i) busy.client->Call(wire::NullArgs());
+  const Json clients = Report("clients load")["clients"];
+  ASSERT_EQ(clients.size(), 2u);
+  EXPECT_EQ(clients[0]["name"], "busy");
+  EXPECT_EQ(clients[0]["version"], "1.20.3");
+  EXPECT_EQ(clients[1]["version"], "");
+  EXPECT_GT(clients[0]["requests_per_s"], clients[1]["requests_per_s"]);
+  EXPECT_GT(clients[0]["received_bytes_per_s"], 0);
+  EXPECT_GT(clients[0]["sent_bytes_per_s"], 0);
+  EXPECT_THAT(Text("clients load"), AllOf(HasSubstr("REQUESTS/S"), HasSubstr("1.20.3")));
+  EXPECT_THAT(Refusal("clients bogus"), HasSubstr("takes load or no argument"));
+}
+
+TEST_F(AdminTest, TheBusiestFilesAreShownFirst) {
+  Opened f = Open("c1", {"f"}), g = Open("c2", {"dir", "g"});
+  const auto ask = [](Opened& opened, int times) {
+    wire::GetattrInlineArgs args;
+    args.filehandle = opened.filehandle;
+    args.attr_request_bitmap = wire::kFattrChange;
+    for (int i = 0; i < times; ++i) ASSERT_EQ(opened.client->Call(args).name(), "DAFS_STATUS_OK");
+  };
+  ask(f, 50);
+  ask(g, 300);
+  const Json files = Report("files")["files"];
+  ASSERT_GE(files.size(), 2u);
+  EXPECT_EQ(files[0]["file"], Path("a/dir/g"));
+  EXPECT_EQ(files[1]["file"], Path("a/f"));
+  EXPECT_GT(files[0]["requests_per_s"], files[1]["requests_per_s"]);
+  EXPECT_GT(files[0]["bytes_per_s"], 0);
+  EXPECT_LE(files.size(), 20u);
+  EXPECT_THAT(Text("files"), AllOf(HasSubstr("REQUESTS/S"), HasSubstr(Path("a/dir/g"))));
+}
+
+TEST_F(AdminTest, AReloadKeepsSessionsAndServesOtherExports) {
+  Opened opened = Open("c1", {"f"});
+  EXPECT_EQ(Text("reload"), "no export has changed\n");
+  mkdir(Path("b").c_str(), 0777);
+  Export added = options_.exports[0];
+  added.name = "/b";
+  added.directory = Path("b");
+  wanted_->push_back(added);
+  EXPECT_EQ(Report("reload")["done"], "added /b");
+  LookUp(*opened.client, {"b"});
+  EXPECT_EQ(Report("status")["exports"], 2);
+  EXPECT_EQ(Report("exports")["exports"].size(), 2u);
+  wanted_->erase(wanted_->begin());
+  EXPECT_EQ(Text("reload"), "removed /a\n");
+  EXPECT_EQ(opened.Lock(0, 1, LockType::kWrite), "DAFSERR_EXPIRED");
+  EXPECT_EQ(server_->open_count(), 0u);
+  EXPECT_EQ(Report("exports")["exports"][0]["name"], "/b");
+  wanted_ = {options_.exports[0]};
+  EXPECT_EQ(Text("reload"), "added /a; removed /b\n");
+  EXPECT_EQ(Open("c1", {"f"}).Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+}
+
+TEST_F(AdminTest, AReloadThatFailsChangesNothingAndSaysWhy) {
+  Opened opened = Open("c1", {"f"});
+  wanted_ = absl::InvalidArgumentError("/etc/x:3: it is wrong");
+  EXPECT_THAT(Refusal("reload"),
+              AllOf(HasSubstr("/etc/x:3: it is wrong"), HasSubstr("nothing has changed")));
+  wanted_ = options_.exports;
+  (*wanted_)[0].directory = Path("absent");
+  EXPECT_THAT(Refusal("reload"), AllOf(HasSubstr(Path("absent")), HasSubstr("No such file")));
+  EXPECT_EQ(opened.Lock(0, 1, LockType::kWrite), "DAFS_STATUS_OK");
+  EXPECT_EQ(Report("exports")["exports"][0]["directory"], Path("a"));
 }
 
 TEST_F(AdminTest, TheSocketOfAnotherServerIsKept) {

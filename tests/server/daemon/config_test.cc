@@ -85,6 +85,59 @@ TEST(ConfigTest, CommandLineOverridesTheFile) {
   EXPECT_TRUE(config->foreground);
 }
 
+// A configuration file that is removed at the end.
+class ConfigFile {
+ public:
+  ConfigFile() { close(mkstemp(path_)); }
+  ~ConfigFile() { unlink(path_); }
+  ConfigFile(const ConfigFile&) = delete;
+  ConfigFile& operator=(const ConfigFile&) = delete;
+  void Write(const std::string& text) { std::ofstream(path_) << text; }
+  std::string path() const { return path_; }
+
+ private:
+  char path_[32] = "/tmp/dafsd-conf-XXXXXX";
+};
+
+TEST(ConfigTest, ExportsAreReadAgain) {
+  ConfigFile file;
+  file.Write("export = /a=/srv/a\nmax-requests = 5\n");
+  const std::vector<std::string> arguments = {"--export=/c=/srv/c", "--config", file.path()};
+  std::vector<std::string> others;
+  auto exports = ReadExports(arguments, &others);
+  ASSERT_TRUE(exports.ok()) << exports.status();
+  EXPECT_EQ(exports->size(), 2u);
+  EXPECT_THAT(others, testing::ElementsAre("--max-requests=5"));
+  file.Write("export = /a=/srv/a,ro\nexport = /b=/srv/b\n");
+  exports = ReadExports(arguments);
+  ASSERT_TRUE(exports.ok()) << exports.status();
+  ASSERT_EQ(exports->size(), 3u);
+  EXPECT_TRUE((*exports)[0].read_only);
+  EXPECT_EQ((*exports)[2].name, "/c");
+}
+
+TEST(ConfigTest, AMistakeInTheExportsIsReportedWithItsLine) {
+  ConfigFile file;
+  const std::vector<std::string> arguments = {"--export=/c=/srv/c", "--config=" + file.path()};
+  const auto message = [&](const std::string& text) {
+    file.Write(text);
+    return std::string(ReadExports(arguments).status().message());
+  };
+  using testing::HasSubstr;
+  using testing::StartsWith;
+  EXPECT_THAT(message("\nexport = /a=/srv/a,rx\n"), StartsWith(file.path() + ":2: "));
+  EXPECT_THAT(message("export = /a=/srv/a\n# again\nexport = /a=/srv/b\nexport = /b=/srv/b\n"),
+              testing::AllOf(StartsWith(file.path() + ":3: "), HasSubstr("given twice")));
+  EXPECT_THAT(message("export = /a=/srv/a\nexport = /c/x=/srv/b\n"),
+              testing::AllOf(StartsWith("command line: "), HasSubstr("/c/x")));
+  EXPECT_THAT(message("exports = /a=/srv/a\n"), StartsWith(file.path() + ":1: "));
+  file.Write("export = /a=/srv/a\nexport = /b=/srv/b\n");
+  EXPECT_EQ(WithPlaceOfExport(arguments, "export /b=/srv/b: it is missing"),
+            file.path() + ":2: export /b=/srv/b: it is missing");
+  EXPECT_EQ(WithPlaceOfExport(arguments, "export /c=/srv/c: it is missing"),
+            "export /c=/srv/c: it is missing");
+}
+
 TEST(ConfigTest, CpuLatencyIsAWordOrMicroseconds) {
   auto wish = [](const std::string& text) {
     auto config = ParseConfig({"--export=/a=/srv/a", "--state-dir=/x", "--cpu-latency=" + text});

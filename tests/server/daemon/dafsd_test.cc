@@ -74,7 +74,7 @@ TEST_F(DafsdTest, DaemonisesServesAndStopsCleanly) {
   // A second server on the same state directory reports that and fails.
   EXPECT_EQ(Run(Options()), 1);
   EXPECT_THAT(said_, testing::HasSubstr("in use by another dafsd"));
-  EXPECT_EQ(kill(pid, SIGHUP), 0);  // ignored
+  EXPECT_EQ(kill(pid, SIGHUP), 0);  // reads its exports again
   EXPECT_EQ(kill(pid, SIGTERM), 0);
   const absl::Time deadline = Loop::Now() + absl::Seconds(60);
   // Not kill(pid, 0): the process that inherited the daemon may leave it a zombie.
