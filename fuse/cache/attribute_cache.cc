@@ -88,24 +88,6 @@ bool AttributeCache::KernelIsCurrent(uint64_t nodeid, uint64_t change) const {
   });
 }
 
-std::optional<AttributeCache::Again> AttributeCache::LookUpAgain(uint64_t nodeid, absl::Time now) {
-  return inodes_.With(nodeid, [&](Inode* inode) -> std::optional<Again> {
-    if (inode == nullptr || inode->latest.get() == nullptr) return std::nullopt;
-    if (inode->type == wire::ObjectType::kDir || inode->type == wire::ObjectType::kReg) {
-      return std::nullopt;
-    }
-    const KernelView& kernel = inode->kernel;
-    if (!kernel.sent() || inode->changes.touched_at() >= kernel.sent_at()) return std::nullopt;
-    if (rules_.offered() && !inode->promised.HeldSince(kernel.sent_at(), rules_, inode->handle)) {
-      return std::nullopt;
-    }
-    const absl::Duration left = kernel.sent_at() + kernel.valid_for() - now;
-    if (left <= absl::ZeroDuration()) return std::nullopt;
-    ++inode->lookups;
-    return Again{*inode->latest.get(), left};
-  });
-}
-
 void AttributeCache::Learn(uint64_t nodeid, const client::Attributes& attributes) {
   inodes_.With(nodeid, [&](Inode* inode) {
     if (inode != nullptr) inode->latest.Learn(attributes);

@@ -62,14 +62,6 @@ class AttributeCache {
   // still current (close-to-open): `change` was last sent to the kernel, which has certainly
   // accepted it.
   bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
-  // Counts one more lookup of a node that is opened without an OPEN (a link, a FIFO), if the
-  // attributes last sent to the kernel are still valid. Returns them, and for how long they are
-  // valid.
-  struct Again {
-    client::Attributes attributes;
-    absl::Duration valid_for;
-  };
-  std::optional<Again> LookUpAgain(uint64_t nodeid, absl::Time now);
   // The server has returned attributes of a directory that are not sent to the kernel now.
   void Learn(uint64_t nodeid, const client::Attributes& attributes);
   // The last known attributes of a directory. nullopt for other nodes.

@@ -67,7 +67,7 @@ Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(const C
   std::shared_ptr<OpenState> writer = state_.open_files.FindIf([&](const OpenState& open) {
     return open.nodeid == node.nodeid && (ShareOf(open.flags) & wire::kShareWrite) != 0;
   });
-  if (writer == nullptr || ChangesOwner(call.header().pid, context_.callers.proc()).value_or(false))
+  if (writer == nullptr || ChangesOwner(call.header().pid, context_.callers).value_or(false))
     co_return refused;
   const wire::FileAttributes nothing;
   const wire::StateId no_open;

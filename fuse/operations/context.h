@@ -12,7 +12,7 @@
 #include "fuse/operations/pending_writes.h"
 #include "fuse/operations/record_lock_owners.h"
 #include "fuse/operations/server_opens.h"
-#include "fuse/request/caller_call.h"
+#include "fuse/request/caller_proc.h"
 #include "runtime/task.h"
 
 namespace dafs::fuse {
@@ -26,9 +26,9 @@ struct Context {
 
   MountState& state;
   client::Files& files;
-  CallerCalls callers;
+  const CallerProc callers;  // the system calls of callers, in /proc
   AttributeReplies attributes;
-  EntryReplies entries{state, attributes, callers};
+  EntryReplies entries{state, attributes};
   PendingWrites pending{state, files};
   ServerOpens opens{state, files};
   NameRevalidation revalidation{state, files};

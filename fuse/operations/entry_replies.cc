@@ -143,11 +143,7 @@ void EntryReplies::CacheName(fuse_entry_out& entry, const client::Node& node, co
                              absl::Time asked, absl::Time until) {
   // The kernel follows a link, and opens a FIFO, a socket or a device, without a request. Such a
   // name is not cached, so that an open finds an object that has been put there meanwhile.
-  const wire::ObjectType type = node.attributes.object_type;
-  if (OpensWithoutRequest(type)) {
-    state_.known_links.Told(place, {entry.nodeid, asked, until, node.names});
-    return;
-  }
+  if (OpensWithoutRequest(node.attributes.object_type)) return;
   // Entry and attributes get the same timeout, so that the kernel revalidates both with one
   // request.
   entry.entry_valid = entry.attr_valid;
@@ -160,31 +156,6 @@ void EntryReplies::CacheName(fuse_entry_out& entry, const client::Node& node, co
 void EntryReplies::Undo(uint64_t nodeid) {
   state_.attributes.NotAccepted(nodeid);
   ForgetLookups(state_, nodeid, 1);
-}
-
-bool EntryReplies::ReplyKnownLink(Call& call, const Place& place) {
-  const absl::Time now = Loop::Now();
-  const KnownLinks::Link link = state_.known_links.Find(place, now);
-  if (link.nodeid == 0 || state_.names.own_moves().AnySince(link.asked)) return false;
-  if (state_.rules.offered()) {
-    const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
-    if (!parent.has_value() || !state_.rules.IsGood(link.names, parent->handle)) return false;
-  }
-  if (!callers_.OnlyLooks(call.header().pid)) return false;
-  const std::optional<AttributeCache::Again> again =
-      state_.attributes.LookUpAgain(link.nodeid, now);
-  if (!again.has_value()) return false;
-  fuse_entry_out out = {};
-  out.nodeid = link.nodeid;
-  out.generation = state_.inodes.GenerationOf(link.nodeid);
-  const KernelTime valid = Validity(std::min(again->valid_for, link.until - now));
-  out.attr_valid = valid.seconds;
-  out.attr_valid_nsec = valid.nanoseconds;
-  out.attr = KernelAttributes(again->attributes, out.nodeid);
-  out.attr.ino = state_.inodes.NumberOf(out.nodeid, out.attr.ino);
-  state_.found_gone.Finds(call.header().pid, out.nodeid);
-  if (!call.Reply({AsBytes(out)})) ForgetLookups(state_, out.nodeid, 1);
-  return true;
 }
 
 void EntryReplies::Reply(Call& call, const absl::StatusOr<client::Node>& node, const Place& place) {

@@ -1,7 +1,7 @@
 // Answers that give the kernel an entry: a name, its node, and how long the kernel may cache both.
 // Each entry counts a lookup of the node. If the kernel does not accept the answer, the count is
 // undone.
-// Belongs to one worker's thread. Only ReplyKnownLink blocks, to read /proc.
+// Belongs to one worker's thread. Nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,14 @@
 #include "fuse/operations/attribute_replies.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
-#include "fuse/request/caller_call.h"
 
 namespace dafs::fuse {
 
 class EntryReplies {
  public:
-  // All three must outlive it.
-  EntryReplies(MountState& state, AttributeReplies& attributes, CallerCalls& callers)
-      : state_(state), attributes_(attributes), callers_(callers) {}
+  // Both must outlive it.
+  EntryReplies(MountState& state, AttributeReplies& attributes)
+      : state_(state), attributes_(attributes) {}
   EntryReplies(const EntryReplies&) = delete;
   EntryReplies& operator=(const EntryReplies&) = delete;
 
@@ -46,9 +45,6 @@ class EntryReplies {
   // Makes the kernel look up `place` again, if it may keep it. A change of that name by this mount
   // has failed, or its caller was killed.
   void DropName(const Place& place);
-  // Answers a LOOKUP of a special file (a link, a FIFO, ...) from the cache if its system call only
-  // looks. Returns false if the call was not answered.
-  bool ReplyKnownLink(Call& call, const Place& place);
 
   // Counts a lookup of `node` at `place`, and returns the entry for the kernel. `asked` is at or
   // before the time of the request whose reply described `node`. If the kernel does not accept the
@@ -67,7 +63,6 @@ class EntryReplies {
 
   MountState& state_;
   AttributeReplies& attributes_;
-  CallerCalls& callers_;
 };
 
 }  // namespace dafs::fuse

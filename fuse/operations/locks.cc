@@ -72,7 +72,7 @@ Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(Call& call,
     co_return answer;
   }
   client::LockWait wait(files_.loop(), [this, &call, &owner] {
-    return WaitsForOfdLock(call.header().pid, context_.callers.proc()) ? 0 : owner.process;
+    return WaitsForOfdLock(call.header().pid, context_.callers) ? 0 : owner.process;
   });
   call.on_interrupt = [&wait] { wait.Cancel(); };
   if (call.interrupted) wait.Cancel();

@@ -19,7 +19,6 @@
 #include "fuse/cache/habit.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/cache/kernel_pages.h"
-#include "fuse/cache/known_links.h"
 #include "fuse/cache/listing_order.h"
 #include "fuse/cache/name_cache.h"
 #include "fuse/cache/promise_rules.h"
@@ -95,7 +94,6 @@ struct MountState {
   }
   uint64_t NewOwnerNumber() { return next_owner.fetch_add(1, std::memory_order_relaxed); }
   std::atomic<uint64_t> next_owner{1};  // publishes no other data
-  KnownLinks known_links;
   FoundGone found_gone;  // used by OPEN, OPENDIR and LINK
   // Shared by all workers: one lists, and another receives the requests for ACLs.
   Habit acl_habit{kAclsOfListing};

@@ -31,10 +31,6 @@ Task<void> NameOperations::Lookup(Call& call) {
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  if (!state_.known_links.empty() &&
-      context_.entries.ReplyKnownLink(call, {call.nodeid(), std::string(name)})) {
-    co_return;
-  }
   const Place place{call.nodeid(), std::string(name)};
   if (context_.entries.ReplyKnownAbsent(call, *parent, place)) co_return;
   CallerIdentity who = CallerOf(state_, call);

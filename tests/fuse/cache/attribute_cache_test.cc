@@ -175,25 +175,6 @@ TEST_F(AttributeCacheTest, AttributesAfterAWriteAreNotUsedIfOthersWereSentMeanwh
   EXPECT_TRUE(attributes_.TakeFresh(node, start_ + absl::Milliseconds(7)).has_value());
 }
 
-TEST_F(AttributeCacheTest, ALinkIsFoundAgainWhileItsCachedAttributesAreValid) {
-  const uint64_t node =
-      table_.Remember(Handle(5), File(7, wire::ObjectType::kLnk), {kRootNode, "a"});
-  EXPECT_FALSE(attributes_.LookUpAgain(node, start_).has_value());
-  const absl::Duration good = attributes_.Sent(node, File(7, wire::ObjectType::kLnk), start_);
-  const auto again = attributes_.LookUpAgain(node, start_ + absl::Seconds(1));
-  ASSERT_TRUE(again.has_value());
-  EXPECT_EQ(again->valid_for, good - absl::Seconds(1));
-  EXPECT_EQ(again->attributes.change, 7u);
-  EXPECT_FALSE(attributes_.LookUpAgain(node, start_ + good).has_value());
-  table_.Forget(node, 1);
-  EXPECT_TRUE(table_.Find(node).has_value());  // LookUpAgain has counted a second lookup
-  attributes_.NotAccepted(node);
-  EXPECT_FALSE(attributes_.LookUpAgain(node, start_).has_value());
-  attributes_.Sent(node, File(7, wire::ObjectType::kLnk), start_);
-  attributes_.Touch(node, start_ + absl::Seconds(1));
-  EXPECT_FALSE(attributes_.LookUpAgain(node, start_ + absl::Seconds(1)).has_value());
-}
-
 TEST_F(AttributeCacheTest, CacheTimeDoublesWhileUnchangedAndIsResetByAChange) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   absl::Time now = start_;

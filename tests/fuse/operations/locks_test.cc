@@ -258,32 +258,6 @@ TEST(CallerCallTest, RecognisesTheSystemCallOfTheWaitingThread) {
   std::filesystem::remove_all(directory);
 }
 
-TEST(CallerCallTest, RecognisesCallsThatOnlyLook) {
-  char name[] = "/tmp/dafs-proc-XXXXXX";
-  ASSERT_NE(mkdtemp(name), nullptr);
-  const std::string directory = name;
-  std::filesystem::create_directory(directory + "/7");
-  std::filesystem::create_symlink(std::to_string(getpid()), directory + "/self");
-  const CallerProc proc(directory);
-  CallerCalls callers(proc);
-  const auto looks = [&](long call) {
-    std::ofstream(directory + "/7/syscall")
-        << call << " 0xffffff9c 0x7ffd00 0x0 0x0 0x0 0x0 0x7f\n";
-    return callers.OnlyLooks(7);
-  };
-  EXPECT_FALSE(callers.OnlyLooks(7));  // no such thread
-  EXPECT_TRUE(looks(SYS_readlinkat));
-  EXPECT_TRUE(looks(SYS_newfstatat));
-  EXPECT_TRUE(looks(SYS_faccessat));
-  EXPECT_FALSE(looks(SYS_openat));
-  EXPECT_FALSE(looks(SYS_execve));
-  EXPECT_FALSE(looks(SYS_unlinkat));
-  std::ofstream(directory + "/7/syscall") << "running\n";
-  EXPECT_FALSE(callers.OnlyLooks(7));
-  std::filesystem::remove_all(directory);
-  EXPECT_FALSE(CallerCalls().OnlyLooks(0xffffffff));
-}
-
 TEST(LockOwnersTest, AnOwnerEndsOnceAndIsNotReused) {
   LockOwners owners;
   LockOwner fresh;
