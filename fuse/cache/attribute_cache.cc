@@ -135,11 +135,9 @@ bool AttributeCache::EndChange(uint64_t nodeid, const OwnChanges::Change& change
         inode->changes.Undisturbed(change) && !(kernel.sent() && kernel.sent_at() > change.at);
     if (!inode->changes.End(change, now)) return false;
     inode->latest.DropUnsent();
-    inode->kernel.LacksChange();
     if (undisturbed && after.valid != 0) {
-      inode->latest.KeepUnsent(
-          std::move(after),
-          {.at = now, .removals = change.begun.removals + removals, .of_change = true});
+      inode->latest.KeepUnsent(std::move(after),
+                               {.at = now, .removals = change.begun.removals + removals});
     }
     return inode->kernel.shows_set_id();
   });
@@ -161,11 +159,6 @@ bool AttributeCache::NewsSince(uint64_t nodeid, absl::Time when) const {
     return inode != nullptr &&
            (inode->changes.touched_at() >= when || inode->kernel.sent_at() >= when);
   });
-}
-
-bool AttributeCache::KernelLacksChange(uint64_t nodeid) const {
-  return inodes_.With(
-      nodeid, [](const Inode* inode) { return inode != nullptr && inode->kernel.lacks_change(); });
 }
 
 OwnChanges::Moment AttributeCache::MomentOf(uint64_t nodeid) const {
@@ -236,7 +229,7 @@ std::optional<AttributeCache::Fresh> AttributeCache::TakeFresh(uint64_t nodeid, 
     const absl::Duration age = now - origin.at;
     const absl::Duration valid_for =
         inode->kernel.Send(fresh, origin.at, question, now, times_, keeping) - age;
-    return Fresh{std::move(fresh), std::max(valid_for, absl::ZeroDuration()), origin.of_change};
+    return Fresh{std::move(fresh), std::max(valid_for, absl::ZeroDuration())};
   });
 }
 

@@ -87,9 +87,6 @@ class AttributeCache {
   // Whether attributes were sent to the kernel, or this mount changed the node, at or after `when`.
   // A reply of the server from `when` may then be older than what the kernel has.
   bool NewsSince(uint64_t nodeid, absl::Time when) const;
-  // Whether the last event of the node was a change by this mount whose result was not sent to the
-  // kernel.
-  bool KernelLacksChange(uint64_t nodeid) const;
   // A name was removed or given to another file, or is about to be. It is not known here which file
   // loses it. That file's link count and ctime change.
   void NameRemoved() { removals_.fetch_add(1, std::memory_order_acq_rel); }
@@ -120,7 +117,6 @@ class AttributeCache {
   struct Fresh {
     client::Attributes attributes;
     absl::Duration valid_for;
-    bool of_change = false;  // from EndChange
   };
   std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now,
                                  const KernelQuestion& question = {});

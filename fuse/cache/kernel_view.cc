@@ -40,7 +40,6 @@ absl::Duration KernelView::Send(const wire::FileAttributes& attributes, absl::Ti
     valid_for_ = std::min(valid_for_, most);  // it was promised before
   }
   sent_ = true;
-  lacks_change_ = false;
   shows_set_id_ = attributes.object_type == wire::ObjectType::kReg &&
                   (attributes.mode & (S_ISUID | S_ISGID)) != 0;
   change_ = attributes.change;

@@ -40,8 +40,6 @@ class KernelView {
   void NotAccepted() { sent_ = false; }
   // The kernel's cached attributes were invalidated. It accepts none that were sent before.
   void Invalidated();
-  // This mount has changed the node, and the kernel has no attributes from after the change.
-  void LacksChange() { lacks_change_ = true; }
 
   // Whether `change` was last sent, and the kernel has certainly accepted it.
   bool IsCurrent(uint64_t change) const { return sent_ && !unsure_ && change_ == change; }
@@ -71,8 +69,6 @@ class KernelView {
   bool Keeps(absl::Time now) const { return sent_ && now <= sent_at_ + valid_for_ + kTimeStarts; }
   // When attributes were last current that were sent, even if the kernel did not accept them.
   absl::Time sent_at() const { return sent_at_; }
-  // Whether the last event of the node was a change by this mount whose result was not sent.
-  bool lacks_change() const { return lacks_change_; }
   // Whether the kernel may show set-id bits of the file. A change of its data may have cleared them
   // at the server, and the kernel does not request the mode after such a change.
   bool shows_set_id() const { return shows_set_id_; }
@@ -85,7 +81,6 @@ class KernelView {
   void Answers(uint64_t change, const KernelQuestion& question, absl::Time now);
 
   bool sent_ = false;
-  bool lacks_change_ = false;
   bool shows_set_id_ = false;     // for a file; until the kernel forgets its mode
   bool unsure_ = false;           // the kernel may not have accepted change_
   bool owes_pages_ = false;       // OwePages was called since the last Send

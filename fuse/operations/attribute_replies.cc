@@ -1,7 +1,6 @@
 #include "fuse/operations/attribute_replies.h"
 
 #include <optional>
-#include <utility>
 
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/protocol.h"
@@ -34,9 +33,8 @@ OwnChanges::Change AttributeReplies::BeginWrite(uint64_t nodeid) {
   return change;
 }
 
-void AttributeReplies::EndWrite(uint64_t nodeid, const OwnChanges::Change& change,
-                                client::Attributes after) {
-  if (state_.attributes.EndChange(nodeid, change, std::move(after), Loop::Now())) {
+void AttributeReplies::EndWrite(uint64_t nodeid, const OwnChanges::Change& change) {
+  if (state_.attributes.EndChange(nodeid, change, client::Attributes(), Loop::Now())) {
     Forget(nodeid);  // the kernel may have requested them during the write
   }
 }
@@ -46,32 +44,16 @@ void AttributeReplies::Forget(uint64_t nodeid) {
   state_.attributes.Invalidated(nodeid);
 }
 
-bool AttributeReplies::WantsAfterWrite() {
-  const bool may_keep = state_.options.cache.reg_min > absl::ZeroDuration();
-  const bool wants = may_keep && file_habit_.Expected();
-  if (wants) file_habit_.Paid();
-  return wants;
-}
-
 // The kernel drops a directory's attributes when it changes a name there. It requests them again
 // for the next path walk if it checks permissions itself, otherwise only when a program does.
-bool AttributeReplies::WantsDirectoryAfterChange() {
-  if (state_.options.cache.dir_min <= absl::ZeroDuration()) return false;  // may not be cached
-  if (state_.default_permissions) return true;
-  const bool wants = directory_habit_.Expected();
-  if (wants) directory_habit_.Paid();
-  return wants;
+bool AttributeReplies::WantsDirectoryAfterChange() const {
+  return state_.default_permissions && state_.attributes.KeepsFiles();
 }
 
-bool AttributeReplies::ReplyFresh(Call& call, const InodeView& node) {
-  Habit& habit = HabitOf(node);
+bool AttributeReplies::ReplyFresh(Call& call) {
   std::optional<AttributeCache::Fresh> fresh =
       state_.attributes.TakeFresh(call.nodeid(), Loop::Now(), {call.header().pid, call.arrived()});
-  if (!fresh.has_value()) {
-    if (state_.attributes.KernelLacksChange(call.nodeid())) habit.Used();
-    return false;
-  }
-  if (fresh->of_change) habit.Used();
+  if (!fresh.has_value()) return false;
   if (!ReplyValidFor(call, fresh->attributes, fresh->valid_for)) {
     state_.attributes.NotAccepted(call.nodeid());
   }

@@ -1,8 +1,5 @@
 // Attributes on their way to the kernel: the answers that carry them, how long the kernel may cache
 // them, and the changes by this mount after which it must not use those that it has.
-//
-// It also predicts whether programs request attributes after a change (Habit), so that the
-// request for the change brings them along.
 // Belongs to one worker's thread. Nothing blocks.
 #pragma once
 
@@ -10,7 +7,6 @@
 
 #include "absl/time/time.h"
 #include "client/state/node.h"
-#include "fuse/cache/habit.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/operations/mount_state.h"
@@ -33,7 +29,7 @@ class AttributeReplies {
   bool ReplyValidFor(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
   // Answers with prefetched attributes, which came with a change by this mount or with an open.
   // Returns false if there are none that are still valid.
-  bool ReplyFresh(Call& call, const InodeView& node);
+  bool ReplyFresh(Call& call);
   // Records that `attributes` are about to be sent with the answer to `call`. Returns how long the
   // kernel may cache them.
   absl::Duration Validity(const Call& call, uint64_t nodeid, const client::Attributes& attributes);
@@ -46,23 +42,14 @@ class AttributeReplies {
   // kernel may show set-id bits that the change removes, its attributes are invalidated.
   void TouchData(uint64_t nodeid);
   OwnChanges::Change BeginWrite(uint64_t nodeid);
-  // `after`: the attributes after the write; none of them valid: not known.
-  void EndWrite(uint64_t nodeid, const OwnChanges::Change& change, client::Attributes after);
+  void EndWrite(uint64_t nodeid, const OwnChanges::Change& change);
 
-  // Whether a write, or a change of names in a directory, shall bring the attributes after it.
-  // A result of true is counted as paid in the habit.
-  bool WantsAfterWrite();
-  bool WantsDirectoryAfterChange();
+  // Whether a change of names in a directory shall bring the directory's attributes after it.
+  bool WantsDirectoryAfterChange() const;
 
  private:
-  Habit& HabitOf(const InodeView& node) {
-    return node.type == wire::ObjectType::kDir ? directory_habit_ : file_habit_;
-  }
-
   MountState& state_;
   KernelChannel& channel_;
-  Habit file_habit_{kStatAfterChange};       // for files that were written
-  Habit directory_habit_{kStatAfterChange};  // for directories in which a name was changed
 };
 
 }  // namespace dafs::fuse

@@ -69,7 +69,6 @@ TEST_F(AttributeCacheTest, AttributesFromAnOpenServeOneRequestWithin100ms) {
   ASSERT_TRUE(fresh.has_value());
   EXPECT_EQ(fresh->attributes.change, 7u);
   EXPECT_EQ(fresh->valid_for, absl::Seconds(3) - absl::Milliseconds(20));
-  EXPECT_FALSE(fresh->of_change);
   EXPECT_TRUE(attributes_.KernelIsCurrent(node, 7));
   EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value());
   attributes_.KeepFresh(node, attributes_.MomentOf(node), File(8), start_ + absl::Seconds(1));
@@ -146,16 +145,9 @@ TEST_F(AttributeCacheTest, OfTwoOpensTheAttributesOfTheLaterRequestAreUsed) {
 
 TEST_F(AttributeCacheTest, AttributesAfterAWriteAreUsedUnlessAnotherChangeOverlapped) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
-  EXPECT_FALSE(attributes_.KernelLacksChange(node));
   OwnChanges::Change write = attributes_.BeginChange(node, start_);
-  attributes_.EndChange(node, write, client::Attributes(), start_);
-  EXPECT_TRUE(attributes_.KernelLacksChange(node));
-  write = attributes_.BeginChange(node, start_);
   attributes_.EndChange(node, write, File(7), start_);
-  std::optional<AttributeCache::Fresh> fresh = attributes_.TakeFresh(node, start_);
-  ASSERT_TRUE(fresh.has_value());
-  EXPECT_TRUE(fresh->of_change);
-  EXPECT_FALSE(attributes_.KernelLacksChange(node));
+  EXPECT_TRUE(attributes_.TakeFresh(node, start_).has_value());
   write = attributes_.BeginChange(node, start_);
   attributes_.Touch(node, start_);  // a chmod
   attributes_.EndChange(node, write, File(8), start_);
