@@ -48,7 +48,6 @@ struct Inode {
   LatestAttributes latest;       // AttributeCache
   HeldPromise promised;          // AttributeCache
   NodeAbsences absences;         // AbsentXattrs
-  uint64_t next_listed = 0;      // ListingOrder
   NodePages pages;               // KernelPages
   std::shared_ptr<client::WriteTracker> writes;  // WriteTrackers; shared with open files
 };

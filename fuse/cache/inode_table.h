@@ -1,7 +1,7 @@
 // The nodes that the kernel knows: node id <-> filehandle, the kernel's lookup counts, and the
 // place where each node was last found. The other classes of this folder keep their part of each
-// node's record (inode.h) here: AttributeCache, NameCache, KernelPages, AbsentXattrs, ListingOrder
-// and WriteTrackers.
+// node's record (inode.h) here: AttributeCache, NameCache, KernelPages, AbsentXattrs and
+// WriteTrackers.
 //
 // Node ids count upwards and are never reused, so an id that the kernel has forgotten is never
 // found. Every mount begins with the same ids, so each mount has its own generation. The root is

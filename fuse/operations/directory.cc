@@ -113,7 +113,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   client::Attributes attributes;  // opendir(3) requests them next
   client::Attributes* const after = state_.attributes.KeepsFiles() ? &attributes : nullptr;
   absl::Status there;  // READDIR reports errors other than ESTALE
-  if (listing_habit_.Expected()) {
+  if (last_was_listed_) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
   } else {
     absl::StatusOr<client::Attributes> found =
@@ -222,14 +222,9 @@ Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
   wire::Verifier cookieverf;
   if (cookie != 0) cookieverf = directory->cookieverf();
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
-  // The kernel keeps a promised listing, so what it lacks is requested file by file later.
   const bool promised = state_.attributes.IsPromised(directory->nodeid);
-  const bool acls = attributes && state_.options.acl && state_.attributes.KeepsFiles() &&
-                    (promised || state_.acl_habit.Expected());
-  if (acls) {
-    state_.acl_habit.Paid();
-    wanted |= wire::kFattrAcl;
-  }
+  const bool acls = attributes && state_.options.acl && state_.attributes.KeepsFiles();
+  if (acls) wanted |= wire::kFattrAcl;
   const bool begins = cookie == 0 && promised && state_.default_permissions;
   const uint64_t listing =
       begins ? state_.whole_directories.BeginListing(directory->handle) : uint64_t{0};
@@ -334,17 +329,6 @@ DirectoryOperations::Chunk DirectoryOperations::CurrentChunk(DirectoryState& dir
   return Loop::Now() - chunk->asked_at > kChunkIsGoodFor ? nullptr : chunk;
 }
 
-// Records the order in which the answer to a READDIRPLUS lists the nodes.
-void DirectoryOperations::NoteOrder(uint64_t handle, bool from_start,
-                                    const DirectoryAnswer& answer) {
-  if (listed_in_ != handle || from_start) listed_last_ = 0;
-  listed_in_ = handle;
-  for (uint64_t nodeid : answer.counted()) {
-    if (listed_last_ != 0) state_.listing_order.SetNext(listed_last_, nodeid);
-    listed_last_ = nodeid;
-  }
-}
-
 Task<void> DirectoryOperations::Readdir(Call& call) {
   RequestReader in = call.reader();
   auto read = in.Take<fuse_read_in>();
@@ -391,7 +375,6 @@ Task<void> DirectoryOperations::Readdir(Call& call) {
   if (answer.empty() && chunk->eof && state_.rules.offered())
     state_.directory_names.Listed(directory->nodeid, names);
   if (chunk->known_here) state_.attributes.KeepSent(directory->nodeid, Loop::Now());
-  if (plus) NoteOrder(read.fh, read.offset == 0, answer);
   if (!call.Reply({answer.bytes()})) {
     for (uint64_t nodeid : answer.counted()) context_.entries.Undo(nodeid);
   }
@@ -427,11 +410,7 @@ Task<void> DirectoryOperations::Releasedir(Call& call) {
   std::shared_ptr<DirectoryState> directory =
       in.ok() ? state_.open_directories.Find(release.fh) : nullptr;
   if (directory != nullptr) {
-    if (directory->listed()) {
-      listing_habit_.Used();
-    } else {
-      listing_habit_.Paid();
-    }
+    last_was_listed_ = directory->listed();
     state_.open_directories.Remove(release.fh);
   }
   call.ReplyOk();

@@ -1,8 +1,8 @@
 // Directories: OPENDIR, READDIR, READDIRPLUS, RELEASEDIR, FSYNCDIR. Spec: 6.5.29, 6.5.30.
 // The server does not list "." and "..". They are added here, at the offsets 1 and 2, which are
 // never cookies of entries. A listing is read in chunks much larger than the kernel's requests.
-// Attributes in a chunk are used only if nothing newer is known of the node. If programs usually
-// read ACLs after listing a directory, chunks include ACLs, and files without one are remembered.
+// Attributes in a chunk are used only if nothing newer is known of the node. Chunks with attributes
+// include ACLs, and files without one are remembered, because ls -l reads the ACL of each file.
 // If the kernel has all names of a directory and their attributes under promises, the mount lists
 // it from what it knows (WholeDirectories). Belongs to one worker's thread. Each public function is
 // called by Operations::Serve and answers `call`.
@@ -14,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
 #include "client/state/node.h"
-#include "fuse/cache/habit.h"
 #include "fuse/files/open_files.h"
 #include "fuse/kernel/directory_answer.h"
 #include "fuse/operations/context.h"
@@ -50,15 +49,13 @@ class DirectoryOperations {
                 const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry, bool plus);
   void AddNode(const Call& call, DirectoryAnswer& answer, const DirectoryState& directory,
                const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry, uint64_t ino);
-  void NoteOrder(uint64_t handle, bool from_start, const DirectoryAnswer& answer);
 
   Context& context_;
   MountState& state_;
   client::Files& files_;
-  Habit listing_habit_{kListingOfOpened};
-  // The handle of the open directory that was listed last, and the last node of that answer.
-  uint64_t listed_in_ = 0;
-  uint64_t listed_last_ = 0;
+  // Whether the directory that was released last had been listed. If so, OPENDIR reads the first
+  // entries, because it sends a request anyway. A program that only syncs a directory reads none.
+  bool last_was_listed_ = true;
 };
 
 }  // namespace dafs::fuse

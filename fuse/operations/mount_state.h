@@ -16,10 +16,8 @@
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/directory_names.h"
 #include "fuse/cache/found_gone.h"
-#include "fuse/cache/habit.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/cache/kernel_pages.h"
-#include "fuse/cache/listing_order.h"
 #include "fuse/cache/name_cache.h"
 #include "fuse/cache/promise_rules.h"
 #include "fuse/cache/whole_directories.h"
@@ -71,7 +69,6 @@ struct MountState {
   WholeDirectories whole_directories;
   KernelPages pages{inodes};
   AbsentXattrs absent_xattrs{inodes, options.cache, rules};
-  ListingOrder listing_order{inodes};
   WriteTrackers write_trackers{inodes};
 
   OpenFiles open_files;
@@ -95,8 +92,6 @@ struct MountState {
   uint64_t NewOwnerNumber() { return next_owner.fetch_add(1, std::memory_order_relaxed); }
   std::atomic<uint64_t> next_owner{1};  // publishes no other data
   FoundGone found_gone;  // used by OPEN, OPENDIR and LINK
-  // Shared by all workers: one lists, and another receives the requests for ACLs.
-  Habit acl_habit{kAclsOfListing};
   // Notified after the kernel's INIT was answered; `init_error` (errno) is set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`

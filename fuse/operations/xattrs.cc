@@ -3,6 +3,7 @@
 #include <linux/limits.h>
 #include <sys/xattr.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -10,12 +11,32 @@
 #include "fuse/kernel/errno.h"
 #include "fuse/kernel/nfs4_acl.h"
 #include "fuse/operations/request_nodes.h"
+#include "runtime/loop.h"
 #include "wire/protocol/attribute_names.h"
 #include "wire/protocol/name_check.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {
+
+// The attributes that the kernel and ls(1) read of every file, and that few files have. The kernel
+// reads security.capability before it writes, and ACLs before it grants access to a user other than
+// the owner. ls(1) reads the ACL and the SELinux label of each file.
+struct Usual {
+  Absent absent;
+  std::string_view name;
+};
+constexpr Usual kUsual[] = {{Absent::kCapability, "security.capability"},
+                            {Absent::kSelinux, "security.selinux"},
+                            {Absent::kAccessAcl, kAccessAclXattr},
+                            {Absent::kDefaultAcl, kDefaultAclXattr}};
+
+std::optional<Absent> AbsentOf(std::string_view name) {
+  for (const Usual& usual : kUsual) {
+    if (usual.name == name) return usual.absent;
+  }
+  return std::nullopt;
+}
 
 bool IsPosixAcl(std::string_view name) {
   return name == kAccessAclXattr || name == kDefaultAclXattr;
@@ -58,6 +79,20 @@ Task<absl::StatusOr<std::string>> XattrOperations::GetValue(const client::Identi
   co_return EncodeNfs4Acl(*acl);
 }
 
+// Requests the list of names, which shows which of the usual attributes the file lacks.
+Task<void> XattrOperations::LookForUsual(const client::Identity& who, const InodeView& node) {
+  const absl::Time asked = Loop::Now();
+  absl::StatusOr<std::vector<std::string>> names =
+      co_await files_.xattrs().ListXattrs(who, node.handle);
+  if (wire::DafsFromStatus(names.status()) == wire::DafsStatus::kNotSupp) names.emplace();
+  if (!names.ok()) co_return;  // the request for the attribute itself fails likewise
+  for (const Usual& usual : kUsual) {
+    if (std::find(names->begin(), names->end(), usual.name) == names->end()) {
+      state_.absent_xattrs.Note(node.nodeid, usual.absent, asked);
+    }
+  }
+}
+
 // Returns the errno for an attribute that the file does not have. Without SELinux, a missing label
 // fails with EOPNOTSUPP, after which ls(1) requests no more labels. These requests took a fifth or
 // more of the time of ls -l.
@@ -81,29 +116,21 @@ Task<void> XattrOperations::Getxattr(Call& call) {
     call.ReplyErrno(EOPNOTSUPP);
     co_return;
   }
-  const std::optional<Absent> usual = UsualXattrs::AbsentOf(name);
-  const auto known = [this, usual, nodeid = call.nodeid()] {
-    return usual.has_value() && usual_.KnownAbsent(nodeid, *usual);
+  const std::optional<Absent> usual = AbsentOf(name);
+  const auto known_absent = [&] {
+    return usual.has_value() && state_.absent_xattrs.Known(node->nodeid, *usual, Loop::Now());
   };
-  if (usual.has_value()) usual_.Requested(call.nodeid(), *usual);
-  if (known() || !wire::IsWireName(name, files_.name_rule())) {  // such a name cannot be set
-    const bool ahead = usual.has_value() && usual_.WantsAhead();
-    CallerIdentity who = ahead ? CallerOf(state_, call) : nullptr;
+  if (known_absent() || !wire::IsWireName(name, files_.name_rule())) {  // such a name cannot be set
     call.ReplyErrno(ErrnoOfAbsent(usual));
-    if (ahead)
-      usual_.LookAhead(who, *usual);  // after the answer, so that the program does not wait
     co_return;
   }
   CallerIdentity who = CallerOf(state_, call);
   if (usual.has_value()) {
-    if (usual_.WantsAhead()) usual_.LookAhead(who, *usual);
-    if (Pending<bool>* prefetching = usual_.Prefetching(call.nodeid())) co_await *prefetching;
-    if (!known()) co_await usual_.LookFor(*who, *node);
-    if (known()) {
+    co_await LookForUsual(*who, *node);
+    if (known_absent()) {
       call.ReplyErrno(ErrnoOfAbsent(usual));
       co_return;
     }
-    usual_.Found();
   }
   absl::StatusOr<std::string> value = co_await GetValue(*who, node->handle, name);
   if (value.ok()) {
@@ -123,7 +150,7 @@ void XattrOperations::ReplyNoValue(Call& call, const InodeView& node, std::strin
   const bool absent =
       IsPosixAcl(name) && (gone || wire::DafsFromStatus(status) == wire::DafsStatus::kNotSupp);
   const int error = absent ? ENODATA : XattrErrno(status);
-  call.ReplyErrno(error == ENODATA ? ErrnoOfAbsent(UsualXattrs::AbsentOf(name)) : error);
+  call.ReplyErrno(error == ENODATA ? ErrnoOfAbsent(AbsentOf(name)) : error);
 }
 
 Task<void> XattrOperations::Setxattr(Call& call) {

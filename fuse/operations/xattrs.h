@@ -18,7 +18,6 @@
 #include "fuse/cache/inode_table.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
-#include "fuse/operations/usual_xattrs.h"
 #include "fuse/request/call.h"
 #include "runtime/task.h"
 #include "wire/protocol/types.h"
@@ -28,10 +27,7 @@ namespace dafs::fuse {
 class XattrOperations {
  public:
   explicit XattrOperations(Context& context)
-      : context_(context),
-        state_(context.state),
-        files_(context.files),
-        usual_(context.state, context.files) {}
+      : context_(context), state_(context.state), files_(context.files) {}
 
   Task<void> Getxattr(Call& call);
   Task<void> Setxattr(Call& call);
@@ -41,6 +37,7 @@ class XattrOperations {
  private:
   Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
                                              const wire::FileHandle& file, std::string_view name);
+  Task<void> LookForUsual(const client::Identity& who, const InodeView& node);
   Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
                                 std::vector<wire::Ace> acl);
   bool IsNotSupported(std::string_view name) const;
@@ -51,7 +48,6 @@ class XattrOperations {
   Context& context_;
   MountState& state_;
   client::Files& files_;
-  UsualXattrs usual_;
 };
 
 }  // namespace dafs::fuse
