@@ -75,7 +75,6 @@ void DirectoryNames::Put(Directory& directory, std::string_view name, const Entr
 
 bool DirectoryNames::Insert(uint64_t directory, std::string_view name, uint64_t nodeid,
                             absl::Time now, absl::Time until) {
-  if (!used_.load(std::memory_order_relaxed)) used_.store(true, std::memory_order_relaxed);
   Shard& shard = ShardOf(directory);
   absl::MutexLock lock(&shard.mutex);
   Directory& found = shard.directories[directory];
@@ -109,23 +108,22 @@ std::optional<DirectoryNames::Entry> DirectoryNames::Take(const Place& place, ab
   return known->second;
 }
 
-std::vector<Place> DirectoryNames::Moved(const Place& from, const Place& to, bool exchanged,
-                                         absl::Time now) {
-  std::vector<Place> moved;
-  if (!used_.load(std::memory_order_relaxed)) return moved;
+std::vector<DirectoryNames::Move> DirectoryNames::Moved(const Place& from, const Place& to,
+                                                        bool exchanged, absl::Time now) {
+  std::vector<Move> moves;
   const std::optional<Entry> entry = Take(from, now);
   const std::optional<Entry> other = exchanged ? Take(to, now) : std::nullopt;
-  const auto put = [&](const Place& place, const std::optional<Entry>& moving) {
+  const auto move = [&](const std::optional<Entry>& moving, const Place& away, const Place& place) {
     if (!moving.has_value() || moving->nodeid == 0) return;
     Shard& shard = ShardOf(place.parent);
     absl::MutexLock lock(&shard.mutex);
     // Without regard to limits: the kernel has the name already.
     Put(shard.directories[place.parent], place.name, *moving);
-    moved.push_back(place);
+    moves.push_back({moving->nodeid, away, place});
   };
-  put(to, entry);
-  put(from, other);
-  return moved;
+  move(entry, from, to);
+  move(other, to, from);
+  return moves;
 }
 
 std::optional<DirectoryNames::Name> DirectoryNames::Find(uint64_t directory, std::string_view name,
@@ -168,7 +166,6 @@ void DirectoryNames::Distrust(uint64_t directory, absl::Time until) {
 }
 
 void DirectoryNames::CachesListing(uint64_t directory) {
-  if (!used_.load(std::memory_order_relaxed)) used_.store(true, std::memory_order_relaxed);
   Shard& shard = ShardOf(directory);
   absl::MutexLock lock(&shard.mutex);
   shard.directories[directory].listing.cached = true;
@@ -189,7 +186,6 @@ DirectoryNames::Listing DirectoryNames::ListingOf(uint64_t directory) const {
 }
 
 void DirectoryNames::Forget(uint64_t nodeid, const Place& place) {
-  if (!used_.load(std::memory_order_relaxed)) return;
   {
     Shard& shard = ShardOf(nodeid);
     absl::MutexLock lock(&shard.mutex);

@@ -1,6 +1,6 @@
-// The names that the kernel may use without a request: for each directory, the names that exist and
-// those that are known to be absent. Used only with a server that gives promises (docs/caching.md).
-// When the server announces a change of a name, the kernel must drop the name if it is here.
+// The names that the kernel may use without a request: for each directory, the names that exist
+// and, under a promise, those that are known to be absent (docs/caching.md). When the server
+// announces a change of a name, the kernel must drop the name if it is here.
 //
 // A name stays here until its time has passed, or the kernel has forgotten its node or directory.
 // The kernel may have dropped it before: then to drop it again does no harm.
@@ -46,9 +46,14 @@ class DirectoryNames {
   bool Insert(uint64_t directory, std::string_view name, uint64_t nodeid, absl::Time now,
               absl::Time until);
   // This mount renames. The kernel moves the name with its time to `to`; if `exchanged`, also that
-  // of `to` to `from`. Call this before the kernel is answered. Returns the names at their new
-  // places that the kernel may use.
-  std::vector<Place> Moved(const Place& from, const Place& to, bool exchanged, absl::Time now);
+  // of `to` to `from`. Call this before the kernel is answered. Returns the names that the kernel
+  // may use at their new places.
+  struct Move {
+    uint64_t nodeid;
+    Place from;
+    Place to;
+  };
+  std::vector<Move> Moved(const Place& from, const Place& to, bool exchanged, absl::Time now);
 
   struct Name {
     std::string name;
@@ -110,7 +115,6 @@ class DirectoryNames {
   std::optional<Entry> Take(const Place& place, absl::Time now);
 
   const absl::Time start_;
-  std::atomic<bool> used_{false};  // saves mounts without promises the mutexes; publishes nothing
   std::atomic<size_t> absent_{0};  // of all directories; publishes nothing
   mutable std::array<Shard, kShards> shards_;
 };

@@ -42,7 +42,7 @@ struct Inode {
   uint64_t file_id = 0;
   uint64_t lookups = 0;          // by the kernel
   std::unique_ptr<Asker> moved;  // the lookup that found another parent; null: accepted
-  NodeNames names;               // NameCache
+  NodeNames names;               // EntryReplies, HasLostName
   KernelView kernel;             // AttributeCache
   OwnChanges changes;            // AttributeCache
   LatestAttributes latest;       // AttributeCache

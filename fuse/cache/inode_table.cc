@@ -87,11 +87,13 @@ uint64_t InodeTable::Remember(const wire::FileHandle& handle,
   return nodeid;
 }
 
-void InodeTable::Moved(uint64_t nodeid, const Place& place, absl::Time now) {
+void InodeTable::Moved(uint64_t nodeid, const Place& from, const Place& to, absl::Time now) {
   With(nodeid, [&](Inode* inode) {
-    if (inode == nullptr || inode->type != wire::ObjectType::kDir) return;
+    if (inode == nullptr) return;
+    inode->names.Moved(from, to);
+    if (inode->type != wire::ObjectType::kDir) return;
     EndMove(*inode);
-    inode->names.FoundAt(place, now);
+    inode->names.FoundAt(to, now);
     inode->names.DropOthers();
   });
 }

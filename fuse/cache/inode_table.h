@@ -1,6 +1,6 @@
 // The nodes that the kernel knows: node id <-> filehandle, the kernel's lookup counts, and the
 // place where each node was last found. The other classes of this folder keep their part of each
-// node's record (inode.h) here: AttributeCache, NameCache, KernelPages, AbsentXattrs and
+// node's record (inode.h) here: AttributeCache, KernelPages, AbsentXattrs and
 // WriteTrackers.
 //
 // Node ids count upwards and are never reused, so an id that the kernel has forgotten is never
@@ -63,9 +63,8 @@ class InodeTable {
   // users.
   uint64_t Remember(const wire::FileHandle& handle, const wire::FileAttributes& attributes,
                     const Place& place, const Asker& asker = {});
-  // A program of this mount has moved the node to `place`, and with it the kernel's dentry. Only
-  // directories matter: see Remember. Does nothing for node 0.
-  void Moved(uint64_t nodeid, const Place& place, absl::Time now);
+  // A program of this mount has renamed `from` to `to`, and the kernel moves the dentry of the node.
+  void Moved(uint64_t nodeid, const Place& from, const Place& to, absl::Time now);
   // `thread` uses the node, so the kernel has accepted the place where it was found.
   void Accepted(uint64_t nodeid, uint32_t thread);
   // The kernel drops `count` lookups. The last one removes the node. Unknown ids are ignored, and a

@@ -8,7 +8,6 @@
 #include "fuse/operations/attribute_replies.h"
 #include "fuse/operations/entry_replies.h"
 #include "fuse/operations/mount_state.h"
-#include "fuse/operations/name_revalidation.h"
 #include "fuse/operations/pending_writes.h"
 #include "fuse/operations/record_lock_owners.h"
 #include "fuse/operations/server_opens.h"
@@ -31,7 +30,6 @@ struct Context {
   EntryReplies entries{state, attributes};
   PendingWrites pending{state, files};
   ServerOpens opens{state, files};
-  NameRevalidation revalidation{state, files};
   RecordLockOwners lock_owners{state, files, opens};
 
   // Called before a change of mode, owner, group or ACL. Commits data that might have to be written

@@ -11,6 +11,7 @@
 #include "fuse/kernel/acl_in_mode.h"
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/errno.h"
+#include "fuse/operations/name_revalidation.h"
 #include "fuse/operations/request_nodes.h"
 
 namespace dafs::fuse {
@@ -108,8 +109,6 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
   const absl::Time asked_at = Loop::Now();
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
-  const std::shared_ptr<NameRevalidation::Looking> looking =
-      context_.revalidation.LookAtLikelyOld(who, *node);
   client::Attributes attributes;  // opendir(3) requests them next
   client::Attributes* const after = state_.attributes.KeepsFiles() ? &attributes : nullptr;
   absl::Status there;  // READDIR reports errors other than ESTALE
@@ -124,10 +123,9 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   if (attributes.has(wire::kFattrChange)) {
     state_.attributes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
   }
-  if (looking != nullptr) co_await looking->done;
   bool lost_name = ErrnoFromStatus(there) == ESTALE;
   if (there.ok()) {
-    Task<bool> losing = context_.revalidation.HasLostName(who, *node, attributes);
+    Task<bool> losing = HasLostName(state_, files_, who, *node, attributes);
     lost_name = co_await losing;
   }
   if (lost_name && !comes_back) {

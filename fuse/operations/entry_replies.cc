@@ -18,10 +18,6 @@ namespace {
 // The kernel's timeout begins only when the thread that made the request has woken up.
 constexpr absl::Duration kTakenWithin = absl::Seconds(1);
 
-bool OpensWithoutRequest(wire::ObjectType type) {
-  return type != wire::ObjectType::kReg && type != wire::ObjectType::kDir;
-}
-
 }  // namespace
 
 fuse_entry_out EntryReplies::Entry(const Call& call, const client::Node& node, const Place& place,
@@ -38,30 +34,29 @@ fuse_entry_out EntryReplies::Entry(const Call& call, const client::Node& node, c
   const KernelTime valid = Validity(std::max(good_for, absl::ZeroDuration()));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
-  const bool opens_unasked = OpensWithoutRequest(node.attributes.object_type);
-  if (state_.options.lookup_cache == LookupCache::kNone) {
-  } else if (state_.rules.offered() && (node.names.only_clients || !opens_unasked)) {
-    KeepName(out, node, place, asked, good_for);
-  } else if (good_for > absl::ZeroDuration()) {
-    CacheName(out, node, place, asked, now + good_for);
-  }
+  KeepName(out, node, place, good_for);
   out.attr = KernelAttributes(node.attributes, out.nodeid);
   out.attr.ino = state_.inodes.NumberIn(node.handle.fshandle, out.attr.ino);
   return out;
 }
 
-// For a server that gives promises.
+// Lets the kernel keep the name, under a promise or for as long as the attributes, so that it
+// revalidates both with one request.
 void EntryReplies::KeepName(fuse_entry_out& entry, const client::Node& node, const Place& place,
-                            absl::Time asked, absl::Duration attributes_for) {
+                            absl::Duration attributes_for) {
+  if (state_.options.lookup_cache == LookupCache::kNone || place.name.empty()) return;
+  const bool offered = state_.rules.offered();
+  const bool exact = offered && node.names.only_clients;
   const wire::ObjectType type = node.attributes.object_type;
-  absl::Duration validity = PromiseRules::kPromisedFor;
-  if (!node.names.only_clients) {
-    // As long as the attributes, so that the kernel revalidates both with one request.
+  // The kernel follows a link, and opens a FIFO, a socket or a device, without a request. An open
+  // must find what a program of the server has put in its place.
+  if (!exact && type != wire::ObjectType::kReg && type != wire::ObjectType::kDir) return;
+  absl::Duration validity = exact ? PromiseRules::kPromisedFor : attributes_for;
+  if (offered && validity <= absl::ZeroDuration()) {  // the attributes alone are not promised
     const CacheTimes& times = state_.options.cache;
-    const absl::Duration least = type == wire::ObjectType::kDir ? times.dir_min : times.reg_min;
-    validity = attributes_for > absl::ZeroDuration() ? attributes_for : least;
+    validity = type == wire::ObjectType::kDir ? times.dir_min : times.reg_min;
   }
-  if (place.name.empty()) return;
+  if (validity <= absl::ZeroDuration()) return;
   if (!MayKeep(place, entry.nodeid, node.names, validity)) {
     // Otherwise the mount could list what the name led to before.
     const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
@@ -71,22 +66,27 @@ void EntryReplies::KeepName(fuse_entry_out& entry, const client::Node& node, con
   const KernelTime valid = Validity(validity);
   entry.entry_valid = valid.seconds;
   entry.entry_valid_nsec = valid.nanoseconds;
-  // A program of the server may give the name to another file unannounced: opens look for that.
-  if (!node.names.only_clients) {
-    state_.names.Sent(entry.nodeid, place, node.attributes.change, asked,
-                      Loop::Now() + validity + kTakenWithin);
-  }
+  // The name may be given to another file unannounced: opens look for that.
+  if (exact) return;
+  state_.inodes.With(entry.nodeid, [&](Inode* inode) {
+    if (inode == nullptr) return;
+    inode->names.Sent(place, node.attributes.change, Loop::Now() + validity + kTakenWithin);
+  });
 }
 
 // Whether the kernel may keep the name for `validity`. An announced change then finds it.
 bool EntryReplies::MayKeep(const Place& place, uint64_t nodeid, const client::Promise& names,
                            absl::Duration validity) {
   const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
-  if (!parent.has_value() || !state_.rules.IsGood(names, parent->handle)) return false;
+  if (!parent.has_value()) return false;
+  const auto is_good = [&] {
+    return !state_.rules.offered() || state_.rules.IsGood(names, parent->handle);
+  };
   const absl::Time now = Loop::Now();
-  return state_.directory_names.Insert(place.parent, place.name, nodeid, now,
+  return is_good() &&
+         state_.directory_names.Insert(place.parent, place.name, nodeid, now,
                                        now + validity + kTakenWithin) &&
-         state_.rules.IsGood(names, parent->handle);
+         is_good();
 }
 
 bool EntryReplies::ReplyAbsent(Call& call, const Place& place, const client::Promise& names) {
@@ -118,17 +118,11 @@ bool EntryReplies::ReplyKnownAbsent(Call& call, const InodeView& directory, cons
 void EntryReplies::Moved(const Place& from, const Place& to, bool exchanged,
                          const client::Promise& names) {
   const absl::Time now = Loop::Now();
-  const auto node_at = [&](const Place& place) {
-    const auto known = state_.directory_names.Find(place.parent, place.name, now);
-    return known.has_value() ? known->nodeid : 0;
-  };
-  const uint64_t moved = node_at(from);
-  const uint64_t other = exchanged ? node_at(to) : 0;
-  state_.inodes.Moved(moved, to, now);
-  state_.inodes.Moved(other, from, now);
-  for (const Place& place : state_.directory_names.Moved(from, to, exchanged, now)) {
-    const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
-    if (!parent.has_value() || !state_.rules.IsGood(names, parent->handle)) DropName(place);
+  for (const DirectoryNames::Move& move : state_.directory_names.Moved(from, to, exchanged, now)) {
+    state_.inodes.Moved(move.nodeid, move.from, move.to, now);
+    if (!state_.rules.offered()) continue;
+    const std::optional<InodeView> parent = state_.inodes.Find(move.to.parent);
+    if (!parent.has_value() || !state_.rules.IsGood(names, parent->handle)) DropName(move.to);
   }
 }
 
@@ -136,21 +130,6 @@ void EntryReplies::DropName(const Place& place) {
   if (!state_.directory_names.Find(place.parent, place.name, Loop::Now()).has_value()) return;
   if (state_.notifier == nullptr) return;
   state_.notifier->DropName(place.parent, place.name, KernelChannel::NameDrop::kExpire, [] {});
-}
-
-// The kernel may cache the name until `until`, as long as the attributes in `entry`.
-void EntryReplies::CacheName(fuse_entry_out& entry, const client::Node& node, const Place& place,
-                             absl::Time asked, absl::Time until) {
-  // The kernel follows a link, and opens a FIFO, a socket or a device, without a request. Such a
-  // name is not cached, so that an open finds an object that has been put there meanwhile.
-  if (OpensWithoutRequest(node.attributes.object_type)) return;
-  // Entry and attributes get the same timeout, so that the kernel revalidates both with one
-  // request.
-  entry.entry_valid = entry.attr_valid;
-  entry.entry_valid_nsec = entry.attr_valid_nsec;
-  if (!place.name.empty()) {
-    state_.names.Sent(entry.nodeid, place, node.attributes.change, asked, until + kTakenWithin);
-  }
 }
 
 void EntryReplies::Undo(uint64_t nodeid) {

@@ -38,8 +38,9 @@ class EntryReplies {
   // Answers a LOOKUP of a name that is known not to exist, because all names of the directory are
   // known. Returns false if the call was not answered.
   bool ReplyKnownAbsent(Call& call, const InodeView& directory, const Place& place);
-  // The kernel moves names of these places, after a rename by this mount: they are dropped unless
-  // `names`, the promise of the names in the changed directories, covers them. Call this before the
+  // The kernel moves names of these places, after a rename by this mount. With a server that gives
+  // promises they are dropped, unless `names`, the promise of the names in the changed directories,
+  // covers them. Call this before the
   // call is answered.
   void Moved(const Place& from, const Place& to, bool exchanged, const client::Promise& names);
   // Makes the kernel look up `place` again, if it may keep it. A change of that name by this mount
@@ -54,10 +55,8 @@ class EntryReplies {
   void Undo(uint64_t nodeid);
 
  private:
-  void CacheName(fuse_entry_out& entry, const client::Node& node, const Place& place,
-                 absl::Time asked, absl::Time until);
   void KeepName(fuse_entry_out& entry, const client::Node& node, const Place& place,
-                absl::Time asked, absl::Duration attributes_for);
+                absl::Duration attributes_for);
   bool MayKeep(const Place& place, uint64_t nodeid, const client::Promise& names,
                absl::Duration validity);
 

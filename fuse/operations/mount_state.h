@@ -18,7 +18,6 @@
 #include "fuse/cache/found_gone.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/cache/kernel_pages.h"
-#include "fuse/cache/name_cache.h"
 #include "fuse/cache/promise_rules.h"
 #include "fuse/cache/whole_directories.h"
 #include "fuse/cache/write_trackers.h"
@@ -64,7 +63,6 @@ struct MountState {
   // The nodes that the kernel knows, and what is cached about each.
   InodeTable inodes;
   AttributeCache attributes{inodes, options.cache, rules};
-  NameCache names{inodes};
   DirectoryNames directory_names{Loop::Now()};
   WholeDirectories whole_directories;
   KernelPages pages{inodes};

@@ -1,5 +1,6 @@
 #include "fuse/operations/name_revalidation.h"
 
+#include <optional>
 #include <utility>
 
 #include "runtime/loop.h"
@@ -7,49 +8,39 @@
 
 namespace dafs::fuse {
 
-// Looks up `places`, and records which of them still lead to the node. `change` is the CHANGE that
-// the node had before; nullopt: use the CHANGE that the lookup returns.
-Task<void> NameRevalidation::LookAtNames(CallerIdentity who, InodeView node, Places places,
-                                         std::optional<uint64_t> change,
-                                         std::shared_ptr<Looking> looking) {
-  for (const Place& place : places) {
-    const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
-    if (!parent.has_value()) continue;
-    const absl::Time asked = Loop::Now();
-    Task<absl::StatusOr<client::Node>> look =
-        files_.names().Lookup(*who, parent->handle, place.name);
-    absl::StatusOr<client::Node> there = co_await look;
-    const wire::DafsStatus status = wire::DafsFromStatus(there.status());
-    if (there.ok() && there->handle == node.handle) {
-      state_.names.Confirm(node.nodeid, place, change.value_or(there->attributes.change), asked);
-    } else if (there.ok() || status == wire::DafsStatus::kNoEnt ||
-               status == wire::DafsStatus::kStale) {
-      state_.names.Lose(node.nodeid, place);
-    }
-  }
-  if (looking != nullptr) looking->done.Set(true);
-}
-
-std::shared_ptr<NameRevalidation::Looking> NameRevalidation::LookAtLikelyOld(
-    const CallerIdentity& who, const InodeView& node) {
-  Places places = state_.names.LikelyOld(node.nodeid, Loop::Now());
-  if (places.empty()) return nullptr;
-  auto looking = std::make_shared<Looking>();
-  const client::Files::Gathering gathering(files_, true);  // the OPEN follows at once
-  Start(LookAtNames(who, node, std::move(places), std::nullopt, looking));
-  return looking;
-}
-
-Task<bool> NameRevalidation::HasLostName(const CallerIdentity& who, const InodeView& node,
-                                         const wire::FileAttributes& attributes) {
+Task<bool> HasLostName(MountState& state, client::Files& files, CallerIdentity who, InodeView node,
+                       const wire::FileAttributes& attributes) {
   if (attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0) co_return true;
   if (!attributes.has(wire::kFattrChange)) co_return false;
-  Places places = state_.names.NotSeenAt(node.nodeid, attributes.change, Loop::Now());
-  if (!places.empty()) {
-    Task<void> looking = LookAtNames(who, node, std::move(places), attributes.change, nullptr);
-    co_await looking;
+  const uint64_t change = attributes.change;
+  // What `use` returns for the names of the node; nothing if the kernel has forgotten it.
+  const auto with_names = [&](auto&& use) {
+    return state.inodes.With(node.nodeid, [&](Inode* inode) {
+      return inode != nullptr ? use(inode->names) : decltype(use(inode->names))();
+    });
+  };
+  const auto place = with_names([&](NodeNames& names) {
+    const Place* unsure = names.NotSeenAt(change, Loop::Now());
+    return unsure != nullptr ? std::optional<Place>(*unsure) : std::nullopt;
+  });
+  const std::optional<InodeView> parent =
+      place.has_value() ? state.inodes.Find(place->parent) : std::nullopt;
+  if (parent.has_value()) {
+    Task<absl::StatusOr<client::Node>> looking =
+        files.names().Lookup(*who, parent->handle, place->name);
+    const absl::StatusOr<client::Node> there = co_await looking;
+    const wire::DafsStatus status = wire::DafsFromStatus(there.status());
+    with_names([&](NodeNames& names) {
+      if (there.ok() && there->handle == node.handle) {
+        names.Confirm(*place, change);
+      } else if (there.ok() || status == wire::DafsStatus::kNoEnt ||
+                 status == wire::DafsStatus::kStale) {
+        names.Lose(*place);
+      }
+      return true;
+    });
   }
-  co_return state_.names.AnyLost(node.nodeid, attributes.change, Loop::Now());
+  co_return with_names([&](NodeNames& names) { return names.AnyLost(change, Loop::Now()); });
 }
 
 }  // namespace dafs::fuse

@@ -153,7 +153,7 @@ Task<void> NameOperations::Mkdir(Call& call) {
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
 
-// The file of a name, if the kernel keeps the name under a promise.
+// The file of a name, if the kernel keeps the name.
 std::optional<InodeView> NameOperations::FileAt(uint64_t directory, std::string_view name) const {
   const auto known = state_.directory_names.Find(directory, name, Loop::Now());
   if (!known.has_value()) return std::nullopt;
@@ -183,9 +183,6 @@ Task<void> NameOperations::Unlink(Call& call) {
   removal();
   change.Removed(name, removed.ok() && !call.answered());
   change.End();
-  if (removed.ok() && !directory && !call.answered()) {
-    state_.names.own_moves().Removed({call.nodeid(), std::string(name)}, Loop::Now());
-  }
   if (!removed.ok() || call.answered()) {
     context_.entries.DropName({call.nodeid(), std::string(name)});
   }
@@ -258,7 +255,6 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   const Place old_place{call.nodeid(), std::string(old_name)};
   const Place new_place{new_directory, std::string(new_name)};
   if (moves) {
-    state_.names.own_moves().Moved(old_place, new_place, exchanged, Loop::Now());
     context_.entries.Moved(old_place, new_place, exchanged, names);
   } else {
     context_.entries.DropName(old_place);

@@ -14,6 +14,7 @@
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/errno.h"
 #include "fuse/operations/directory_change.h"
+#include "fuse/operations/name_revalidation.h"
 #include "fuse/operations/new_objects.h"
 
 namespace dafs::fuse {
@@ -33,8 +34,6 @@ Task<void> OpenOperations::Open(Call& call) {
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   const bool comes_back =
       state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
-  const std::shared_ptr<NameRevalidation::Looking> looking =
-      context_.revalidation.LookAtLikelyOld(who, *node);
   Task<absl::StatusOr<client::OpenFile>> opening =
       context_.opens.Open(*who, *node, request.flags, state_.NewOwner());
   absl::StatusOr<client::OpenFile> file = co_await opening;
@@ -46,12 +45,11 @@ Task<void> OpenOperations::Open(Call& call) {
     }
     co_return;
   }
-  if (looking != nullptr) co_await looking->done;
   if (file->is_local) {
     co_await ReplyLocal(call, *file, request.flags, std::move(who));
     co_return;
   }
-  Task<bool> losing = context_.revalidation.HasLostName(who, *node, file->attributes);
+  Task<bool> losing = HasLostName(state_, files_, who, *node, file->attributes);
   const bool lost_name = co_await losing;
   if (lost_name && !comes_back) {
     LookElsewhere(state_, call, call.nodeid());

@@ -187,9 +187,6 @@ void PromiseBreaks::DropNamesOf(uint64_t shard, const BreakPtr& broken, absl::Ti
       expire(directory, std::move(name.name));
     }
   }
-  for (Place& place : state_.names.Believed(shard, now)) {  // kept by time
-    expire(place.parent, std::move(place.name));
-  }
 }
 
 }  // namespace dafs::fuse

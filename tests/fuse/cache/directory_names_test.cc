@@ -54,8 +54,11 @@ TEST_F(DirectoryNamesTest, ALaterAnswerDoesNotEndAnEarlierOne) {
 TEST_F(DirectoryNamesTest, RenameMovesTheNameWithItsTime) {
   EXPECT_TRUE(Insert("a", 40, absl::Seconds(60)));
   EXPECT_TRUE(names_.Insert(kOther, "b", 41, now_, now_ + absl::Seconds(9)));
-  EXPECT_THAT(names_.Moved({kDirectory, "a"}, {kOther, "b"}, false, now_),
-              testing::ElementsAre(Place{kOther, "b"}));
+  const auto moves = names_.Moved({kDirectory, "a"}, {kOther, "b"}, false, now_);
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_EQ(moves[0].nodeid, 40u);
+  EXPECT_EQ(moves[0].from, (Place{kDirectory, "a"}));
+  EXPECT_EQ(moves[0].to, (Place{kOther, "b"}));
   EXPECT_EQ(names_.Find(kOther, "b", now_ + absl::Seconds(59))->nodeid, 40u);
   EXPECT_TRUE(names_.Moved({kDirectory, "unknown"}, {kOther, "c"}, false, now_).empty());
 }

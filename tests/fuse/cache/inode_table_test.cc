@@ -95,15 +95,16 @@ TEST_F(InodeTableTest, ADirectoryThatWasMovedAwayAndBackGetsANewNode) {
   const Place first{kRootNode, "d"};
   auto look = [&] { return table_.Remember(Handle(5), directory, first, {3, start_}); };
   const uint64_t node = look();
-  table_.Moved(node, {77, "e"}, start_);
+  table_.Moved(node, first, {77, "e"}, start_);
   EXPECT_EQ(table_.PlaceOf(node).name, "e");
   EXPECT_EQ(look(), node);
   EXPECT_NE(look(), node);
 
   const uint64_t file = table_.Remember(Handle(6), File(1), {kRootNode, "f"});
-  table_.Moved(file, {77, "f"}, start_);
-  EXPECT_EQ(table_.PlaceOf(file).parent, kRootNode);
-  table_.Moved(0, {77, "f"}, start_);
+  table_.Moved(file, {77, "g"}, {77, "f"}, start_);
+  EXPECT_EQ(table_.PlaceOf(file).parent, kRootNode) << "another name of the file";
+  table_.Moved(file, {kRootNode, "f"}, {77, "f"}, start_);
+  EXPECT_EQ(table_.PlaceOf(file).parent, 77u);
 }
 
 TEST_F(InodeTableTest, FilesAndListedDirectoriesKeepTheirNode) {

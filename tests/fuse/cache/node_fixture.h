@@ -10,7 +10,6 @@
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/cache/kernel_pages.h"
-#include "fuse/cache/name_cache.h"
 #include "fuse/cache/promise_rules.h"
 #include "fuse/cache/write_trackers.h"
 #include "wire/protocol/attributes.h"
@@ -42,7 +41,6 @@ class NodeFixture : public ::testing::Test {
   InodeTable table_;
   PromiseRules rules_;
   AttributeCache attributes_{table_, CacheTimes(), rules_};
-  NameCache names_{table_};
   KernelPages pages_{table_};
   WriteTrackers write_trackers_{table_};
 };

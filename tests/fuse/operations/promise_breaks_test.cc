@@ -126,8 +126,7 @@ TEST_F(PromiseBreaksTest, VoidDropsAllThatTheKernelMayUse) {
   client::Attributes promised = File(5, wire::ObjectType::kDir);
   promised.promise = {promises_.sequence(), true};
   state_.attributes.Sent(directory_, promised, Loop::Now());
-  state_.names.Sent(directory_, {kRootNode, "dir"}, 5, Loop::Now(),
-                    Loop::Now() + absl::Seconds(30));
+  Keep("dir", directory_);
   promises_.End();
   absl::Notification dropped;
   breaks_->OnVoid([&] { dropped.Notify(); });
@@ -142,9 +141,8 @@ TEST_F(PromiseBreaksTest, VoidDropsAllThatTheKernelMayUse) {
 
 TEST_F(PromiseBreaksTest, VoidDropsFirstAndThenWaitsForAnswersOnTheirWay) {
   for (uint8_t id = 10; id < 10 + 2 * InodeTable::kShards; ++id) {
-    const Place place{kRootNode, std::to_string(id)};
-    const uint64_t nodeid = state_.inodes.Remember(Handle(id), File(id), place);
-    state_.names.Sent(nodeid, place, id, Loop::Now(), Loop::Now() + absl::Seconds(30));
+    const std::string name = std::to_string(id);
+    Keep(name, state_.inodes.Remember(Handle(id), File(id), {kRootNode, name}));
   }
   promises_.End();
   const absl::Time start = Loop::Now();
