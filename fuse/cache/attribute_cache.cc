@@ -6,8 +6,7 @@
 namespace dafs::fuse {
 
 absl::Duration AttributeCache::Sent(uint64_t nodeid, const client::Attributes& attributes,
-                                    absl::Time now, const KernelQuestion& question,
-                                    bool* hides_change) {
+                                    absl::Time now, absl::Time arrived, bool* hides_change) {
   return inodes_.With(nodeid, [&](Inode* inode) {
     if (inode != nullptr) {
       KernelView& kernel = inode->kernel;
@@ -20,7 +19,7 @@ absl::Duration AttributeCache::Sent(uint64_t nodeid, const client::Attributes& a
       if (hides_change != nullptr) *hides_change = hides && !later;
       inode->latest.Sent(attributes);
       inode->promised.Got(attributes.promise, now, rules_, inode->handle);
-      kernel.Send(attributes, now, question, now, times_,
+      kernel.Send(attributes, now, arrived, now, times_,
                   rules_.Of(attributes.promise, inode->handle));
       if (later) kernel.OwePages();
       return kernel.valid_for();
@@ -169,14 +168,13 @@ OwnChanges::Moment AttributeCache::MomentOf(uint64_t nodeid) const {
 }
 
 void AttributeCache::KeepFresh(uint64_t nodeid, const OwnChanges::Moment& asked,
-                               const client::Attributes& attributes, absl::Time now,
-                               uint32_t thread) {
+                               const client::Attributes& attributes, absl::Time now) {
   inodes_.With(nodeid, [&](Inode* inode) {
     if (inode == nullptr || inode->changes.touches() != asked.touches) return;
     if (inode->kernel.sent() && inode->kernel.sent_at() >= now) return;
     LatestAttributes& latest = inode->latest;
     if (latest.unsent() && latest.origin().at > now) return;  // they are from a later request
-    latest.KeepUnsent(attributes, {.at = now, .removals = asked.removals, .for_thread = thread});
+    latest.KeepUnsent(attributes, {.at = now, .removals = asked.removals});
   });
 }
 
@@ -200,25 +198,17 @@ bool AttributeCache::IsStale(const Inode& inode, absl::Time now) const {
   const LatestAttributes::Origin& origin = inode.latest.origin();
   if (origin.removals != RemovalsOf(inode)) return true;
   const bool directory = inode.type == wire::ObjectType::kDir;
-  absl::Duration least = directory ? times_.dir_min : times_.reg_min;
-  if (rules_.offered()) {
-    const Keeping keeping = rules_.Of(inode.latest.get()->promise, inode.handle);
-    if (keeping == Keeping::kNot) return true;
-    if (keeping == Keeping::kPromised) least = PromiseRules::kPromisedFor;
-  } else if (!directory || origin.for_thread != 0) {
-    least = std::min(least, kFreshFileFor);
-  }
-  return now - origin.at >= least;
+  const Keeping keeping = rules_.Of(inode.latest.get()->promise, inode.handle);
+  if (keeping == Keeping::kNot) return true;
+  const absl::Duration by_time = directory ? times_.dir_min : times_.reg_min;
+  return now - origin.at >= (keeping == Keeping::kPromised ? PromiseRules::kPromisedFor : by_time);
 }
 
 std::optional<AttributeCache::Fresh> AttributeCache::TakeFresh(uint64_t nodeid, absl::Time now,
-                                                               const KernelQuestion& question) {
+                                                               absl::Time arrived) {
   return inodes_.With(nodeid, [&](Inode* inode) -> std::optional<Fresh> {
     if (inode == nullptr || !inode->latest.unsent()) return std::nullopt;
     const LatestAttributes::Origin& origin = inode->latest.origin();
-    if (origin.for_thread != 0 && origin.for_thread != question.thread && !rules_.offered()) {
-      return std::nullopt;
-    }
     if (IsStale(*inode, now)) {
       inode->latest.DropUnsent();
       return std::nullopt;
@@ -228,7 +218,7 @@ std::optional<AttributeCache::Fresh> AttributeCache::TakeFresh(uint64_t nodeid, 
     inode->promised.Got(fresh.promise, now, rules_, inode->handle);
     const absl::Duration age = now - origin.at;
     const absl::Duration valid_for =
-        inode->kernel.Send(fresh, origin.at, question, now, times_, keeping) - age;
+        inode->kernel.Send(fresh, origin.at, arrived, now, times_, keeping) - age;
     return Fresh{std::move(fresh), std::max(valid_for, absl::ZeroDuration())};
   });
 }

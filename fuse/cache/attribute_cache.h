@@ -34,14 +34,14 @@ class AttributeCache {
 
   // The attributes that the kernel has.
 
-  // Records that `attributes` of the node are about to be sent to the kernel at `now`. Returns how
-  // long the kernel may cache them, see KernelView::Send. Their promise decides that: if the server
-  // has announced a change since, that is zero. `hides_change` (may be null) receives whether
-  // another client has changed the file, and the kernel does not see it: it drops its pages only if
-  // size or mtime differ. If mode, owner or group differ too, that is said of the next attributes,
-  // for which the kernel then asks at once.
+  // Records that `attributes` of the node are about to be sent to the kernel at `now`, in reply to
+  // a request that `arrived` then. Returns how long the kernel may cache them, see
+  // KernelView::Send. Their promise decides that: if the server has announced a change since, that
+  // is zero. `hides_change` (may be null) receives whether another client has changed the file, and
+  // the kernel does not see it: it drops its pages only if size or mtime differ. If mode, owner or
+  // group differ too, that is said of the next attributes, for which the kernel then asks at once.
   absl::Duration Sent(uint64_t nodeid, const client::Attributes& attributes, absl::Time now,
-                      const KernelQuestion& question = {}, bool* hides_change = nullptr);
+                      absl::Time arrived = absl::InfiniteFuture(), bool* hides_change = nullptr);
   // Call before the kernel's pages are dropped that Sent has asked for with attributes under
   // `promise`. Returns false if a change was announced since: the drop would discard attributes
   // from after that change. Then Sent asks again with the next ones.
@@ -100,9 +100,8 @@ class AttributeCache {
   // Keeps them like EndChange, with `now` from before that request. They serve the kernel's next
   // request, unless this mount has changed the node since, or a name of any file (of any directory,
   // for a directory) was removed.
-  // If `thread` is not 0, they serve only the next request of that thread, and only for a moment.
   void KeepFresh(uint64_t nodeid, const OwnChanges::Moment& asked,
-                 const client::Attributes& attributes, absl::Time now, uint32_t thread = 0);
+                 const client::Attributes& attributes, absl::Time now);
   // Keeps those that the kernel was sent last, if they still are those of the server: a directory
   // was listed without a request, after which the kernel requests its access time.
   void KeepSent(uint64_t nodeid, absl::Time now);
@@ -110,16 +109,13 @@ class AttributeCache {
   // it in them.
   void DropFresh(uint64_t nodeid);
   // Takes out the kept attributes, if they are still valid. The kernel may cache them for
-  // `valid_for`, as if they had been sent when they arrived. With a server that gives promises,
-  // they are valid for as long as their promise holds. Otherwise attributes of a file are kept for
-  // kFreshFileFor only.
-  static constexpr absl::Duration kFreshFileFor = absl::Milliseconds(100);
+  // `valid_for`, as if they had been sent when they arrived.
   struct Fresh {
     client::Attributes attributes;
     absl::Duration valid_for;
   };
   std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now,
-                                 const KernelQuestion& question = {});
+                                 absl::Time arrived = absl::InfiniteFuture());
 
  private:
   static void Touch(Inode& inode, absl::Time now);

@@ -8,23 +8,14 @@
 
 namespace dafs::fuse {
 
-// The kernel may discard this reply if an earlier reply had another CHANGE, and the kernel may have
-// accepted that one after this request arrived.
-void KernelView::Answers(uint64_t change, const KernelQuestion& question, absl::Time now) {
-  const bool by_another = question.thread == 0 || question.thread != answered_thread_;
-  if (answered_at_ != absl::InfinitePast() && change_ != change && by_another) {
-    unsure_until_ = std::make_unique<absl::Time>(answered_at_ + kTaken);
-  }
-  unsure_ = unsure_until_ != nullptr && question.arrived < *unsure_until_;
-  if (!unsure_) unsure_until_.reset();
-  answered_thread_ = question.thread;
-  answered_at_ = now;
-}
-
 absl::Duration KernelView::Send(const wire::FileAttributes& attributes, absl::Time at,
-                                const KernelQuestion& question, absl::Time now,
-                                const CacheTimes& times, Keeping keeping) {
-  Answers(attributes.change, question, now);
+                                absl::Time arrived, absl::Time now, const CacheTimes& times,
+                                Keeping keeping) {
+  // The kernel discards attributes that it requested before it accepted others, and may have
+  // accepted those of another CHANGE after this request arrived.
+  if (change_ != attributes.change) unsure_until_ = answered_at_ + kTaken;
+  unsure_ = arrived < unsure_until_;
+  answered_at_ = now;
   const bool directory = attributes.object_type == wire::ObjectType::kDir;
   const absl::Duration least = directory ? times.dir_min : times.reg_min;
   const absl::Duration most = directory ? times.dir_max : times.reg_max;
@@ -62,7 +53,7 @@ uint32_t KernelView::RightsOf(const wire::FileAttributes& attributes) {
 
 void KernelView::Invalidated() {
   answered_at_ = absl::InfinitePast();
-  unsure_until_.reset();
+  unsure_until_ = absl::InfinitePast();
   unsure_ = false;
   shows_set_id_ = false;
 }

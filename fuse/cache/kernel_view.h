@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "absl/time/time.h"
 #include "fuse/cache/promise_rules.h"
@@ -12,14 +11,6 @@
 #include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
-
-// The kernel's request that is answered with attributes. The kernel discards attributes if it
-// requested them before it accepted others. If two threads ask at once, only the first reply
-// counts.
-struct KernelQuestion {
-  uint32_t thread = 0;  // 0: unknown
-  absl::Time arrived = absl::InfiniteFuture();
-};
 
 class KernelView {
  public:
@@ -29,13 +20,12 @@ class KernelView {
   // The time of a reply begins when the kernel's thread runs again, at most this much later.
   static constexpr absl::Duration kTimeStarts = absl::Seconds(1);
 
-  // `attributes`, which were current at `at`, are sent at `now` in reply to `question`. Returns for
-  // how long after `at` the kernel may cache them, which `keeping` decides. By time, that is the
-  // least cache time at first. It doubles, up to the greatest, each time the kernel asks again and
-  // nothing has changed (nfs(5)).
-  absl::Duration Send(const wire::FileAttributes& attributes, absl::Time at,
-                      const KernelQuestion& question, absl::Time now, const CacheTimes& times,
-                      Keeping keeping = Keeping::kByTime);
+  // `attributes`, which were current at `at`, are sent at `now` in reply to a request that
+  // `arrived` then. Returns for how long after `at` the kernel may cache them, which `keeping`
+  // decides. By time, that is the least cache time at first. It doubles, up to the greatest, each
+  // time the kernel asks again and nothing has changed (nfs(5)).
+  absl::Duration Send(const wire::FileAttributes& attributes, absl::Time at, absl::Time arrived,
+                      absl::Time now, const CacheTimes& times, Keeping keeping = Keeping::kByTime);
   // The kernel did not accept the attributes after all, or has learned that the node was removed.
   void NotAccepted() { sent_ = false; }
   // The kernel's cached attributes were invalidated. It accepts none that were sent before.
@@ -78,17 +68,15 @@ class KernelView {
   static uint32_t ShownOf(const wire::FileAttributes& attributes);
   // The same for mode, owner and group.
   static uint32_t RightsOf(const wire::FileAttributes& attributes);
-  void Answers(uint64_t change, const KernelQuestion& question, absl::Time now);
 
   bool sent_ = false;
-  bool shows_set_id_ = false;     // for a file; until the kernel forgets its mode
-  bool unsure_ = false;           // the kernel may not have accepted change_
-  bool owes_pages_ = false;       // OwePages was called since the last Send
-  uint32_t shown_ = 0;            // ShownOf the attributes that were sent last
-  uint32_t rights_ = 0;           // RightsOf them
-  uint32_t answered_thread_ = 0;  // the last request that was answered with attributes
-  absl::Time answered_at_ = absl::InfinitePast();
-  std::unique_ptr<absl::Time> unsure_until_;  // for requests that arrived before; null: for none
+  bool shows_set_id_ = false;                       // for a file; until the kernel forgets its mode
+  bool unsure_ = false;                             // the kernel may not have accepted change_
+  bool owes_pages_ = false;                         // OwePages was called since the last Send
+  uint32_t shown_ = 0;                              // ShownOf the attributes that were sent last
+  uint32_t rights_ = 0;                             // RightsOf them
+  absl::Time answered_at_ = absl::InfinitePast();   // the last request, with attributes
+  absl::Time unsure_until_ = absl::InfinitePast();  // for requests that arrived before
   uint64_t change_ = 0;
   absl::Time sent_at_ = absl::InfinitePast();
   absl::Duration valid_for_;

@@ -18,7 +18,6 @@ class LatestAttributes {
   struct Origin {
     absl::Time at = absl::InfinitePast();  // before they were requested
     uint64_t removals = 0;                 // of names until then
-    uint32_t for_thread = 0;               // whose next request they serve; 0: any thread's
   };
   // Keeps `attributes` for the kernel's next request.
   void KeepUnsent(client::Attributes attributes, const Origin& origin);

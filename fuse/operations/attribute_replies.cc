@@ -11,8 +11,8 @@ namespace dafs::fuse {
 absl::Duration AttributeReplies::Validity(const Call& call, uint64_t nodeid,
                                           const client::Attributes& attributes) {
   bool hides_change = false;
-  const absl::Duration valid_for = state_.attributes.Sent(
-      nodeid, attributes, Loop::Now(), {call.header().pid, call.arrived()}, &hides_change);
+  const absl::Duration valid_for =
+      state_.attributes.Sent(nodeid, attributes, Loop::Now(), call.arrived(), &hides_change);
   if (hides_change && state_.notifier != nullptr) {
     state_.notifier->DropPagesIf(nodeid, [&state = state_, nodeid, promise = attributes.promise] {
       return state.attributes.MayDropPages(nodeid, promise);
@@ -52,7 +52,7 @@ bool AttributeReplies::WantsDirectoryAfterChange() const {
 
 bool AttributeReplies::ReplyFresh(Call& call) {
   std::optional<AttributeCache::Fresh> fresh =
-      state_.attributes.TakeFresh(call.nodeid(), Loop::Now(), {call.header().pid, call.arrived()});
+      state_.attributes.TakeFresh(call.nodeid(), Loop::Now(), call.arrived());
   if (!fresh.has_value()) return false;
   if (!ReplyValidFor(call, fresh->attributes, fresh->valid_for)) {
     state_.attributes.NotAccepted(call.nodeid());

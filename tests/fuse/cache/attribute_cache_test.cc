@@ -61,7 +61,7 @@ TEST_F(AttributeCacheTest, AttributesAfterConcurrentChangesAreNotUsed) {
   EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());  // the kernel has newer ones
 }
 
-TEST_F(AttributeCacheTest, AttributesFromAnOpenServeOneRequestWithin100ms) {
+TEST_F(AttributeCacheTest, AttributesFromAnOpenServeOneRequestWithinTheCacheTime) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
   std::optional<AttributeCache::Fresh> fresh =
@@ -73,8 +73,7 @@ TEST_F(AttributeCacheTest, AttributesFromAnOpenServeOneRequestWithin100ms) {
   EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value());
   attributes_.KeepFresh(node, attributes_.MomentOf(node), File(8), start_ + absl::Seconds(1));
   EXPECT_FALSE(
-      attributes_.TakeFresh(node, start_ + absl::Seconds(1) + AttributeCache::kFreshFileFor)
-          .has_value());
+      attributes_.TakeFresh(node, start_ + absl::Seconds(1) + CacheTimes().reg_min).has_value());
 }
 
 TEST_F(AttributeCacheTest, AttributesFromAnOpenAreNotUsedAfterAnyLaterEvent) {
@@ -117,18 +116,6 @@ TEST_F(AttributeCacheTest, KeptAttributesOfADirectoryExpireWhenAnyDirectoryIsRem
     attributes_.EndChange(node, change, attributes, start_ + absl::Milliseconds(3), 2);
     EXPECT_EQ(kept(), others == 0);
   }
-}
-
-TEST_F(AttributeCacheTest, AttributesKeptForOneThreadServeNoOther) {
-  const client::Attributes attributes = File(7, wire::ObjectType::kDir);
-  const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes, start_, 12);
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_, {.thread = 13}).has_value());
-  EXPECT_TRUE(attributes_.TakeFresh(node, start_, {.thread = 12}).has_value());
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes, start_ + absl::Seconds(1),
-                        12);
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_ + absl::Seconds(2), {.thread = 12}).has_value())
-      << "expired";
 }
 
 // Replies to two opens may arrive in another order than their requests were sent.
@@ -226,22 +213,21 @@ TEST_F(AttributeCacheTest, LastAttributesOfADirectoryOutlastAChangeThatMadeThemS
 // The kernel discards attributes that it requested before it accepted others.
 TEST_F(AttributeCacheTest, AttributesSentToTwoThreadsAtOnceDoNotCountAsAccepted) {
   const uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
-  auto told = [&](uint64_t change, uint32_t thread, int arrived_ms, int ms) {
+  auto is_current = [&](uint64_t change, int arrived_ms, int ms) {
     attributes_.Sent(node, File(change), start_ + absl::Milliseconds(ms),
-                     {thread, start_ + absl::Milliseconds(arrived_ms)});
+                     start_ + absl::Milliseconds(arrived_ms));
     return attributes_.KernelIsCurrent(node, change);
   };
-  EXPECT_TRUE(told(1, 12, 0, 1));
-  EXPECT_TRUE(told(1, 13, 0, 2)) << "both threads received the same";
-  EXPECT_TRUE(told(2, 13, 3, 4)) << "the same thread has accepted its earlier reply";
-  EXPECT_FALSE(told(3, 12, 3, 5)) << "12 may have asked before 13 accepted its reply";
-  EXPECT_FALSE(told(3, 12, 6, 7));
-  const int behind = 4 + static_cast<int>(absl::ToInt64Milliseconds(KernelView::kTaken));
-  EXPECT_FALSE(told(3, 14, behind - 1, behind + 5));
-  EXPECT_TRUE(told(3, 14, behind, behind + 6)) << "it has asked after both replies were accepted";
-  EXPECT_FALSE(told(4, 12, behind + 7, behind + 8));
+  EXPECT_TRUE(is_current(1, 0, 1));
+  EXPECT_TRUE(is_current(1, 0, 2)) << "both threads received the same";
+  EXPECT_FALSE(is_current(3, 3, 5)) << "one may have asked before the other accepted its reply";
+  EXPECT_FALSE(is_current(3, 6, 7));
+  const int taken = 2 + static_cast<int>(absl::ToInt64Milliseconds(KernelView::kTaken));
+  EXPECT_FALSE(is_current(3, taken - 1, taken + 5));
+  EXPECT_TRUE(is_current(3, taken, taken + 6)) << "asked after both replies were accepted";
+  EXPECT_FALSE(is_current(4, taken + 7, taken + 8));
   attributes_.Invalidated(node);
-  EXPECT_TRUE(told(4, 12, behind + 9, behind + 10)) << "the kernel accepts no earlier reply";
+  EXPECT_TRUE(is_current(4, taken + 9, taken + 10)) << "the kernel accepts no earlier reply";
 }
 
 TEST_F(AttributeCacheTest, KernelIsCurrentOnlyAtTheChangeLastSent) {

@@ -105,10 +105,10 @@ TEST_F(PromisedTest, SentAttributesOfADirectoryServeAgainUntilTheyChange) {
 }
 
 TEST_F(PromisedTest, FreshAttributesAreUsedWhileTheirPromiseHolds) {
-  attributes_.KeepFresh(node_, attributes_.MomentOf(node_), Promised(5), start_, /*thread=*/8);
-  // Another thread, long after AttributeCache::kFreshFileFor.
+  attributes_.KeepFresh(node_, attributes_.MomentOf(node_), Promised(5), start_);
+  // Long after the cache times.
   const absl::Time later = start_ + absl::Minutes(9);
-  std::optional<AttributeCache::Fresh> fresh = attributes_.TakeFresh(node_, later, {9, later});
+  std::optional<AttributeCache::Fresh> fresh = attributes_.TakeFresh(node_, later, later);
   ASSERT_TRUE(fresh.has_value());
   EXPECT_EQ(fresh->valid_for, absl::Minutes(1));
 
