@@ -220,9 +220,15 @@ Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
   wire::Verifier cookieverf;
   if (cookie != 0) cookieverf = directory->cookieverf();
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
+  // The kernel keeps a promised listing, so what it lacks is requested file by file later.
   const bool promised = state_.attributes.IsPromised(directory->nodeid);
-  const bool acls = attributes && state_.options.acl && state_.attributes.KeepsFiles();
-  if (acls) wanted |= wire::kFattrAcl;
+  const int with_acls = state_.listings_with_acls.load(std::memory_order_relaxed);
+  const bool acls = attributes && state_.options.acl && state_.attributes.KeepsFiles() &&
+                    (promised || with_acls > 0);
+  if (acls) {
+    if (with_acls > 0) state_.listings_with_acls.store(with_acls - 1, std::memory_order_relaxed);
+    wanted |= wire::kFattrAcl;
+  }
   const bool begins = cookie == 0 && promised && state_.default_permissions;
   const uint64_t listing =
       begins ? state_.whole_directories.BeginListing(directory->handle) : uint64_t{0};

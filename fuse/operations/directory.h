@@ -1,8 +1,8 @@
 // Directories: OPENDIR, READDIR, READDIRPLUS, RELEASEDIR, FSYNCDIR. Spec: 6.5.29, 6.5.30.
 // The server does not list "." and "..". They are added here, at the offsets 1 and 2, which are
 // never cookies of entries. A listing is read in chunks much larger than the kernel's requests.
-// Attributes in a chunk are used only if nothing newer is known of the node. Chunks with attributes
-// include ACLs, and files without one are remembered, because ls -l reads the ACL of each file.
+// Attributes in a chunk are used only if nothing newer is known of the node. While programs request
+// ACLs after a listing, as ls -l does, chunks include ACLs, and files without one are remembered.
 // If the kernel has all names of a directory and their attributes under promises, the mount lists
 // it from what it knows (WholeDirectories). Belongs to one worker's thread. Each public function is
 // called by Operations::Serve and answers `call`.

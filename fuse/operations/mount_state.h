@@ -89,7 +89,11 @@ struct MountState {
   }
   uint64_t NewOwnerNumber() { return next_owner.fetch_add(1, std::memory_order_relaxed); }
   std::atomic<uint64_t> next_owner{1};  // publishes no other data
-  FoundGone found_gone;  // used by OPEN, OPENDIR and LINK
+  FoundGone found_gone;                 // used by OPEN, OPENDIR and LINK
+  // How many more parts of listings are read with ACLs, which ls -l requests afterwards and find(1)
+  // does not. A request for an ACL renews the count. A hint; publishes nothing.
+  static constexpr int kListingsWithAcls = 6;
+  std::atomic<int> listings_with_acls{kListingsWithAcls};
   // Notified after the kernel's INIT was answered; `init_error` (errno) is set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`

@@ -117,6 +117,9 @@ Task<void> XattrOperations::Getxattr(Call& call) {
     co_return;
   }
   const std::optional<Absent> usual = AbsentOf(name);
+  if (usual == Absent::kAccessAcl) {
+    state_.listings_with_acls.store(MountState::kListingsWithAcls, std::memory_order_relaxed);
+  }
   const auto known_absent = [&] {
     return usual.has_value() && state_.absent_xattrs.Known(node->nodeid, *usual, Loop::Now());
   };
