@@ -13,7 +13,7 @@ namespace {
 constexpr absl::Duration kAskedAgain = absl::Seconds(1);
 
 // A mount may have millions of nodes, so a part of Inode that grows needs a reason.
-static_assert(sizeof(Inode) <= 536);
+static_assert(sizeof(Inode) <= 528);
 
 // A table's capacity may be twice its nodes. It is worth shrinking above twice that.
 constexpr size_t kSpacious = 4;

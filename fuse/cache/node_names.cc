@@ -6,11 +6,16 @@ namespace dafs::fuse {
 
 void NodeNames::FoundAt(const Place& place, absl::Time now) {
   if (latest_ == place) return;
+  if (others_ != nullptr && others_->until < now) others_.reset();
   if (now <= until_) {
-    const bool first = others_until_ < now;
-    others_mixed_ = lost_ || !seen_ || (!first && (others_mixed_ || others_change_ != change_));
-    others_change_ = change_;
-    others_until_ = std::max(others_until_, until_);
+    const bool unsure = lost_ || !seen_;
+    if (others_ == nullptr) {
+      others_ = std::make_unique<Others>(Others{latest_, until_, change_, unsure});
+    } else {
+      others_->only = Place();
+      others_->until = std::max(others_->until, until_);
+      others_->mixed = others_->mixed || unsure || others_->change != change_;
+    }
   }
   latest_ = place;
   until_ = absl::InfinitePast();
@@ -31,6 +36,11 @@ void NodeNames::Moved(const Place& from, const Place& to) {
   seen_ = false;  // the rename has changed CHANGE, and another client may have renamed since
 }
 
+void NodeNames::Removed(const Place& place) {
+  if (latest_ == place) until_ = absl::InfinitePast();
+  if (others_ != nullptr && others_->only == place) DropOthers();
+}
+
 const Place* NodeNames::NotSeenAt(uint64_t change, absl::Time now) const {
   return now <= until_ && !lost_ && (!seen_ || change_ != change) ? &latest_ : nullptr;
 }
@@ -40,8 +50,9 @@ void NodeNames::Confirm(const Place& place, uint64_t change) { Sent(place, chang
 void NodeNames::Lose(const Place& place) { lost_ = lost_ || latest_ == place; }
 
 bool NodeNames::AnyLost(uint64_t change, absl::Time now) const {
-  return (lost_ && now <= until_) ||
-         (now <= others_until_ && (others_mixed_ || others_change_ != change));
+  if (lost_ && now <= until_) return true;
+  return others_ != nullptr && now <= others_->until &&
+         (others_->mixed || others_->change != change);
 }
 
 }  // namespace dafs::fuse

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/time/time.h"
 #include "fuse/cache/place.h"
@@ -21,13 +22,15 @@ class NodeNames {
   const Place& latest() const { return latest_; }
   void FoundAt(const Place& place, absl::Time now);
   // For a directory: the kernel has it under its latest name only.
-  void DropOthers() { others_until_ = absl::InfinitePast(); }
+  void DropOthers() { others_.reset(); }
 
   // The kernel may use `place` until `until` as a name of the node, which has CHANGE `change`.
   // Ignored if another thread has found the node elsewhere since.
   void Sent(const Place& place, uint64_t change, absl::Time until);
   // This mount has renamed `from`, and the kernel moves the name with its time.
   void Moved(const Place& from, const Place& to);
+  // This mount has removed the name, and so does the kernel.
+  void Removed(const Place& place);
 
   // The latest name, if the kernel may use it at `now` and it was not seen at this CHANGE.
   // Otherwise null.
@@ -40,14 +43,20 @@ class NodeNames {
   bool AnyLost(uint64_t change, absl::Time now) const;
 
  private:
+  // Most nodes do not need this.
+  struct Others {
+    Place only;  // no name: there may be several
+    absl::Time until;
+    uint64_t change = 0;
+    bool mixed = false;  // not all were seen at `change`
+  };
+
   Place latest_;
   absl::Time until_ = absl::InfinitePast();  // the kernel may use latest_
   uint64_t change_ = 0;                      // when latest_ was seen
-  absl::Time others_until_ = absl::InfinitePast();
-  uint64_t others_change_ = 0;
-  bool seen_ = false;          // at change_
-  bool lost_ = false;          // latest_ leads elsewhere
-  bool others_mixed_ = false;  // not all others were seen at others_change_
+  bool seen_ = false;                        // at change_
+  bool lost_ = false;                        // latest_ leads elsewhere
+  std::unique_ptr<Others> others_;
 };
 
 }  // namespace dafs::fuse

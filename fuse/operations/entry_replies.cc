@@ -126,6 +126,13 @@ void EntryReplies::Moved(const Place& from, const Place& to, bool exchanged,
   }
 }
 
+void EntryReplies::Removed(const std::optional<InodeView>& node, const Place& place) {
+  if (!node.has_value()) return;
+  state_.inodes.With(node->nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->names.Removed(place);
+  });
+}
+
 void EntryReplies::DropName(const Place& place) {
   if (!state_.directory_names.Find(place.parent, place.name, Loop::Now()).has_value()) return;
   if (state_.notifier == nullptr) return;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -43,6 +44,8 @@ class EntryReplies {
   // covers them. Call this before the
   // call is answered.
   void Moved(const Place& from, const Place& to, bool exchanged, const client::Promise& names);
+  // The kernel removes the name, which led to `node`, after this mount has.
+  void Removed(const std::optional<InodeView>& node, const Place& place);
   // Makes the kernel look up `place` again, if it may keep it. A change of that name by this mount
   // has failed, or its caller was killed.
   void DropName(const Place& place);

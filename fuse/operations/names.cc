@@ -183,8 +183,11 @@ Task<void> NameOperations::Unlink(Call& call) {
   removal();
   change.Removed(name, removed.ok() && !call.answered());
   change.End();
+  const Place place{call.nodeid(), std::string(name)};
   if (!removed.ok() || call.answered()) {
-    context_.entries.DropName({call.nodeid(), std::string(name)});
+    context_.entries.DropName(place);
+  } else {
+    context_.entries.Removed(file, place);
   }
   call.ReplyStatus(removed);
 }
@@ -256,6 +259,7 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   const Place new_place{new_directory, std::string(new_name)};
   if (moves) {
     context_.entries.Moved(old_place, new_place, exchanged, names);
+    if (!exchanged) context_.entries.Removed(replaced, new_place);
   } else {
     context_.entries.DropName(old_place);
     context_.entries.DropName(new_place);

@@ -99,5 +99,19 @@ TEST_F(NodeNamesTest, TheLatestNameFollowsOwnRenames) {
   EXPECT_EQ(NotSeenAt(9, 1010), "") << "it keeps the time of the old name";
 }
 
+TEST_F(NodeNamesTest, ANameThatThisMountRemovedIsNotLost) {
+  Send("a", 7);
+  Send("b", 7);  // as git does: link(a, b) and unlink(a)
+  names_.Removed(In("a"));
+  EXPECT_FALSE(names_.AnyLost(8, At(10)));
+  EXPECT_EQ(NotSeenAt(8, 10), "b");
+  Send("c", 7);
+  Send("d", 7);
+  names_.Removed(In("b"));
+  EXPECT_TRUE(names_.AnyLost(8, At(10))) << "c may have been used";
+  names_.Removed(In("d"));
+  EXPECT_EQ(NotSeenAt(8, 10), "");
+}
+
 }  // namespace
 }  // namespace dafs::fuse
