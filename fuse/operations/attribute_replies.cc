@@ -44,12 +44,6 @@ void AttributeReplies::Forget(uint64_t nodeid) {
   state_.attributes.Invalidated(nodeid);
 }
 
-// The kernel drops a directory's attributes when it changes a name there. It requests them again
-// for the next path walk if it checks permissions itself, otherwise only when a program does.
-bool AttributeReplies::WantsDirectoryAfterChange() const {
-  return state_.default_permissions && state_.attributes.KeepsFiles();
-}
-
 bool AttributeReplies::ReplyFresh(Call& call) {
   std::optional<AttributeCache::Fresh> fresh =
       state_.attributes.TakeFresh(call.nodeid(), Loop::Now(), call.arrived());

@@ -44,9 +44,6 @@ class AttributeReplies {
   OwnChanges::Change BeginWrite(uint64_t nodeid);
   void EndWrite(uint64_t nodeid, const OwnChanges::Change& change);
 
-  // Whether a change of names in a directory shall bring the directory's attributes after it.
-  bool WantsDirectoryAfterChange() const;
-
  private:
   MountState& state_;
   KernelChannel& channel_;

@@ -27,7 +27,8 @@ class DirectoryChange {
         whole_(context.state.whole_directories),
         nodeid_(directory.nodeid),
         handle_(directory.handle),
-        wants_after_(context.attributes.WantsDirectoryAfterChange()),
+        wants_after_(context.state.default_permissions &&
+                     context.state.options.cache.dir_min > absl::ZeroDuration()),
         change_(attributes_.BeginChange(nodeid_, Loop::Now())),
         names_(whole_.Begin(handle_, appears)) {}
   ~DirectoryChange() { End(); }
@@ -44,7 +45,8 @@ class DirectoryChange {
     if (!known) outcome_ = WholeDirectories::Outcome::kUnsure;
   }
   // Where the server's reply puts the directory's attributes after the change. Null: they are not
-  // worth requesting.
+  // requested. The kernel drops those that it has when it changes a name there. If it checks
+  // permissions itself, it requests them for the next path walk.
   client::Attributes* after() { return wants_after_ ? &after_ : nullptr; }
   // The server has replied. Called before the kernel is answered.
   void End() {
