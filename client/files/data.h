@@ -37,11 +37,13 @@ class DataOperations : public OperationGroup {
   Task<absl::StatusOr<ReadResult>> Read(const Identity& who, const wire::FileHandle& file,
                                         const wire::StateId& state_id, uint64_t offset,
                                         BufferLease& into, uint32_t size, bool quiet = false);
-  // Writes `size` bytes that start `position` bytes into the payload of `from`.
+  // Writes `size` bytes that start `position` bytes into the payload of `from`. `after` (may be
+  // null): the file's attributes after the write, fetched in the same chain. They are valid only if
+  // the write is small and is sent in one piece.
   Task<absl::StatusOr<WriteResult>> Write(const Identity& who, const wire::FileHandle& file,
                                           const wire::StateId& state_id, uint64_t offset,
                                           const BufferLease& from, uint32_t position, uint32_t size,
-                                          wire::StableHow stability);
+                                          wire::StableHow stability, Attributes* after = nullptr);
   // The same for client/library/async_io.h, with memory of the application or of a lease: at most
   // read_bytes() or write_bytes() in one call. Unregistered memory is transferred inline, whatever
   // its size.

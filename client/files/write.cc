@@ -18,16 +18,15 @@
 
 namespace dafs::client {
 
-Task<absl::StatusOr<WriteResult>> DataOperations::Write(const Identity& who,
-                                                        const wire::FileHandle& file,
-                                                        const wire::StateId& state_id,
-                                                        uint64_t offset, const BufferLease& from,
-                                                        uint32_t position, uint32_t size,
-                                                        wire::StableHow stability) {
+Task<absl::StatusOr<WriteResult>> DataOperations::Write(
+    const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
+    uint64_t offset, const BufferLease& from, uint32_t position, uint32_t size,
+    wire::StableHow stability, Attributes* after) {
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "a write from a lease that does not hold it");
   DataTarget target{&who, &file, state_id, offset, stability};
+  if (size <= transfers_.write_bytes()) target.after = after;
   return WriteBracketed(target, LeasePart{&buffers_, &from, position, size});
 }
 
@@ -116,8 +115,13 @@ Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, 
       call.args.stable_how = target.stability;
       call.args.cache_hint = target.cache_hint;
     });
-    CallBase* const chain[] = {&write.base()};
-    Task<absl::Status> task = Run(target.who, chain);
+    std::optional<AfterCall> stat;
+    if (target.after != nullptr && transfer.way == Way::kInline && part.size == whole.size) {
+      stat.emplace(*target.file, target.after);
+    }
+    CallBase* const chain[] = {&write.base(), stat.has_value() ? &*stat : nullptr};
+    Task<absl::Status> task =
+        Run(target.who, std::span<CallBase* const>(chain, stat.has_value() ? 2 : 1));
     absl::Status status = co_await task;
     if (status.ok() && transfers_.LearnFromWrite(transfer.way, write.base())) {
       may_be_direct = false;
@@ -134,6 +138,7 @@ Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, 
       break;
     }
     const uint32_t count = total.count - before;
+    if (stat.has_value() && count == part.size) stat->Put();
     if (committed != wire::StableHow::kUnstable) {
       client_.uncommitted().Forget(*target.file, offset, offset + count);
       if (committed == wire::StableHow::kDataSync) {

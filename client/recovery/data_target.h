@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "client/state/identity.h"
+#include "client/state/node.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -16,6 +17,9 @@ struct DataTarget {
   uint64_t offset;
   wire::StableHow stability = wire::StableHow::kUnstable;
   uint32_t cache_hint = 0;
+  // For a small write in one piece: receives the file's attributes after the write, fetched in the
+  // same chain. Otherwise nothing valid is stored. May be null.
+  Attributes* after = nullptr;
   bool by_lock = false;  // `state_id` belongs to a lock that this client holds
 
   DataTarget Behind(uint64_t bytes) const {

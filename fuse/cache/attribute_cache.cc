@@ -160,6 +160,12 @@ bool AttributeCache::NewsSince(uint64_t nodeid, absl::Time when) const {
   });
 }
 
+bool AttributeCache::KernelLacksChange(uint64_t nodeid) const {
+  return inodes_.With(nodeid, [](const Inode* inode) {
+    return inode != nullptr && inode->changes.touched_at() > inode->kernel.sent_at();
+  });
+}
+
 OwnChanges::Moment AttributeCache::MomentOf(uint64_t nodeid) const {
   return inodes_.With(nodeid, [this](const Inode* inode) -> OwnChanges::Moment {
     if (inode == nullptr) return {};

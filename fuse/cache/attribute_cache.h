@@ -87,6 +87,8 @@ class AttributeCache {
   // Whether attributes were sent to the kernel, or this mount changed the node, at or after `when`.
   // A reply of the server from `when` may then be older than what the kernel has.
   bool NewsSince(uint64_t nodeid, absl::Time when) const;
+  // Whether this mount has changed the node since attributes were last sent to the kernel.
+  bool KernelLacksChange(uint64_t nodeid) const;
   // A name was removed or given to another file, or is about to be. It is not known here which file
   // loses it. That file's link count and ctime change.
   void NameRemoved() { removals_.fetch_add(1, std::memory_order_acq_rel); }

@@ -1,6 +1,7 @@
 #include "fuse/operations/attribute_replies.h"
 
 #include <optional>
+#include <utility>
 
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/protocol.h"
@@ -33,8 +34,9 @@ OwnChanges::Change AttributeReplies::BeginWrite(uint64_t nodeid) {
   return change;
 }
 
-void AttributeReplies::EndWrite(uint64_t nodeid, const OwnChanges::Change& change) {
-  if (state_.attributes.EndChange(nodeid, change, client::Attributes(), Loop::Now())) {
+void AttributeReplies::EndWrite(uint64_t nodeid, const OwnChanges::Change& change,
+                                client::Attributes after) {
+  if (state_.attributes.EndChange(nodeid, change, std::move(after), Loop::Now())) {
     Forget(nodeid);  // the kernel may have requested them during the write
   }
 }
@@ -44,7 +46,16 @@ void AttributeReplies::Forget(uint64_t nodeid) {
   state_.attributes.Invalidated(nodeid);
 }
 
-bool AttributeReplies::ReplyFresh(Call& call) {
+bool AttributeReplies::WantsAfterWrite() {
+  if (writes_with_attributes_ == 0) return false;
+  --writes_with_attributes_;
+  return state_.options.cache.reg_min > absl::ZeroDuration();
+}
+
+bool AttributeReplies::ReplyFresh(Call& call, const InodeView& node) {
+  if (node.type == wire::ObjectType::kReg && state_.attributes.KernelLacksChange(node.nodeid)) {
+    writes_with_attributes_ = kWritesWithAttributes;
+  }
   std::optional<AttributeCache::Fresh> fresh =
       state_.attributes.TakeFresh(call.nodeid(), Loop::Now(), call.arrived());
   if (!fresh.has_value()) return false;

@@ -29,7 +29,7 @@ class AttributeReplies {
   bool ReplyValidFor(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
   // Answers with prefetched attributes, which came with a change by this mount or with an open.
   // Returns false if there are none that are still valid.
-  bool ReplyFresh(Call& call);
+  bool ReplyFresh(Call& call, const InodeView& node);
   // Records that `attributes` are about to be sent with the answer to `call`. Returns how long the
   // kernel may cache them.
   absl::Duration Validity(const Call& call, uint64_t nodeid, const client::Attributes& attributes);
@@ -42,11 +42,18 @@ class AttributeReplies {
   // kernel may show set-id bits that the change removes, its attributes are invalidated.
   void TouchData(uint64_t nodeid);
   OwnChanges::Change BeginWrite(uint64_t nodeid);
-  void EndWrite(uint64_t nodeid, const OwnChanges::Change& change);
+  // `after`: the attributes after the write; none of them valid: not known.
+  void EndWrite(uint64_t nodeid, const OwnChanges::Change& change, client::Attributes after);
+  // Whether a write shall bring the attributes after it. git(1) requests them after a write, tar(1)
+  // does not: so writes do after such a request, kWritesWithAttributes more.
+  bool WantsAfterWrite();
 
  private:
+  static constexpr int kWritesWithAttributes = 16;
+
   MountState& state_;
   KernelChannel& channel_;
+  int writes_with_attributes_ = 0;
 };
 
 }  // namespace dafs::fuse

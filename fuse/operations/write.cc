@@ -29,7 +29,8 @@ Task<void> WriteOperations::WriteData(const OpenState& open, const client::Buffe
   while (transfer.done < transfer.size) {
     absl::StatusOr<client::WriteResult> result = co_await files_.data().Write(
         *open.opener, open.handle, open.state_id, transfer.offset + transfer.done, lease,
-        transfer.done, transfer.size - transfer.done, transfer.stability);
+        transfer.done, transfer.size - transfer.done, transfer.stability,
+        transfer.wants_after ? &transfer.after : nullptr);
     if (result.ok() && result->count == 0) {
       transfer.failed = absl::InternalError("write: nothing taken");
     }
@@ -69,7 +70,7 @@ Task<void> WriteOperations::AppendData(const OpenState& open, const client::Buff
 
 // Sends a piece to the server, and records the result in the inode table.
 Task<WriteOperations::Transfer> WriteOperations::Carry(WritePiece& piece, wire::StableHow stability,
-                                                       bool appends) {
+                                                       bool appends, bool may_ask) {
   Transfer transfer;
   transfer.offset = piece.offset;
   transfer.size = piece.size;
@@ -78,9 +79,10 @@ Task<WriteOperations::Transfer> WriteOperations::Carry(WritePiece& piece, wire::
     co_await AppendData(*piece.open, piece.lease, transfer);
   } else {
     piece.lease.Seal();
+    transfer.wants_after = may_ask && context_.attributes.WantsAfterWrite();
     co_await WriteData(*piece.open, piece.lease, transfer);
   }
-  context_.attributes.EndWrite(piece.open->nodeid, piece.change);
+  context_.attributes.EndWrite(piece.open->nodeid, piece.change, std::move(transfer.after));
   co_return transfer;
 }
 
@@ -140,7 +142,8 @@ Task<void> WriteOperations::SendPieces(WritePiece piece, Call* waits) {
   const std::shared_ptr<OpenState> open = piece.open;
   streams_.Begin(*open);
   for (;;) {
-    Task<Transfer> carrying = Carry(piece, wire::StableHow::kUnstable, /*appends=*/false);
+    Task<Transfer> carrying =
+        Carry(piece, wire::StableHow::kUnstable, /*appends=*/false, /*may_ask=*/true);
     Transfer transfer = co_await carrying;
     if (waits != nullptr) {
       Reply(*std::exchange(waits, nullptr), transfer, /*from_cache=*/false);
@@ -198,7 +201,8 @@ Task<void> WriteOperations::Write(Call& call) {
   // Pages of a mapping have fixed offsets, even if the descriptor was opened to append.
   const bool from_cache = (write.write_flags & FUSE_WRITE_CACHE) != 0;
   const bool appends = (write.flags & O_APPEND) != 0 && !from_cache;
-  Task<Transfer> carrying = Carry(piece, StabilityFromFlags(write.flags), appends);
+  Task<Transfer> carrying =
+      Carry(piece, StabilityFromFlags(write.flags), appends, /*may_ask=*/!from_cache);
   Reply(call, co_await carrying, from_cache);
 }
 

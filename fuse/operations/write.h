@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "client/files/files.h"
 #include "client/memory/buffer_pool.h"
+#include "client/state/node.h"
 #include "fuse/files/open_files.h"
 #include "fuse/files/write_streams.h"
 #include "fuse/kernel/protocol.h"
@@ -43,8 +44,10 @@ class WriteOperations {
     wire::StableHow stability = wire::StableHow::kUnstable;
     uint32_t done = 0;
     absl::Status failed;
+    bool wants_after = false;
+    client::Attributes after;  // of the file after the write, if requested and returned
   };
-  Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends);
+  Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends, bool may_ask);
   Task<void> WriteData(const OpenState& open, const client::BufferLease& lease, Transfer& transfer);
   Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
                         Transfer& transfer);

@@ -224,6 +224,27 @@ TEST_P(FilesServerTest, RangesAreAllocatedSoughtAndCopied) {
   EXPECT_STATUS_OK(closed);
 }
 
+// The chain of a small write also returns the attributes; a large write is sent alone.
+TEST_P(FilesServerTest, SmallWriteReturnsAttributes) {
+  OpenRequest request = ToOpen("written");
+  request.create = true;
+  request.attributes = Mode(0640);
+  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(root_user_, request));
+  ASSERT_STATUS_OK(file);
+  for (uint32_t size : {100u, 200'000u}) {
+    BufferLease lease = Lease(BufferUse::kWriteSource, size);
+    std::memset(lease.payload(), 'x', size);
+    Attributes after;
+    absl::StatusOr<WriteResult> written =
+        Await(files_->data().Write(root_user_, file->handle, file->state_id, 0, lease, 0, size,
+                                   wire::StableHow::kUnstable, &after));
+    ASSERT_STATUS_OK(written);
+    EXPECT_EQ(written->count, size);
+    EXPECT_EQ(after.has(kStatAttributes), size == 100);
+    EXPECT_EQ(after.object_size, size == 100 ? size : 0u);
+  }
+}
+
 // Shows DAFS-6.5.24-24, DAFS-6.5.26-01.
 TEST_P(FilesServerTest, UnnamedFileIsLinkedAndOpenReducesItsShares) {
   OpenRequest request;

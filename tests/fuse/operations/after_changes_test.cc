@@ -1,5 +1,8 @@
-// Whether the mount requests the attributes of a directory with a change of names in it, and
-// whether the kernel's next GETATTR then needs a request.
+// Whether the mount requests the attributes of a directory with a change of names in it, or of a
+// file with a write, and whether the kernel's next GETATTR then needs a request.
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -30,9 +33,9 @@ class AfterChangesTest : public ScriptedWorkerTest {
     return options;
   }
 
-  // The server reports all objects as directories.
-  void Start(const Options& options) {
-    server_.script = [this](ScriptedConnection& c, const Request& request) {
+  // The server reports all objects as directories, or all as files.
+  void Start(const Options& options, bool directories) {
+    server_.script = [this, directories](ScriptedConnection& c, const Request& request) {
       switch (request.header.procedure) {
         case Proc::kRemove: {
           c.Answer(request, wire::RemoveRes());
@@ -42,7 +45,7 @@ class AfterChangesTest : public ScriptedWorkerTest {
           wire::GetattrInlineRes res;
           res.obj_attributes =
               ScriptedAttributes(request.Decode<wire::GetattrInlineArgs>().attr_request_bitmap);
-          res.obj_attributes.object_type = wire::ObjectType::kDir;
+          if (directories) res.obj_attributes.object_type = wire::ObjectType::kDir;
           c.Answer(request, res);
           absl::MutexLock lock(&mutex_);
           ++questions_;
@@ -81,13 +84,13 @@ class DirectoryChangeTest : public AfterChangesTest {
 
 // The kernel requests the directory's attributes before it checks permissions.
 TEST_F(DirectoryChangeTest, AttributesAreRequestedIfTheKernelChecksPermissions) {
-  Start(Cached(/*default_permissions=*/true));
+  Start(Cached(/*default_permissions=*/true), /*directories=*/true);
   for (int i = 0; i < 40; ++i) EXPECT_EQ(QuestionsOfRemoval(), 1) << i;
   EXPECT_EQ(QuestionsOfStat(kRootNode), 0);
 }
 
 TEST_F(DirectoryChangeTest, OtherwiseOnlyAStatRequestsThem) {
-  Start(Cached());
+  Start(Cached(), /*directories=*/true);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(QuestionsOfRemoval(), 0);
     EXPECT_EQ(QuestionsOfStat(kRootNode), 1);
@@ -95,12 +98,40 @@ TEST_F(DirectoryChangeTest, OtherwiseOnlyAStatRequestsThem) {
 }
 
 TEST_F(DirectoryChangeTest, AttributesAreNotRequestedWithoutCacheTimes) {
-  Start(Uncached(/*default_permissions=*/true));
+  Start(Uncached(/*default_permissions=*/true), /*directories=*/true);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(QuestionsOfRemoval(), 0);
     EXPECT_EQ(QuestionsOfStat(kRootNode), 1);
   }
 }
+
+class WrittenFileTest : public AfterChangesTest, public testing::WithParamInterface<bool> {};
+
+// With cache times, the mount requests attributes from the second write on. Without, with no write.
+TEST_P(WrittenFileTest, AttributesAreRequestedWithWritesOnlyIfTheyMayBeCached) {
+  const bool cached = GetParam();
+  Start(cached ? Cached() : Uncached(), /*directories=*/false);
+  fuse_create_in create = {};
+  create.flags = O_RDWR | O_CREAT;
+  create.mode = S_IFREG | 0644;
+  const FakeKernel::Answer created = kernel_.Call(FUSE_CREATE, kRootNode, Raw(create) + Name("f"));
+  ASSERT_EQ(created.error, 0);
+  const uint64_t node = created.As<fuse_entry_out>().nodeid;
+  fuse_write_in write = {};
+  write.fh = created.As<fuse_open_out>(sizeof(fuse_entry_out)).fh;
+  write.size = 1;
+  fuse_flush_in flush = {};  // waits for the write-behind
+  flush.fh = write.fh;
+  for (int i = 0; i < 3; ++i) {
+    const bool with_write = cached && i > 0;
+    Questions();
+    EXPECT_EQ(kernel_.Call(FUSE_WRITE, node, Raw(write) + "x").error, 0);
+    EXPECT_EQ(kernel_.Call(FUSE_FLUSH, node, Raw(flush)).error, 0);
+    EXPECT_EQ(Questions(), with_write ? 1 : 0) << i;
+    EXPECT_EQ(QuestionsOfStat(node), with_write ? 0 : 1) << i;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Cached, WrittenFileTest, testing::Bool());
 
 }  // namespace
 }  // namespace dafs::fuse
