@@ -63,7 +63,8 @@ class InodeTable {
   // users.
   uint64_t Remember(const wire::FileHandle& handle, const wire::FileAttributes& attributes,
                     const Place& place, const Asker& asker = {});
-  // A program of this mount has renamed `from` to `to`, and the kernel moves the dentry of the node.
+  // A program of this mount has renamed `from` to `to`, and the kernel moves the dentry of the
+  // node.
   void Moved(uint64_t nodeid, const Place& from, const Place& to, absl::Time now);
   // `thread` uses the node, so the kernel has accepted the place where it was found.
   void Accepted(uint64_t nodeid, uint32_t thread);
