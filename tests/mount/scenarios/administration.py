@@ -229,7 +229,7 @@ def server_unlock(rig):
 
 
 def _send(path, line):
-    """Sends `line` as it is; returns the answer, empty if the socket is closed without one."""
+    """Sends `line` unchanged; returns the answer, empty if the socket is closed without one."""
     with socket.socket(socket.AF_UNIX) as peer:
         peer.settimeout(30)
         peer.connect(str(path))
