@@ -174,7 +174,9 @@ std::string ClientsReportText(const Json& report) {
          BytesText(Number(client, "received_bytes_per_s")),
          BytesText(Number(client, "sent_bytes_per_s")), absl::StrCat(Number(client, "opens")),
          absl::StrCat(Number(client, "locks")), absl::StrCat(Number(client, "promises")),
-         absl::StrCat(Number(client, "delegations")), std::move(state), Text(client, "name")});
+         absl::StrCat(Number(client, "delegations")), Recalls(client["recalls"]),
+         absl::StrCat(Number(client["recalls"], "revoked")), std::move(state),
+         Text(client, "name")});
   }
   return Table(rows) + Cut(report, rows.size() - 1) + Silent(report, "their sessions are missing");
 }
