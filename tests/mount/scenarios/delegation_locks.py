@@ -1,5 +1,5 @@
-"""Locks under delegations: they cost no message while no other client uses the file, and exclude other clients all the
-same: after the recall of the delegation they are locks at the server.
+"""Locks under delegations: they cost no message while no other client uses the file, and exclude other clients, too:
+after the recall of the delegation they are locks at the server.
 
 The exports here have changed_by=clients.
 """

@@ -89,7 +89,7 @@ class Messages:
                      if calls > self.before.get(name, 0) and name not in ("NULL", "COMMIT", "REGISTER_CRED")}
 
     def of_opens(self):
-        """What opens, closes and reads have sent. The kernel may drop a page or a file that it had, so few reads are none."""
+        """The messages of opens, closes and reads. The kernel may drop a page or a file that it had, so few reads are none."""
         few = {name for name in READING if self.sent.get(name, 0) <= 5}
         return {name: calls for name, calls in self.sent.items() if name in OPENING and name not in few}
 

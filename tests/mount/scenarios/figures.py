@@ -1,4 +1,4 @@
-"""What mounts and servers report about their load: dafsctl stats, top, iostat, log and doctor, and slow operations."""
+"""Reports of mounts and servers about their load: dafsctl stats, top, iostat, log and doctor, and slow operations."""
 
 import json
 import os
