@@ -32,7 +32,6 @@ bool MayWait(Proc procedure, const Chain* chain) {
 
 void Requests::Complete(Request& request, DafsStatus status, size_t response_bytes) {
   queue_.End();
-  CountUse(request, response_bytes);
   PendingWork* const idle_work = queue_.busy() ? nullptr : session_.pending_work();
   const Proc procedure = request.header().procedure;
   now_ = Loop::Now();
