@@ -65,7 +65,10 @@ absl::StatusOr<std::string> Evict(const AdminView& view, const std::string& argu
 absl::StatusOr<std::string> Unlock(const AdminView& view, const std::string& argument,
                                    std::string_view by) {
   const size_t space = argument.find(' ');
-  if (space == argument.npos) return absl::InvalidArgumentError("unlock: give ID or all, and FILE");
+  // An empty name would stand for all files without a known path.
+  if (space == argument.npos || space + 1 == argument.size()) {
+    return absl::InvalidArgumentError("unlock: give ID or all, and FILE");
+  }
   const std::string id = argument.substr(0, space), file = argument.substr(space + 1);
   ReportNames names(view);
   size_t locks = 0, owners = 0;
