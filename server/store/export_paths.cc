@@ -1,4 +1,5 @@
 // The directories of the exports: opens them at the start, and follows their paths.
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,16 @@ absl::Status StoreImpl::OpenExport(size_t export_index) {
         "export ", exported.name, "=", exported.directory, ": a symbolic link now leads to ",
         opened.root.directory, " instead of ", root->directory, "; restart dafsd to serve that"));
   }
+  const std::optional<size_t> other = mounts->ExportOf(opened.top->fshandle);
+  const bool is_taken_over = other && *other != export_index;
+  if (is_taken_over && !exports[*other].removed) {
+    // A reload wants another path to the same directory. The handles of both exports are the same.
+    const Export& exported = exports[export_index];
+    return absl::FailedPreconditionError(absl::StrCat(
+        "export ", exported.name, "=", exported.directory, ": the path leads to ",
+        opened.root.directory, ", which is already served by the path ", exports[*other].directory,
+        "; keep that path, or restart dafsd to use the other"));
+  }
   const FileSystem& top = *opened.top;
   const wire::FileHandle handle = opened.root.handle;
   TakeUpOrphans(top);
@@ -32,6 +43,9 @@ absl::Status StoreImpl::OpenExport(size_t export_index) {
   const bool remounted = before != nullptr && before->top->fshandle == top.fshandle &&
                          before->top->mount_id != top.mount_id;
   if (remounted) cache.EraseOf(*before->top);
+  if (is_taken_over) {  // requests that the removed export refuses still fill the cache
+    mounts->ForEachIn(*other, [this](const FileSystem& fs) { cache.EraseOf(fs); });
+  }
   if (before != nullptr && !(before->handle == handle)) cache.Erase(KeyOf(before->handle));
   mounts->FindWith(export_index, kOrphanDirectory);
   if (before != nullptr && end_promises != nullptr) end_promises(promises.CallAll());

@@ -137,6 +137,22 @@ TEST_F(ExportReloadTest, AnotherDirectoryIsAnotherExport) {
   EXPECT_DAFS(kNoEnt, Lookup(root_, Handle({"deep", "b"}), "f"));
 }
 
+TEST_F(ExportReloadTest, AnotherPathToAServedDirectoryChangesNothing) {
+  const wire::FileHandle a = A();
+  std::vector<Export> wanted = exports_;
+  wanted[0].directory += "/";
+  const auto failed = Reload(wanted);
+  EXPECT_EQ(failed.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(failed.status().message()), HasSubstr("already served"));
+  EXPECT_OK(Lookup(root_, a, "f"));
+  // After the export was removed, the other path may be used.
+  MustReload({exports_[1]});
+  EXPECT_DAFS(kAcces, Lookup(root_, a, "f"));
+  EXPECT_THAT(MustReload(wanted).added, ElementsAre("/a"));
+  EXPECT_EQ(A(), a);
+  EXPECT_OK(Lookup(root_, a, "f"));
+}
+
 TEST_F(ExportReloadTest, ADirectoryThatCannotBeServedChangesNothing) {
   const wire::FileHandle b = Handle({"deep", "b"});
   std::vector<Export> wanted = {exports_[0], Named("/d", "absent")};
