@@ -185,7 +185,7 @@ def names_full(rig):
         while errno_of(os.mknod, root / f"file{made}") == 0:
             made += 1
         check(20 < made < 60, f"{made} files were made")
-        names = sorted(os.listdir(small))
+        names = sorted(os.listdir(root))
         for name, call in {"mkdir": os.mkdir, "mkfifo": os.mkfifo, "mknod": os.mknod,
                            "symlink": lambda path: os.symlink("target", path),
                            "open": lambda path: os.close(os.open(path, os.O_CREAT | os.O_RDWR)),
