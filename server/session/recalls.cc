@@ -98,12 +98,14 @@ void Recalls::Expire(const Recall& recall, absl::Time begun) {
   if (!store_.delegations().Holds(recall.state_id)) return;
   if (!recall.has_holder) return End(recall);
   const Promisee promisee = store_.promises().PromiseeOf(recall.client_id);
-  const absl::Duration left = begun + recall_time_ - Loop::Now();
-  // The client has come back meanwhile.
-  if (left > absl::ZeroDuration() && OverdueSince(recall) == absl::InfiniteFuture()) {
-    return ExpireAfter(left, recall, begun);
+  const absl::Time now = Loop::Now();
+  const absl::Duration left = begun + recall_time_ - now;
+  const absl::Duration relies_for = OverdueSince(recall) + recall_time_ / 2 - now;
+  // The client has come back meanwhile; it may be overdue again since then.
+  if (left > absl::ZeroDuration() && relies_for > absl::ZeroDuration()) {
+    return ExpireAfter(std::min(left, relies_for), recall, begun);
   }
-  if (store_.promises().IsVoid(promisee)) callbacks_.Expired(promisee);
+  if (relies_for <= absl::ZeroDuration()) callbacks_.Expired(promisee);
   store_.delegations().NoteRevoked(recall.state_id);
   LogWarning(absl::StrCat("client ", ClientName(recall.client_name),
                           ": did not return a delegation within ",
