@@ -40,6 +40,11 @@ constexpr Report kReports[] = {
      ExportsReportText},
 };
 
+// The error handler keeps a strange name from throwing an exception.
+std::string Line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 constexpr char kWords[] =
     "the questions are status, stats, clients [load], files, opens [FILE], locks [FILE], exports, "
     "log "
@@ -62,8 +67,7 @@ absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
     }
     const Json made = report.make(view, argument);
     if (!json) return report.print(made);
-    // The error handler keeps a strange name from throwing an exception.
-    return made.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return Line(made);
   }
   if (const AdminCommand* command = FindAdminCommand(word)) {
     if (question.uid != 0) {
@@ -75,7 +79,7 @@ absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
     if (!done.ok() || !json) return done;
     absl::string_view said = *done;
     absl::ConsumeSuffix(&said, "\n");
-    return Json{{"done", std::string(said)}}.dump() + "\n";
+    return Line(Json{{"done", std::string(said)}});
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown question `", word, "`; ", kWords));
 }
