@@ -220,8 +220,11 @@ Task<absl::Status> LockOperations::Unlock(const Identity& who, const LockOwner& 
     const Delegations::Unlocking unlocking = client_.delegations().Unlock(owner, first, last);
     if (unlocking == Delegations::Unlocking::kDone) co_return absl::OkStatus();
     if (unlocking == Delegations::Unlocking::kAtServer) break;
+    // If the server does not know the delegation, the unlock goes on. Otherwise the reclaim of the
+    // open would claim the lock again.
     Task<absl::Status> becoming_real = delegating_.MakeReal(owner.state_id);
-    CO_RETURN_IF_ERROR(co_await becoming_real);
+    const absl::Status status = co_await becoming_real;
+    if (absl::IsCancelled(status)) co_return status;
   }
   Task<void> committing = CommitBeforeUnlock(who, owner.file);
   co_await committing;
