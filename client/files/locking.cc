@@ -138,7 +138,9 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
       co_return answer;
     }
     // flock(2) releases a lock of the other type before it requests this one.
-    if (range.is_flock()) client_.locks().Released(owner, range.first, range.last);
+    if (range.is_flock() && !answer->is_local) {
+      client_.locks().Released(owner, range.first, range.last);
+    }
     if (wait == nullptr) co_return answer;
     const bool first = !known.begun();
     if (first) known.Begin(*wait, owner, range);

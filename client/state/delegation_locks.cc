@@ -50,6 +50,8 @@ std::optional<LockAnswer> Delegations::Lock(const LockOwner& owner, const LockRa
       return std::nullopt;
     case Locks::Local::kDenied:
       answer.outcome = LockOutcome::kDenied;
+      // flock(2) releases a lock of the other type: here, before its open can become real.
+      if (range.is_flock()) client_.locks().Released(owner, range.first, range.last);
       return answer;
     case Locks::Local::kGranted:
       break;
