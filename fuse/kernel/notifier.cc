@@ -46,15 +46,16 @@ void Notifier::End(uint64_t nodeid) {
   for (absl::AnyInvocable<void()>& done : waiters) done();
 }
 
-void Notifier::AfterDrops(uint64_t nodeid, absl::AnyInvocable<void()> done) {
+bool Notifier::AfterDrops(uint64_t nodeid, absl::AnyInvocable<void()> done) {
   {
     absl::MutexLock lock(&mutex_);
     if (const auto drops = drops_.find(nodeid); drops != drops_.end()) {
       drops->second.waiters.push_back(std::move(done));
-      return;
+      return false;
     }
   }
   done();
+  return true;
 }
 
 void Notifier::DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,

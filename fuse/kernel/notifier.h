@@ -41,8 +41,8 @@ class Notifier {
   void DropPagesIf(uint64_t nodeid, absl::AnyInvocable<bool()> wanted);
   // From any thread. Runs `done` when DropPages, DropPagesIf and DropListing of the node that were
   // called before have ended: now, or on any thread. The kernel discards attributes that it
-  // requests before they end.
-  void AfterDrops(uint64_t nodeid, absl::AnyInvocable<void()> done) ABSL_LOCKS_EXCLUDED(mutex_);
+  // requests before they end. Returns false if they had not ended yet.
+  bool AfterDrops(uint64_t nodeid, absl::AnyInvocable<void()> done) ABSL_LOCKS_EXCLUDED(mutex_);
   // From any thread. Invalidates a name (KernelChannel::ForgetName), then runs `done`, on any
   // thread. Names of different directories are dropped in any order, and independently of pages.
   void DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,

@@ -86,8 +86,7 @@ void PromiseBreaks::OnChanged(const wire::FileHandle& object, uint32_t what,
 void PromiseBreaks::DropAttributes(const BreakPtr& broken, uint64_t nodeid, absl::Time since) {
   if (channel_.ForgetAttributes(nodeid)) {
     state_.attributes.Invalidated(nodeid);
-    broken->Begin();
-    state_.notifier->AfterDrops(nodeid, [broken] { broken->End(); });
+    AwaitPages(broken, nodeid);
     return;
   }
   // While the kernel still has to make the node of an answer, that answer must be dropped later.
@@ -97,6 +96,19 @@ void PromiseBreaks::DropAttributes(const BreakPtr& broken, uint64_t nodeid, absl
     DropAttributes(broken, nodeid, since);
     broken->End();
   });
+}
+
+void PromiseBreaks::AwaitPages(const BreakPtr& broken, uint64_t nodeid) {
+  broken->Begin();
+  auto pages = std::make_shared<Break>([broken] { broken->End(); });
+  if (state_.notifier->AfterDrops(nodeid, [pages] { pages->End(); })) return;
+  loop_->RunAfter(kPatience, [this, pages, nodeid] { EndIfChanging(pages, nodeid); });
+}
+
+void PromiseBreaks::EndIfChanging(const BreakPtr& pages, uint64_t nodeid) {
+  if (pages->finished()) return;
+  if (state_.attributes.IsChanging(nodeid)) return pages->Finish();
+  loop_->RunAfter(kPatience, [this, pages, nodeid] { EndIfChanging(pages, nodeid); });
 }
 
 // `name` empty: all names. Most of them do not change, so the kernel keeps what they lead to.

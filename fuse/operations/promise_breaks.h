@@ -57,6 +57,10 @@ class PromiseBreaks : public client::PromiseObserver {
   void Drop(const BreakPtr& broken, const wire::FileHandle& object, uint32_t what,
             const std::string& name);
   void DropAttributes(const BreakPtr& broken, uint64_t nodeid, absl::Time since);
+  // Waits for drops of the node's pages. They may wait for a change by this mount, which may wait
+  // for another mount that waits likewise: then not for longer than kPatience.
+  void AwaitPages(const BreakPtr& broken, uint64_t nodeid);
+  void EndIfChanging(const BreakPtr& pages, uint64_t nodeid);
   void DropNames(const BreakPtr& broken, uint64_t directory, const std::string& name);
   void DropName(const BreakPtr& broken, uint64_t directory, DirectoryNames::Name name,
                 KernelChannel::NameDrop how);

@@ -86,6 +86,20 @@ TEST_F(PromiseBreaksTest, ChangedAttributesAreDropped) {
   EXPECT_TRUE(Told().empty());
 }
 
+// The drop may wait for that change, which may wait for another mount that drops the pages, too.
+TEST_F(PromiseBreaksTest, ADropOfPagesIsNotAwaitedWhileThisMountChangesTheFile) {
+  absl::Notification go_on;
+  state_.notifier->DropPagesIf(file_, [&] {
+    go_on.WaitForNotification();
+    return false;
+  });
+  const OwnChanges::Change change = state_.attributes.BeginChange(file_, Loop::Now());
+  Change(Handle(7), wire::kChangedAttributes);
+  EXPECT_THAT(Told(), testing::ElementsAre(Dropped{"", file_, 0}));
+  state_.attributes.EndChange(file_, change, {}, Loop::Now());
+  go_on.Notify();
+}
+
 TEST_F(PromiseBreaksTest, AChangedNameIsDroppedIfTheKernelMayHaveIt) {
   Keep("file", file_);
   Keep("none", 0);
