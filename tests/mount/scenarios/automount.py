@@ -104,6 +104,8 @@ TARGETS = ("sysinit", "basic", "shutdown", "umount", "network", "network-online"
 START = """
 mount --make-rprivate /
 mount -t proc proc /proc
+# Otherwise these copies would keep the mounts of other scenarios after their umount.
+grep ' - fuse.dafs ' /proc/self/mountinfo | cut -d ' ' -f 5 | xargs -r -n 1 umount -cil
 umount -l /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup || exit 75
 for place in /run /var/lib; do mount -t tmpfs tmpfs $place; done

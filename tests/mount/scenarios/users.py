@@ -136,6 +136,8 @@ def pid_namespace(rig):
     # In a mount namespace of its own, which takes the mount with it.
     script = f"""
         set -e
+        # Otherwise these copies would keep the mounts of other scenarios after their umount.
+        (grep ' - fuse.dafs ' /proc/self/mountinfo || true) | cut -d ' ' -f 5 | xargs -r -n 1 umount -cil || true
         mount --bind {rig.local}/passwd /etc/passwd
         mount --bind {rig.local}/group /etc/group
         unshare --pid --fork --kill-child {shlex.join(command)} </dev/null >>{log} 2>&1 &
