@@ -76,12 +76,15 @@ std::optional<std::optional<LockConflict>> Delegations::TestLock(const wire::Fil
                                                                  const LockRange& range) const {
   absl::MutexLock lock(&mutex_);
   const DelegationPtr delegation = Find(file);
-  if (delegation == nullptr || !KeepsLocks(*delegation)) return std::nullopt;
+  const bool keeps = delegation != nullptr && KeepsLocks(*delegation);
   for (const auto& [open, held] : client_.locks().ConflictsWith(file, range)) {
     const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
     if (info == nullptr || info->owner == owner) continue;
+    // During a recall the server does not know the locks of local opens yet.
+    if (!keeps && !locals_.contains(open)) continue;
     return LockConflict{.ours = true, .owner = info->owner, .range = held};
   }
+  if (!keeps) return std::nullopt;
   const bool excludes = delegation->type == Type::kWrite || !range.write;
   if (!excludes || client_.locks().IsAtServer(file)) return std::nullopt;
   return std::optional<LockConflict>();

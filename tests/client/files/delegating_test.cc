@@ -488,6 +488,9 @@ TEST_F(LocalLocksTest, RecallTakesLocksToTheServerFirst) {
   }
   Sent();
   EXPECT_TRUE(Recall());
+  const auto conflict = Await(files_->locks().TestLock(who_, file_, "x", write_));
+  ASSERT_OK(conflict);
+  EXPECT_TRUE(conflict->has_value());  // the server does not know it yet
   AwaitReturned();
   const std::vector<Proc> sent = Sent();
   EXPECT_EQ(std::count(sent.begin(), sent.end(), Proc::kLock), 10);
