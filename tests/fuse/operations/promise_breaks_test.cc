@@ -98,6 +98,7 @@ TEST_F(PromiseBreaksTest, ADropOfPagesIsNotAwaitedWhileThisMountChangesTheFile) 
   EXPECT_THAT(Told(), testing::ElementsAre(Dropped{"", file_, 0}));
   state_.attributes.EndChange(file_, change, {}, Loop::Now());
   go_on.Notify();
+  state_.notifier->Stop();  // its thread uses go_on
 }
 
 TEST_F(PromiseBreaksTest, AChangedNameIsDroppedIfTheKernelMayHaveIt) {
