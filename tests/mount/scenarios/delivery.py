@@ -127,6 +127,9 @@ def examples(rig):
             words = [word for word in words if word != "--foreground"]
             rig.run(words, cwd="/", env=env, timeout=20)
             check(processes.wait_until(lambda: listening(DEFAULT_PORT), 10), f"nothing listens after: {line}")
+        elif words[:2] == ["dafsctl", "doctor"]:  # may warn of this machine
+            status, text = rig.run(words, cwd="/", env=env, timeout=30, status=None)
+            check(status in (0, 1), f"{line}: exit status {status}: {text}")
         elif words[0] in ("mount", "mount.dafs", "umount", "dafsctl"):
             rig.run(words, cwd="/", env=env, timeout=30)
         elif len(words) == 6 and words[2] == "dafs":

@@ -106,17 +106,19 @@ def _groups():
 
 
 def _special_bits():
-    write("common/tool")
-    os.chown("common/tool", OTHER, OTHER)
-    os.chmod("common/tool", 0o4777)
-    equal(as_user(NOBODY, lambda: write("common/tool", b"changed")), 0, "writing a setuid file that anyone may write")
-    check(not os.stat("common/tool").st_mode & stat.S_ISUID, "the setuid bit outlived another user's write")
-    os.chmod("common/tool", 0o4755)
-    os.chown("common/tool", NOBODY, NOBODY)
-    check(not os.stat("common/tool").st_mode & stat.S_ISUID, "the setuid bit outlived chown")
-    equal(as_user(NOBODY, lambda: os.mknod("common/device", stat.S_IFCHR | 0o666, os.makedev(1, 3))), errno.EPERM,
+    os.mkdir("open")  # not sticky: there, fs.protected_regular may forbid opens with O_CREAT
+    os.chmod("open", 0o777)
+    write("open/tool")
+    os.chown("open/tool", OTHER, OTHER)
+    os.chmod("open/tool", 0o4777)
+    equal(as_user(NOBODY, lambda: write("open/tool", b"changed")), 0, "writing a setuid file that anyone may write")
+    check(not os.stat("open/tool").st_mode & stat.S_ISUID, "the setuid bit outlived another user's write")
+    os.chmod("open/tool", 0o4755)
+    os.chown("open/tool", NOBODY, NOBODY)
+    check(not os.stat("open/tool").st_mode & stat.S_ISUID, "the setuid bit outlived chown")
+    equal(as_user(NOBODY, lambda: os.mknod("open/device", stat.S_IFCHR | 0o666, os.makedev(1, 3))), errno.EPERM,
           "a user's mknod of a device")
-    equal(as_user(NOBODY, lambda: os.mkfifo("common/fifo")), 0, "a user's FIFO")
+    equal(as_user(NOBODY, lambda: os.mkfifo("open/fifo")), 0, "a user's FIFO")
 
 
 @scenario(timeout=60, where="server", loopback=True)
