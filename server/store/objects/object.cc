@@ -76,9 +76,7 @@ std::shared_ptr<const UniqueFd> Object::DataFd(bool write, int* error) {
     *error = errno;
     return nullptr;
   }
-  Donate(std::move(fd), write);
-  absl::MutexLock lock(&mutex_);
-  return write || read_ == nullptr ? write_ : read_;
+  return Donate(std::move(fd), write);
 }
 
 std::shared_ptr<const UniqueFd> Object::QuietFd(int* error) {
@@ -104,15 +102,16 @@ void KeepAtime(const UniqueFd& fd) {
   if (flags >= 0) fcntl(fd.get(), F_SETFL, flags | O_NOATIME);
 }
 
-void Object::Donate(UniqueFd fd, bool write) {
+std::shared_ptr<const UniqueFd> Object::Donate(UniqueFd fd, bool write) {
   std::shared_ptr<const UniqueFd> unused;  // closed after the lock is released
   absl::MutexLock lock(&mutex_);
-  if (!write && write_ != nullptr) return;
+  if (!write && write_ != nullptr) return write_;
   std::shared_ptr<const UniqueFd>& slot = write ? write_ : read_;
   if (slot == nullptr) {
     slot = Share(std::move(fd));
     if (write) unused = std::move(read_);  // the descriptor for writing serves both
   }
+  return slot;
 }
 
 bool Object::HasDataFd(bool write) {

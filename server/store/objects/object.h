@@ -100,8 +100,9 @@ class Object : public std::enable_shared_from_this<Object> {
   // whose reads may update it.
   std::shared_ptr<const UniqueFd> QuietFd(int* error);
 
-  // Keeps `fd`, which a caller opened, as such a descriptor unless there is one already.
-  void Donate(UniqueFd fd, bool write);
+  // Keeps `fd`, which a caller opened, as such a descriptor unless there is one already. Returns
+  // the one that is kept, which DropWriteFd may take away at once.
+  std::shared_ptr<const UniqueFd> Donate(UniqueFd fd, bool write);
   bool HasDataFd(bool write);
 
   // Closes the descriptor for writing after its last use. While it is open, local programs cannot
