@@ -168,8 +168,9 @@ def unlinked_elsewhere(rig):
                 equal((there / "sub" / how).read_bytes(), b"new", "the file that came instead")
                 name.unlink()
         # close(2) does not wait for the last descriptor's close at the server, which may come after the removal.
-        gone = processes.wait_until(lambda: os.listdir(disk) == ["sub"], 5)
-        check(gone, f"names in the export: {os.listdir(disk)}")
+        orphans = disk / ".dafsd-orphans"
+        check(processes.wait_until(lambda: not os.listdir(orphans), 5), f"removed files that are left: {os.listdir(orphans)}")
+        equal(sorted(os.listdir(disk)), [".dafsd-orphans", "sub"], "names in the export")
         for point in (there, here):
             rig.umount(point)
         for server in rig.servers:
