@@ -223,8 +223,9 @@ Task<void> DelegationOperations::ReturnUnused() {
   ++returning_;
   while (!unused_.empty()) {
     const size_t count = std::min(unused_.size(), kMaxChain);
-    std::vector<DelegationPtr> some(std::make_move_iterator(unused_.end() - count),
-                                    std::make_move_iterator(unused_.end()));
+    std::vector<DelegationPtr> some(
+        std::make_move_iterator(std::prev(unused_.end(), static_cast<std::ptrdiff_t>(count))),
+        std::make_move_iterator(unused_.end()));
     unused_.resize(unused_.size() - count);
     Task<void> task = ReturnTogether(std::move(some));
     co_await task;

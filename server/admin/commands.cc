@@ -89,8 +89,8 @@ absl::StatusOr<std::string> Unlock(const AdminView& view, const std::string& arg
                              " are released; it loses its open of the file"));
       Pool* const own = OwnPool(view.shared, key.fshandle());  // its file system may hang
       (own != nullptr ? own : view.shared.chores)
-          ->Submit([store = view.shared.store, key, client_id, owner] {
-            store->RevokeOwner(key, client_id, owner);
+          ->Submit([store = view.shared.store, key, id_of_client = client_id, of = owner] {
+            store->RevokeOwner(key, id_of_client, of);
           });
     }
   }

@@ -146,6 +146,7 @@ bool Delegations::MayAdd(const ObjectKey& key, const wire::ClientId& client_id, 
   absl::MutexLock lock(&mutex_);
   const auto ids = by_key_.find(key);
   return ids == by_key_.end() || std::none_of(ids->second.begin(), ids->second.end(), [&](Id id) {
+           mutex_.AssertHeld();
            const Delegation& other = entries_.find(id)->second.delegation;
            return other.client_id == client_id || Excludes(other.type, type);
          });
@@ -276,6 +277,7 @@ bool Delegations::HasConflict(const ObjectKey& key, const wire::ClientId& client
   absl::MutexLock lock(&mutex_);
   const auto ids = by_key_.find(key);
   return ids != by_key_.end() && std::any_of(ids->second.begin(), ids->second.end(), [&](Id id) {
+           mutex_.AssertHeld();
            const Delegation& other = entries_.find(id)->second.delegation;
            return other.client_id != client_id && Excludes(other.type, type);
          });

@@ -161,6 +161,7 @@ DafsStatus Grace::CheckLock(const Caller& caller, const ObjectKey& file) {
   if (IsOver(file)) return DafsStatus::kOk;
   NewRequest(caller);
   const bool is_hidden = std::any_of(delegated_.begin(), delegated_.end(), [&](const auto& name) {
+    mutex_.AssertHeld();
     const auto client = expected_.find(name);
     return name != caller.client_name && client != expected_.end() &&
            client->second->lost_opens > 0;

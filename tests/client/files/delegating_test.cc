@@ -105,7 +105,7 @@ class DelegatingTest : public ScriptedTest {
   }
   Delegations::Counts counts() const { return client_->delegations().counts(); }
 
-  const wire::FileHandle dir_;
+  const wire::FileHandle dir_ = {};
   wire::FileHandle file_;
   uint64_t owners_ = 0;
 };

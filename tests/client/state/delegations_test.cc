@@ -34,7 +34,7 @@ class DelegationsTest : public ::testing::Test {
 
   static wire::FileHandle File(uint64_t number) {
     wire::FileHandle file;
-    for (int i = 0; i < 8; ++i) file.fileid.bytes[i] = static_cast<uint8_t>(number >> 8 * i);
+    for (size_t i = 0; i < 8; ++i) file.fileid.bytes[i] = static_cast<uint8_t>(number >> 8 * i);
     return file;
   }
   OpenInfo Info(uint64_t file, uint32_t access = wire::kShareRead) const {

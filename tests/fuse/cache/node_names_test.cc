@@ -76,7 +76,7 @@ TEST_F(NodeNamesTest, OtherNamesOfSeveralChangesCountAsLost) {
   Send("a", 7);
   Send("b", 8);
   Send("c", 9);
-  for (const uint64_t change : {7, 8, 9}) EXPECT_TRUE(names_.AnyLost(change, At(10)));
+  for (const uint64_t change : {7u, 8u, 9u}) EXPECT_TRUE(names_.AnyLost(change, At(10)));
 }
 
 TEST_F(NodeNamesTest, ANameThatWasLostStaysSoAmongOthers) {
