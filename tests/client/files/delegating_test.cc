@@ -508,7 +508,7 @@ TEST_F(LocalLocksTest, LockThatTheServerDeniesAfterARecallIsLost) {
   const wire::StateId open = Open(wire::kShareBoth);
   const LockOwner a = OwnerOf(open, wire::kShareBoth, 1);
   EXPECT_EQ(Lock(a, write_), LockOutcome::kGranted);
-  server_.script = [this](ScriptedConnection& c, const Request& request) {
+  server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kLock) return false;
     c.Refuse(request, DafsStatus::kResource);
     return true;
@@ -526,7 +526,7 @@ TEST_F(LocalLocksTest, LocksOfARevokedDelegationAreLost) {
   const wire::StateId open = Open(wire::kShareBoth);
   EXPECT_EQ(Lock({file_, open, 1}, write_), LockOutcome::kGranted);
   server_.opens.clear();
-  server_.script = [this](ScriptedConnection& c, const Request& request) {
+  server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kOpen) return false;
     c.Refuse(request, DafsStatus::kExpired);  // of CLAIM_PREVIOUS
     return true;
