@@ -78,7 +78,7 @@ void Requests::Count(const Request& request, size_t response_bytes, DafsStatus s
   totals.queue_time += request.queued;
 }
 
-// For the administrator, who wants to know the busiest files.
+// For `dafsctl server files`, which shows the busiest files.
 void Requests::CountUse(const Request& request, size_t response_bytes) {
   const wire::FileHandle file = FileOf(request);
   if (file == wire::FileHandle()) return;

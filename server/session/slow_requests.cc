@@ -1,7 +1,5 @@
 #include "server/session/slow_requests.h"
 
-#include <cstring>
-#include <optional>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -10,36 +8,21 @@
 #include "runtime/loop.h"
 #include "runtime/text.h"
 #include "server/clients/client_name.h"
+#include "server/session/own_pool.h"
 #include "server/session/request.h"
 #include "server/session/session.h"
 #include "server/session/worker.h"
 #include "server/store/inventory.h"
 #include "server/store/objects/handle.h"
-#include "wire/codec/codec.h"
 #include "wire/protocol/procedures.h"
 
 namespace dafs::server {
 namespace {
 
-// The file that the request names first, or in a chain the current one.
-std::optional<wire::FileHandle> FileOf(const Request& request) {
-  const wire::ProcInfo* info = request.verdict.proc;
-  if (info == nullptr || !info->chf_fh) return std::nullopt;
-  if ((request.header().chain_flags & wire::kChfFh) != 0) {
-    return request.chain != nullptr ? request.chain->filehandle : std::nullopt;
-  }
-  wire::FileHandle file;
-  const size_t at = wire::kHeaderSize + wire::FileHandleOffset(info->filehandles);
-  if (request.message.size() < at + wire::FileHandle::kWireSize) return std::nullopt;
-  static_assert(sizeof(file) == wire::FileHandle::kWireSize);
-  std::memcpy(&file, request.message.data() + at, sizeof(file));
-  return file;
-}
-
 std::string NameOf(Store& store, const Request& request) {
-  const std::optional<wire::FileHandle> file = FileOf(request);
-  if (!file.has_value()) return "";
-  const std::string path = store.inventory().NameOf(KeyOf(*file)).path;
+  const wire::FileHandle file = FileOf(request);
+  if (file == wire::FileHandle()) return "";
+  const std::string path = store.inventory().NameOf(KeyOf(file)).path;
   return absl::StrCat(" of ", path.empty() ? "a file without a known name" : path);
 }
 

@@ -332,7 +332,7 @@ class Store {
   // The client can no longer be told, until it asks for its locks again.
   void CannotBeTold(const wire::ClientId& client_id);
   // For the administrator: ends the open of this lock owner of a file as a revocation does. Its
-  // locks are released and waiters are told; its state id then fails with EXPIRED, so that the
+  // locks are released and waiters get theirs; its state id then fails with EXPIRED, so that the
   // client knows. Returns false if there is no such open. Blocks on the file system.
   bool RevokeOwner(const ObjectKey& file, const wire::ClientId& client_id, std::string_view owner);
   // As ReleaseClient, for a client that may return: its state ids then fail with EXPIRED.

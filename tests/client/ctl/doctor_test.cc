@@ -128,7 +128,7 @@ TEST_F(DoctorTest, AnExportNeedsItsDirectoryAndKernelHandles) {
   EXPECT_THAT(none.found, HasSubstr("no kernel handles"));
 }
 
-// A TCP port of this machine that nobody listens on until Listen.
+// A TCP port of this machine without a listener until Listen is called.
 class ServerPort {
  public:
   ServerPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
