@@ -6,9 +6,10 @@
 
 namespace dafs::fuse {
 
-// Call once, as the daemon, before its threads start. Locks code and data as they are touched (with
-// CAP_IPC_LOCK), and makes the OOM killer prefer other processes (as root). Returns whether memory
-// may be locked: the caller then locks a buffer for writes too.
+// Call once, as the daemon, before its threads start. Limits the free memory that malloc(3) keeps,
+// locks code and data as they are touched (with CAP_IPC_LOCK), and makes the OOM killer prefer
+// other processes (as root). Returns whether memory may be locked: the caller then locks a buffer
+// for writes too.
 bool PrepareForMemoryPressure();
 
 // Call in each thread that serves the kernel. Sets PR_SET_IO_FLUSHER, and locks the thread's stack
