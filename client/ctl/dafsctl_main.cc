@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor.h"
 #include "client/ctl/live_command.h"
 #include "client/ctl/mount_query.h"
+#include "client/ctl/restart_command.h"
 #include "client/ctl/server_command.h"
 #include "client/files/files.h"
 #include "client/session/report.h"
@@ -112,8 +114,8 @@ absl::Status Query(const MountQuery& query, const std::string& question) {
 // Returns the error message for a wrong command line.
 std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
   constexpr char kCommands[] =
-      "the commands are ping, status, stats, top, iostat, log, doctor and server; see dafsctl "
-      "--help";
+      "the commands are ping, status, stats, restart, top, iostat, log, doctor and server; see "
+      "dafsctl --help";
   if (argc < 2) return absl::StrCat("no command given; ", kCommands);
   const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
   if (app.get_subcommands(named).empty()) {
@@ -171,6 +173,12 @@ int Main(int argc, char** argv) {
                           "a path on the mount; default: all mounts");
   DoctorOptions doctor;
   const CLI::App* const doctor_command = AddDoctorCommand(app, doctor);
+  RestartOptions restart;
+  CLI::App* const restart_command =
+      app.add_subcommand("restart", "Replace the mount.dafs of a mount, unnoticed by programs");
+  restart_command->add_option("MOUNTPOINT", query.mount_point, "a path on the mount")->required();
+  restart_command->add_option("--program", restart.program,
+                              "the mount.dafs to start; default: the file of the one that runs");
   ServerQuestion server;
   const CLI::App* const server_command = AddServerCommand(app, server);
   app.set_version_flag("-V,--version", "dafsctl " DAFS_VERSION);
@@ -186,6 +194,8 @@ int Main(int argc, char** argv) {
   absl::Status status;
   if (ping_command->parsed()) {
     status = Ping(ping);
+  } else if (restart_command->parsed()) {
+    status = AskMount(query, [&](const std::string& socket) { return Restart(socket, restart); });
   } else if (server_command->parsed()) {
     status = AskServer(*server_command, server);
   } else if (top_command->parsed()) {

@@ -54,20 +54,6 @@ absl::Status NoAnswer(const std::string& path, const MountEntry* mount,
   return absl::UnavailableError(absl::StrCat(mount->point, ": ", failed.message()));
 }
 
-// Queries the mount that contains `query.mount_point`.
-absl::StatusOr<std::string> AskOne(const MountQuery& query, const std::string& question) {
-  const std::string path = ResolveMountPoint(query.mount_point);
-  const std::vector<MountEntry> mounts = ReadMountTable();
-  const MountEntry* const mount = FindMount(mounts, path);
-  // A mount in another mount namespace is found only by its socket.
-  const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
-  const std::string& point = is_ours ? mount->point : path;
-  absl::StatusOr<std::string> text =
-      AskControlSocket(LeaseKeeper::SocketPath(query.directory, point), question);
-  if (!text.ok()) return NoAnswer(path, mount, text.status());
-  return text;
-}
-
 absl::StatusOr<std::vector<std::string>> AskAll(const MountQuery& query,
                                                 const std::string& question) {
   std::error_code error;
@@ -99,8 +85,26 @@ absl::StatusOr<std::vector<std::string>> AskAll(const MountQuery& query,
 absl::StatusOr<std::vector<std::string>> AskMounts(const MountQuery& query,
                                                    const std::string& question) {
   if (query.mount_point.empty()) return AskAll(query, question);
-  ASSIGN_OR_RETURN(std::string answer, AskOne(query, question));
-  return std::vector<std::string>{std::move(answer)};
+  std::vector<std::string> answers;
+  RETURN_IF_ERROR(AskMount(query, [&](const std::string& socket) -> absl::Status {
+    ASSIGN_OR_RETURN(std::string answer, AskControlSocket(socket, question));
+    answers.push_back(std::move(answer));
+    return absl::OkStatus();
+  }));
+  return answers;
+}
+
+absl::Status AskMount(const MountQuery& query,
+                      absl::FunctionRef<absl::Status(const std::string& socket)> ask) {
+  const std::string path = ResolveMountPoint(query.mount_point);
+  const std::vector<MountEntry> mounts = ReadMountTable();
+  const MountEntry* const mount = FindMount(mounts, path);
+  // A mount in another mount namespace is found only by its socket.
+  const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
+  const std::string& point = is_ours ? mount->point : path;
+  const absl::Status status = ask(LeaseKeeper::SocketPath(query.directory, point));
+  if (status.ok() || absl::IsFailedPrecondition(status)) return status;
+  return NoAnswer(path, mount, status);
 }
 
 }  // namespace dafs::client

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/status/lease_keeper.h"
 
@@ -19,5 +21,10 @@ struct MountQuery {
 // path is on none, or only root may ask.
 absl::StatusOr<std::vector<std::string>> AskMounts(const MountQuery& query,
                                                    const std::string& question);
+
+// Runs `ask` with the socket of the mount that contains `query.mount_point`, and returns its
+// result. Errors except kFailedPrecondition are replaced as those of AskMounts.
+absl::Status AskMount(const MountQuery& query,
+                      absl::FunctionRef<absl::Status(const std::string& socket)> ask);
 
 }  // namespace dafs::client

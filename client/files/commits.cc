@@ -40,6 +40,8 @@ Task<void> CommitOperations::CommitNow(const wire::FileHandle& file) {
   return schedule_.CommitNow(file);
 }
 
+void CommitOperations::CommitSoon() { schedule_.MakeAllDue(); }
+
 void CommitOperations::CommitAll(std::function<void()> done) {
   ending_ = true;
   schedule_.CommitAll(std::move(done));

@@ -43,6 +43,9 @@ class CommitOperations : public OperationGroup {
   // Commits everything that this worker has written, at the end of the mount. Runs `done` after
   // that, perhaps before this returns.
   void CommitAll(std::function<void()> done);
+  // Commits everything that the mount keeps, and what this worker has written. Does not wait: see
+  // all_committed.
+  void CommitSoon();
   bool all_committed() const { return schedule_.empty(); }
   // Commits data that other users wrote to `file`, before `who` changes its permissions. If the
   // server lost that data later, those users might not be allowed to write it again (WIRE R64); the

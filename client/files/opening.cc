@@ -102,8 +102,9 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   Task<absl::Status> task = RunOpen(who, open, parent.In(chain), "open", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
   const bool granted = open.res.delegation_type != wire::OpenDelegationType::kNone;
-  if (granted && !open.in_place_of_open()) {
-    // A server must grant none without a Back-control Channel (3.2.6.3).
+  if (granted && !open.in_place_of_open() && !client_.promises().offered()) {
+    // A server must grant none without a Back-control Channel (3.2.6.3). With one, promises have
+    // ended just now, and the server is about to be notified.
     if (!std::exchange(said_delegation_, true)) {
       LogWarning(absl::StrCat(client_.options().server_name,
                               ": the server grants delegations without a channel to recall them; "

@@ -49,6 +49,12 @@ void CommitSchedule::CommitSoon() {
   Pump();
 }
 
+void CommitSchedule::MakeAllDue() {
+  due_ = Loop::Now();
+  CommitSoon();
+  Pump();
+}
+
 Task<void> CommitSchedule::CommitNow(wire::FileHandle file) {
   if (shut_down_) co_return;
   Pending<bool> done;

@@ -46,6 +46,8 @@ class CommitSchedule {
   void Add(const wire::FileHandle& file, uint64_t bytes);
   // Commits all kept data of the mount now, also that of other workers. Does not wait.
   void CommitSoon();
+  // The same, and also of files of which no data is kept.
+  void MakeAllDue();
   // Commits `file` before all other files that wait. Returns after that COMMIT, even if it failed.
   Task<void> CommitNow(wire::FileHandle file);
   // The file needs no COMMIT any more.

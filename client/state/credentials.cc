@@ -61,4 +61,10 @@ size_t Credentials::size() const {
   return entries_.size();
 }
 
+std::vector<Credentials::Entry> Credentials::Save(wire::ClientId* client_id) const {
+  absl::MutexLock lock(&mutex_);
+  *client_id = client_id_;
+  return {entries_.begin(), entries_.end()};
+}
+
 }  // namespace dafs::client

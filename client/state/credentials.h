@@ -40,11 +40,15 @@ class Credentials {
 
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
 
- private:
   struct Entry {
     Identity who;
     wire::CredHandle handle;
   };
+  // For a program that continues the client (docs/restart.md), which inserts them again: all
+  // handles under `client_id`, the most recently used first.
+  std::vector<Entry> Save(wire::ClientId* client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
 
   mutable absl::Mutex mutex_;
   wire::ClientId client_id_ ABSL_GUARDED_BY(mutex_);

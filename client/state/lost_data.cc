@@ -1,5 +1,6 @@
 #include "client/state/lost_data.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dafs::client {
@@ -34,6 +35,12 @@ void LostData::Recovered(const wire::FileHandle& file) {
   it->second.recovered = true;
   if (it->second.why.ok()) losses_.erase(it);
   files_.store(losses_.size(), std::memory_order_release);
+}
+
+bool LostData::any() const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(losses_.begin(), losses_.end(),
+                     [](const auto& loss) { return !loss.second.why.ok(); });
 }
 
 }  // namespace dafs::client

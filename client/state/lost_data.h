@@ -28,6 +28,8 @@ class LostData {
   }
   // Returns the error of `file`, once. Does not lock the mutex while no file has one.
   absl::Status Take(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether a file has an error that was not taken.
+  bool any() const ABSL_LOCKS_EXCLUDED(mutex_);
   // A COMMIT of `file` has succeeded.
   void Recovered(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
 

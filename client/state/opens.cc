@@ -140,4 +140,23 @@ size_t Opens::size() const {
   return entries_.size();
 }
 
+Opens::Saved Opens::Save() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return {last_name_, {entries_.begin(), entries_.end()}};
+}
+
+bool Opens::Restore(Saved saved) {
+  absl::MutexLock lock(&mutex_);
+  last_name_ = saved.last_name;
+  for (auto& [name, entry] : saved.entries) {
+    const uint64_t number = wire::OpaqueToUint64(name);
+    if (number == 0 || number > last_name_) return false;
+    if (!entry.state_id.is_zero() && !by_state_id_.emplace(entry.state_id, name).second) {
+      return false;
+    }
+    if (!entries_.emplace(name, std::move(entry)).second) return false;
+  }
+  return true;
+}
+
 }  // namespace dafs::client

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -87,6 +88,15 @@ class Opens {
   std::vector<wire::StateId> Stale(const wire::ClientId& client_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // For a program that continues the client (docs/restart.md): all entries by their names.
+  // Restore: into an empty table. False: two are the same.
+  struct Saved {
+    uint64_t last_name = 0;
+    std::vector<std::pair<wire::StateId, Entry>> entries;
+  };
+  Saved Save() const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Restore(Saved saved) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   mutable absl::Mutex mutex_;

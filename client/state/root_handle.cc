@@ -50,4 +50,15 @@ bool RootHandle::Renew(const wire::FileHandle& expired, const wire::FileHandle& 
   return true;
 }
 
+std::vector<wire::FileHandle> RootHandle::Save() const {
+  absl::MutexLock lock(&mutex_);
+  return handles_;
+}
+
+void RootHandle::Restore(std::vector<wire::FileHandle> handles) {
+  absl::MutexLock lock(&mutex_);
+  handles_ = std::move(handles);
+  renewed_.store(handles_.size() > 1, std::memory_order_relaxed);
+}
+
 }  // namespace dafs::client

@@ -25,6 +25,10 @@ class RootHandle {
   // Called by Files::Mount: stores the first handle and drops earlier ones.
   void Found(const wire::FileHandle& handle) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // All handles, the first one first. Restore: for a program that continues the client
+  // (docs/restart.md).
+  std::vector<wire::FileHandle> Save() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void Restore(std::vector<wire::FileHandle> handles) ABSL_LOCKS_EXCLUDED(mutex_);
   // The server's present handle of the root; nullopt: not looked up yet.
   std::optional<wire::FileHandle> Latest() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The server's present handle of the root if `handle` is or was a handle of the root; nullopt

@@ -41,6 +41,9 @@ class LeaseKeeper::Impl {
     cpu_latency_ = options.cpu_latency;
     options_ = options.options;
     slow_ = options.slow;
+    answer_ = options.answer;
+    restarts_ = options.restarts;
+    restarted_at_ = options.restarted_at;
     const std::string& mount_point = client_.options().mount_point;
     if (!options.socket_directory.empty()) {
       OpenToControlGroup(options.socket_directory);
@@ -66,6 +69,19 @@ class LeaseKeeper::Impl {
   void SetRequestsBy(std::string requests_by) {
     loop_->Post([this, requests_by = std::move(requests_by)]() mutable {
       requests_by_ = std::move(requests_by);
+    });
+  }
+
+  void Suspend(absl::AnyInvocable<void()> ended) {
+    loop_->Post([this, ended = std::move(ended)]() mutable {
+      if (promises_ == nullptr) return ended();
+      promises_->Suspend(std::move(ended));
+    });
+  }
+
+  void Resume() {
+    loop_->Post([this] {
+      if (promises_ != nullptr) promises_->Resume();
     });
   }
 
@@ -151,17 +167,19 @@ class LeaseKeeper::Impl {
   // The group dafs may ask for what changes nothing and reveals no options.
   absl::StatusOr<std::string> Answer(const ControlSocket::Question& question) {
     const std::string_view what = question.text;
+    const bool by_owner = question.uid == 0 || question.uid == geteuid();
     if (what == "options") {
-      if (question.uid != 0 && question.uid != geteuid()) {
-        return absl::PermissionDeniedError("only root may ask for the options");
-      }
+      if (!by_owner) return absl::PermissionDeniedError("only root may ask for the options");
       return options_ + "\n";
     }
     if (what.starts_with("log ")) {
-      if (question.uid != 0 && question.uid != geteuid()) {
+      if (!by_owner)
         return absl::PermissionDeniedError("only root may change the level of the log");
-      }
       return ChangeLogLevel(what.substr(4));
+    }
+    if (answer_) {
+      std::optional<absl::StatusOr<std::string>> answer = answer_(what, by_owner);
+      if (answer.has_value()) return *std::move(answer);
     }
     MountReport report = Collect();
     if (what == "status") return StatusText(report);
@@ -186,6 +204,8 @@ class LeaseKeeper::Impl {
     report.up = Loop::Now() - since_;
     report.lease_seconds = client_.limits().lease_seconds.load(std::memory_order_relaxed);
     report.quiet = Loop::Now() - client_.last_activity();
+    report.restarts = restarts_;
+    report.restarted_at = restarted_at_;
     report.credentials = client_.credentials().size();
     report.caching = client_.promises().caching();
     report.promises = client_.promises().counts();
@@ -203,6 +223,9 @@ class LeaseKeeper::Impl {
   std::string options_;
   absl::Duration slow_;
   const absl::Time since_ = Loop::Now();
+  std::function<std::optional<absl::StatusOr<std::string>>(std::string_view, bool)> answer_;
+  uint64_t restarts_ = 0;
+  absl::Time restarted_at_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<PromiseKeeper> promises_;  // null: not wanted
@@ -222,6 +245,9 @@ absl::StatusOr<std::unique_ptr<LeaseKeeper>> LeaseKeeper::Start(Client& client,
 
 LeaseKeeper::LeaseKeeper(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LeaseKeeper::~LeaseKeeper() = default;
+
+void LeaseKeeper::Suspend(absl::AnyInvocable<void()> ended) { impl_->Suspend(std::move(ended)); }
+void LeaseKeeper::Resume() { impl_->Resume(); }
 
 void LeaseKeeper::SetRequestsBy(std::string requests_by) {
   impl_->SetRequestsBy(std::move(requests_by));

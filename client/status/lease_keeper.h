@@ -6,10 +6,14 @@
 // Thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/state/client.h"
@@ -24,6 +28,13 @@ struct LeaseKeeperOptions {
   std::string cpu_latency;  // for dafsctl: how fast idle CPUs wake up
   absl::Duration slow;      // for dafsctl: -o slow=
   std::string options;      // for -o remount: the mount options, separated by commas
+  // Answers what the keeper itself does not; nullopt: unknown. `by_owner`: root or the user of this
+  // process asks, not the group dafs. On the keeper's thread; must not block. May be null.
+  std::function<std::optional<absl::StatusOr<std::string>>(std::string_view question,
+                                                           bool by_owner)>
+      answer;
+  uint64_t restarts = 0;    // how often another program has continued this mount
+  absl::Time restarted_at;  // wall clock
   // With ClientOptions::callbacks: drops what is cached under promises. Null: nothing is. Must
   // outlive the keeper.
   PromiseObserver* promise_observer = nullptr;
@@ -39,6 +50,12 @@ class LeaseKeeper {
   ~LeaseKeeper();
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
+
+  // For a restart of the mount (docs/restart.md): ends promises and delegations, and requests no
+  // more until Resume. `ended` runs on any thread, when nothing is cached any more that was
+  // promised; delegations may still be on their way back.
+  void Suspend(absl::AnyInvocable<void()> ended);
+  void Resume();
 
   // For dafsctl: how the kernel's requests arrive.
   void SetRequestsBy(std::string requests_by);

@@ -21,6 +21,8 @@ struct MountReport {
   std::string cpu_latency;  // how fast idle CPUs wake up; empty: unknown
   absl::Duration slow;      // operations that take this long are logged; zero: none
   absl::Duration up;        // since the mount began
+  uint64_t restarts = 0;    // how often another program has continued this mount
+  absl::Time restarted_at;  // the last time; wall clock
   uint64_t lease_seconds = 0;
   absl::Duration quiet;  // since the last response on any session
   size_t credentials = 0;

@@ -105,7 +105,7 @@ void PromiseKeeper::SessionLost() {
 // ---- Requesting promises ---------------------------------------------------------------------
 
 void PromiseKeeper::Voided() {
-  if (state_ == State::kIdle && !nothing_kept_) {
+  if (state_ == State::kIdle && !nothing_kept_ && promises_.offered()) {
     LogNotice(absl::StrCat(client_.options().server_name,
                            ": the server has ended all promises to this client; dropping what is "
                            "cached and requesting new ones"));
@@ -148,9 +148,25 @@ void PromiseKeeper::ReturnDelegations() {
   });
 }
 
+void PromiseKeeper::Suspend(absl::AnyInvocable<void()> ended) {
+  suspended_ = true;
+  on_ended_ = std::move(ended);
+  Renew();
+}
+
+void PromiseKeeper::Suspended() {
+  if (on_ended_) std::exchange(on_ended_, nullptr)();
+}
+
+void PromiseKeeper::Resume() {
+  on_ended_ = nullptr;
+  if (std::exchange(suspended_, false)) Renew();
+}
+
 // Nothing is cached any more, or the server has never given a promise.
 void PromiseKeeper::Dropped() {
   Session* const session = connection_.session();
+  if (suspended_ && (session == nullptr || !session->back_control_bound())) return Suspended();
   if (session == nullptr || shut_down_) return;  // SessionReady follows
   if (!session->back_control_bound()) return Refused("there is no Back-control Channel");
   Start(Ask(*session));
@@ -166,12 +182,22 @@ Task<void> PromiseKeeper::Ask(Session& session) {
     co_await purging;
   }
   Call<wire::PromisesArgs> call;
-  call.args.most = client_.options().promises ? kMostPromises : 0;
+  // Without promises the server grants no delegations either, and announces free locks only.
+  const bool suspends = suspended_;
+  call.args.most = client_.options().promises && !suspends ? kMostPromises : 0;
   CallBase* const chain[] = {&call};
   Task<absl::Status> asking = session.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
   const absl::Status status = co_await asking;
   state_ = State::kIdle;
   if (shut_down_) co_return;
+  if (suspends && suspended_) {
+    Suspended();
+    co_return;
+  }
+  if (suspends != suspended_) {
+    Renew();
+    co_return;
+  }
   if (!status.ok()) {
     // A damaged response, or another session is there. Without a session, SessionReady follows.
     if (connection_.session() != nullptr) Renew();

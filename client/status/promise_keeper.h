@@ -36,6 +36,10 @@ class PromiseKeeper final : public BackControlHandler {
   // Call when the control session is established, and when one was lost.
   void SessionReady(Session& session);
   void SessionLost();
+  // Ends the promises, has all delegations returned, and requests no more until Resume. `ended`:
+  // when nothing is cached any more that was promised.
+  void Suspend(absl::AnyInvocable<void()> ended);
+  void Resume();
   // The mount ends: ends the promises and requests no more.
   void Shutdown();
 
@@ -51,6 +55,7 @@ class PromiseKeeper final : public BackControlHandler {
   class Drops;
   enum class State : uint8_t { kIdle, kDropping, kAsking };
 
+  void Suspended();
   void Voided();
   void Renew();
   void Dropped();
@@ -76,6 +81,8 @@ class PromiseKeeper final : public BackControlHandler {
   bool nothing_kept_ = false;  // the observer has dropped all, and nothing was promised since
   bool refused_ = false;       // logged since the last grant
   bool probing_ = false;
+  bool suspended_ = false;
+  absl::AnyInvocable<void()> on_ended_;  // of Suspend, until then
   bool shut_down_ = false;
   bool purged_ = false;
   absl::Duration recall_;

@@ -129,26 +129,30 @@ Json Procedures(const wire::CallTotals& totals) {
 std::string ReportJson(const MountReport& report) {
   Json workers = Json::array();
   for (const WorkerReport& worker : report.workers) workers.push_back(Worker(worker));
-  const Json json = {{"server", report.server_name},
-                     {"mount_point", report.mount_point},
-                     {"requests_by", report.requests_by},
-                     {"cpu_latency", report.cpu_latency},
-                     {"up_us", absl::ToInt64Microseconds(report.up)},
-                     {"lease_seconds", report.lease_seconds},
-                     {"quiet_us", absl::ToInt64Microseconds(report.quiet)},
-                     {"credentials", report.credentials},
-                     {"caching", report.CachingName()},
-                     {"promises", Promised(report)},
-                     {"delegations", Delegated(report)},
-                     {"log_level", LogLevelName()},
-                     {"slow_us", absl::ToInt64Microseconds(report.slow)},
-                     {"slow_operations", report.SlowOperations()},
-                     {"calls_in_hand", report.OperationsInHand()},
-                     {"calls", Operations(report)},
-                     {"silent_workers", report.silent_workers},
-                     {"workers", std::move(workers)},
-                     {"bucket_bounds_us", LatencyHistogram::BoundsUs()},
-                     {"procedures", Procedures(report.Totals())}};
+  const Json json = {
+      {"server", report.server_name},
+      {"mount_point", report.mount_point},
+      {"requests_by", report.requests_by},
+      {"cpu_latency", report.cpu_latency},
+      {"up_us", absl::ToInt64Microseconds(report.up)},
+      {"restarts", report.restarts},
+      {"restarted_at",
+       report.restarts == 0 ? Json(nullptr) : Json(absl::ToUnixSeconds(report.restarted_at))},
+      {"lease_seconds", report.lease_seconds},
+      {"quiet_us", absl::ToInt64Microseconds(report.quiet)},
+      {"credentials", report.credentials},
+      {"caching", report.CachingName()},
+      {"promises", Promised(report)},
+      {"delegations", Delegated(report)},
+      {"log_level", LogLevelName()},
+      {"slow_us", absl::ToInt64Microseconds(report.slow)},
+      {"slow_operations", report.SlowOperations()},
+      {"calls_in_hand", report.OperationsInHand()},
+      {"calls", Operations(report)},
+      {"silent_workers", report.silent_workers},
+      {"workers", std::move(workers)},
+      {"bucket_bounds_us", LatencyHistogram::BoundsUs()},
+      {"procedures", Procedures(report.Totals())}};
   // Compact and as UTF-8. The error handler keeps a strange name from throwing an exception.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -69,6 +69,11 @@ std::string StatusText(const MountReport& report) {
   if (!report.requests_by.empty()) {
     absl::StrAppend(&out, "  requests by ", report.requests_by, "\n");
   }
+  if (report.restarts > 0) {
+    absl::StrAppend(
+        &out, "  ", report.restarts, " restarts, the last at ",
+        absl::FormatTime("%Y-%m-%d %H:%M:%S", report.restarted_at, absl::LocalTimeZone()), "\n");
+  }
   if (!report.cpu_latency.empty()) absl::StrAppend(&out, "  ", report.cpu_latency, "\n");
   for (size_t i = 0; i < report.workers.size(); ++i) {
     const WorkerReport& w = report.workers[i];

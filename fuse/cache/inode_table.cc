@@ -1,9 +1,9 @@
 #include "fuse/cache/inode_table.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
-#include "absl/hash/hash.h"
 #include "fuse/cache/inode_number.h"
 
 namespace dafs::fuse {
@@ -21,7 +21,18 @@ constexpr size_t kSpacious = 4;
 }  // namespace
 
 uint64_t InodeTable::ShardOfHandle(const wire::FileHandle& handle) {
-  return absl::HashOf(handle) % kShards;
+  uint64_t hash = 0;
+  const auto mix = [&hash](const auto& bytes) {
+    for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, sizeof(word));
+      hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 32;
+    }
+  };
+  mix(handle.fshandle.bytes);
+  mix(handle.fileid.bytes);
+  return hash % kShards;
 }
 
 void InodeTable::SetRoot(const wire::FileHandle& handle, const client::Attributes& attributes) {
@@ -195,6 +206,79 @@ size_t InodeTable::size() const {
     count += shard.by_node.size();
   }
   return count;
+}
+
+bool InodeTable::HasUnseenError() const {
+  for (Shard& shard : shards_) {
+    absl::MutexLock lock(&shard.mutex);
+    if (shard.trackers.HasUnseenError()) return true;
+    for (const auto& [nodeid, inode] : shard.by_node) {
+      if (inode->writes != nullptr && inode->writes->HasUnseenError()) return true;
+    }
+  }
+  return false;
+}
+
+InodeTable::Saved InodeTable::Save() const {
+  Saved saved;
+  saved.generation = generation_;
+  saved.next = next_.load(std::memory_order_relaxed);
+  for (Shard& shard : shards_) {
+    absl::MutexLock lock(&shard.mutex);
+    for (const auto& [nodeid, inode] : shard.by_node) {
+      Saved::Node& node = saved.nodes.emplace_back();
+      node.nodeid = nodeid;
+      node.handle = inode->handle;
+      node.type = inode->type;
+      node.file_id = inode->file_id;
+      node.lookups = inode->lookups;
+      node.place = inode->names.latest();
+      const auto newest = shard.by_handle.find(inode->handle);
+      node.newest = newest != shard.by_handle.end() && newest->second == nodeid;
+      if (inode->kernel.sent()) node.change = inode->kernel.change();
+      if (inode->pages.has_change) node.pages = inode->pages.change;
+    }
+  }
+  return saved;
+}
+
+bool InodeTable::Restore(const Saved& saved) {
+  generation_ = saved.generation;
+  next_.store(saved.next, std::memory_order_relaxed);
+  const auto root = std::find_if(saved.nodes.begin(), saved.nodes.end(),
+                                 [](const Saved::Node& node) { return node.nodeid == kRootNode; });
+  if (root == saved.nodes.end()) return false;
+  root_ = root->handle;
+  for (const Saved::Node& node : saved.nodes) {
+    const bool is_root = node.nodeid == kRootNode;
+    // A node that is given next must not be one of these.
+    if (!is_root && (node.nodeid / kShards == 0 || node.nodeid / kShards >= saved.next ||
+                     node.nodeid % kShards != ShardOfHandle(node.handle))) {
+      return false;
+    }
+    if (node.handle.fshandle != root_.fshandle) several_fs_.store(true, std::memory_order_relaxed);
+    auto inode = std::make_unique<Inode>();
+    inode->handle = node.handle;
+    inode->type = node.type;
+    inode->file_id = node.file_id;
+    inode->lookups = node.lookups;
+    if (!node.place.name.empty()) inode->names.FoundAt(node.place, absl::InfinitePast());
+    if (node.change.has_value()) inode->kernel.Restore(*node.change);
+    if (node.pages.has_value()) {
+      inode->pages.change = *node.pages;
+      inode->pages.has_change = true;
+    }
+    Shard& shard = ShardOf(node.nodeid);
+    absl::MutexLock lock(&shard.mutex);
+    if (!shard.by_node.emplace(node.nodeid, std::move(inode)).second) return false;
+    if (is_root) continue;
+    if (!node.newest) {
+      shard.older[node.handle].push_back(node.nodeid);
+    } else if (!shard.by_handle.emplace(node.handle, node.nodeid).second) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace dafs::fuse

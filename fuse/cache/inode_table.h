@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -119,6 +120,31 @@ class InodeTable {
 
   size_t size() const;
 
+  // For the program that continues the mount (docs/restart.md): all nodes, and what does not depend
+  // on caches of this process. Restore: into a new table, before the first request. Names that a
+  // directory has moved from are not saved.
+  struct Saved {
+    struct Node {
+      uint64_t nodeid = 0;
+      wire::FileHandle handle;
+      wire::ObjectType type = wire::ObjectType::kInvalid;
+      uint64_t file_id = 0;
+      uint64_t lookups = 0;
+      Place place;
+      bool newest = true;              // of the nodes of the handle
+      std::optional<uint64_t> change;  // of the attributes that the kernel was sent last
+      std::optional<uint64_t> pages;   // see NodePages
+    };
+    uint32_t generation = 0;
+    uint64_t next = 1;
+    std::vector<Node> nodes;
+  };
+  // Whether a file has a late write error that no fsync has reported. Such an error is not saved.
+  bool HasUnseenError() const;
+  Saved Save() const;
+  // False: the nodes contradict each other, or there is no root.
+  bool Restore(const Saved& saved);
+
   // The number of nodes that the kernel has forgotten so far.
   uint64_t forgotten() const { return forgotten_.load(std::memory_order_relaxed); }
   // Frees unused capacity after many nodes were forgotten. Holds each shard's mutex while its nodes
@@ -135,6 +161,7 @@ class InodeTable {
     absl::flat_hash_map<wire::FileHandle, NodeIds> older ABSL_GUARDED_BY(mutex);
     KeptTrackers trackers ABSL_GUARDED_BY(mutex);
   };
+  // The same in each process, see Restore.
   static uint64_t ShardOfHandle(const wire::FileHandle& handle);
   Shard& ShardOf(uint64_t nodeid) const { return shards_[nodeid % kShards]; }
   // The kernel has accepted the place where a directory was found, or the node is removed.
@@ -142,8 +169,10 @@ class InodeTable {
   // Records that a node was found again. Returns false if the kernel does not accept it at `place`.
   bool FoundAt(Inode& inode, const Place& place, const Asker& asker);
 
-  const uint32_t generation_;  // the kernel keeps 32 bits and compares them with each reply
-  wire::FileHandle root_;      // set before the first request
+  // Both are set before the first request. The kernel keeps 32 bits of the generation and compares
+  // them with each reply.
+  uint32_t generation_;
+  wire::FileHandle root_;
   // Whether a node lies in another file system. Publishes nothing: a thread that uses such a node
   // has received it in a reply.
   std::atomic<bool> several_fs_{false};

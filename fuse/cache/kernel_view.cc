@@ -36,7 +36,7 @@ absl::Duration KernelView::Send(const wire::FileAttributes& attributes, absl::Ti
   change_ = attributes.change;
   shown_ = ShownOf(attributes);
   rights_ = RightsOf(attributes);
-  owes_pages_ = false;
+  owes_pages_ = restored_ = false;
   sent_at_ = at;
   return valid_for_;
 }

@@ -26,6 +26,12 @@ class KernelView {
   // time the kernel asks again and nothing has changed (nfs(5)).
   absl::Duration Send(const wire::FileAttributes& attributes, absl::Time at, absl::Time arrived,
                       absl::Time now, const CacheTimes& times, Keeping keeping = Keeping::kByTime);
+  // An earlier process has sent attributes with this CHANGE, and then invalidated them. What else
+  // they said is not known, so the next ones count as hiding a change if their CHANGE differs.
+  void Restore(uint64_t change) {
+    sent_ = restored_ = true;
+    change_ = change;
+  }
   // The kernel did not accept the attributes after all, or has learned that the node was removed.
   void NotAccepted() { sent_ = false; }
   // The kernel's cached attributes were invalidated. It accepts none that were sent before.
@@ -41,11 +47,12 @@ class KernelView {
   // same size and mtime. Also after OwePages.
   bool HidesChange(const wire::FileAttributes& attributes) const {
     return sent_ && attributes.object_type == wire::ObjectType::kReg &&
-           (owes_pages_ || change_ != attributes.change) && shown_ == ShownOf(attributes);
+           (owes_pages_ || change_ != attributes.change) &&
+           (restored_ || shown_ == ShownOf(attributes));
   }
   // Whether mode, owner or group differ from those sent last.
   bool ChangesRights(const wire::FileAttributes& attributes) const {
-    return rights_ != RightsOf(attributes);
+    return !restored_ && rights_ != RightsOf(attributes);
   }
   // After Send: attributes with other rights were sent that hide a change. If the kernel's pages
   // were dropped now, it would discard them, and check permissions by the old ones. So it must ask
@@ -72,6 +79,7 @@ class KernelView {
   bool sent_ = false;
   bool shows_set_id_ = false;                       // for a file; until the kernel forgets its mode
   bool unsure_ = false;                             // the kernel may not have accepted change_
+  bool restored_ = false;                           // by Restore, and nothing was sent since
   bool owes_pages_ = false;                         // OwePages was called since the last Send
   uint32_t shown_ = 0;                              // ShownOf the attributes that were sent last
   uint32_t rights_ = 0;                             // RightsOf them

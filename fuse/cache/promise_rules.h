@@ -46,7 +46,11 @@ class PromiseRules {
     const client::Promises* promises = promises_.load(std::memory_order_acquire);
     return promises != nullptr && promise && promises->IsGood(promise, object);
   }
+  // From now on the kernel may keep nothing (true), or as before: another program is about to
+  // continue the mount, and will not know what the kernel keeps.
+  void KeepNothing(bool nothing) { nothing_.store(nothing, std::memory_order_release); }
   Keeping Of(const client::Promise& promise, const wire::FileHandle& object) const {
+    if (nothing_.load(std::memory_order_relaxed)) return Keeping::kNot;
     if (!offered()) return Keeping::kByTime;
     if (!IsGood(promise, object)) return Keeping::kNot;
     return promise.only_clients ? Keeping::kPromised : Keeping::kByTime;
@@ -54,6 +58,7 @@ class PromiseRules {
 
  private:
   std::atomic<const client::Promises*> promises_{nullptr};
+  std::atomic<bool> nothing_{false};
 };
 
 }  // namespace dafs::fuse

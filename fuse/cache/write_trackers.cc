@@ -1,5 +1,6 @@
 #include "fuse/cache/write_trackers.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "fuse/cache/inode_table.h"
@@ -25,6 +26,11 @@ std::shared_ptr<client::WriteTracker> KeptTrackers::Take(const wire::FileHandle&
   std::shared_ptr<client::WriteTracker> tracker = std::move(kept->second);
   kept_.erase(kept);
   return tracker;
+}
+
+bool KeptTrackers::HasUnseenError() const {
+  return std::any_of(kept_.begin(), kept_.end(),
+                     [](const auto& one) { return one.second->HasUnseenError(); });
 }
 
 std::shared_ptr<client::WriteTracker> WriteTrackers::Of(uint64_t nodeid) {

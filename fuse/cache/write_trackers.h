@@ -28,6 +28,8 @@ class KeptTrackers {
   void Keep(const wire::FileHandle& file, const std::shared_ptr<client::WriteTracker>& tracker);
   // Takes out the tracker of the file. Null: none is kept.
   std::shared_ptr<client::WriteTracker> Take(const wire::FileHandle& file);
+  // Whether one has an error that no fsync has reported.
+  bool HasUnseenError() const;
 
  private:
   absl::flat_hash_map<wire::FileHandle, std::shared_ptr<client::WriteTracker>> kept_;

@@ -55,6 +55,24 @@ class HandleTable {
     }
     return nullptr;
   }
+  // For the program that continues the mount (docs/restart.md). Calls `visit(fh, item)` for each
+  // item, with a lock held.
+  void ForEach(absl::FunctionRef<void(uint64_t, const T&)> visit) const {
+    for (Shard& shard : shards_) {
+      absl::MutexLock lock(&shard.mutex);
+      for (const auto& [fh, item] : shard.items) visit(fh, *item);
+    }
+  }
+  uint64_t next() const { return next_.load(std::memory_order_relaxed); }
+  // Before the first request: the next handle, and an item of before. False: there is one already,
+  // or its handle could be given again.
+  void SetNext(uint64_t next) { next_.store(next, std::memory_order_relaxed); }
+  bool Restore(uint64_t fh, std::shared_ptr<T> item) {
+    if (fh == 0 || fh >= next()) return false;
+    Shard& shard = shards_[fh % kShards];
+    absl::MutexLock lock(&shard.mutex);
+    return shard.items.emplace(fh, std::move(item)).second;
+  }
   size_t size() const {
     size_t count = 0;
     for (Shard& shard : shards_) {

@@ -101,4 +101,30 @@ size_t LockOwners::size() const {
   return owners_.size();
 }
 
+std::vector<LockOwner> LockOwners::Save(uint64_t* last_process) const {
+  std::vector<LockOwner> saved;
+  absl::MutexLock lock(&mutex_);
+  *last_process = last_process_;
+  for (const auto& [key, owner] : owners_) saved.push_back(*owner);
+  return saved;
+}
+
+bool LockOwners::Restore(std::vector<LockOwner> owners, uint64_t last_process) {
+  absl::MutexLock lock(&mutex_);
+  last_process_ = last_process;
+  for (LockOwner& saved : owners) {
+    const Key key(saved.nodeid, saved.kernel_owner);
+    auto owner = std::make_shared<LockOwner>(std::move(saved));
+    owner->users = 0;
+    owner->ended = false;
+    if (!by_name_.emplace(owner->name, owner.get()).second) return false;
+    for (uint64_t handle : owner->handles) by_handle_[handle].insert(key);
+    Process& process = processes_[key.second];
+    process.number = owner->process;
+    ++process.owners;
+    if (!owners_.emplace(key, std::move(owner)).second) return false;
+  }
+  return true;
+}
+
 }  // namespace dafs::fuse

@@ -71,6 +71,11 @@ class LockOwners {
   std::optional<uint32_t> PidOf(const std::string& name) const;
   size_t size() const;
 
+  // For the program that continues the mount (docs/restart.md): all owners, while no call uses one.
+  // Restore: into an empty table, before the first request. False: two are the same.
+  std::vector<LockOwner> Save(uint64_t* last_process) const;
+  bool Restore(std::vector<LockOwner> owners, uint64_t last_process);
+
  private:
   using Key = std::pair<uint64_t, uint64_t>;  // nodeid, kernel owner
   Ended Remove(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -81,6 +81,11 @@ void Notifier::Stop() {
   names_.Stop();
 }
 
+void Notifier::Resume() {
+  pages_.Resume();
+  names_.Resume();
+}
+
 void Notifier::Lane::Add(uint64_t queue, Work work) {
   {
     absl::MutexLock lock(&mutex_);

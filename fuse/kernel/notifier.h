@@ -52,8 +52,12 @@ class Notifier {
   // runs `done`, on any thread. Does not wait for files.
   void DropListing(uint64_t nodeid, absl::AnyInvocable<void()> done);
 
-  // Waits for the notifications in progress. Skips the others, but runs their `done`.
+  // Whether no notification is in progress or waits for its turn.
+  bool idle() const { return pages_.idle() && names_.idle(); }
+  // Waits for the notifications in progress. Skips the others and later ones, but runs their
+  // `done`, until Resume.
   void Stop();
+  void Resume();
 
  private:
   // Queues of work with their threads. Each queue has its turn in order, and one thread at most.
@@ -67,6 +71,14 @@ class Notifier {
     ~Lane() { Stop(); }
     void Add(uint64_t queue, Work work) ABSL_LOCKS_EXCLUDED(mutex_);
     void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+    void Resume() ABSL_LOCKS_EXCLUDED(mutex_) {
+      absl::MutexLock lock(&mutex_);
+      stop_ = false;
+    }
+    bool idle() const ABSL_LOCKS_EXCLUDED(mutex_) {
+      absl::MutexLock lock(&mutex_);
+      return queues_.empty() && idle_ == threads_.size();
+    }
 
    private:
     void Run() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -76,7 +88,7 @@ class Notifier {
     bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || !ready_.empty(); }
 
     const size_t most_threads_;
-    absl::Mutex mutex_;
+    mutable absl::Mutex mutex_;
     // The queues with work: those that are ready, and those of which a thread does work.
     absl::flat_hash_map<uint64_t, std::deque<Work>> queues_ ABSL_GUARDED_BY(mutex_);
     std::deque<uint64_t> ready_ ABSL_GUARDED_BY(mutex_);

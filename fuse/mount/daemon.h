@@ -26,6 +26,9 @@ class Daemon {
   // report counts.
   bool Report(const Outcome& outcome);
 
+  // A child of this process reports. Call in the process that stays its parent.
+  void LeaveToChild() { pipe_.Close(); }
+
   // Whether Report was called. Later errors go to the log.
   bool reported() const { return reported_; }
 

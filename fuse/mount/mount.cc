@@ -9,9 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
@@ -36,8 +39,9 @@ Outcome SystemError(const std::string& what) {
 
 }  // namespace
 
-Mount::Mount(const Options& options, const EndSignals& signals, const Daemon& daemon, bool may_lock)
-    : state_(options), may_lock_(may_lock), signals_(signals), daemon_(daemon) {
+Mount::Mount(const Options& options, const EndSignals& signals, const Daemon& daemon,
+             const Means& means, bool may_lock)
+    : state_(options), may_lock_(may_lock), signals_(signals), daemon_(daemon), means_(means) {
   state_.selinux = KernelHasSelinux();
 }
 
@@ -49,6 +53,8 @@ Mount::~Mount() {
   if (state_.notifier != nullptr) state_.notifier->Stop();
   for (auto& worker : workers_) worker->Join();  // they post to each other's loops
   workers_.clear();
+  // A signal that has arrived since is for the program that continues the mount.
+  if (left_ && !signals_.Wait(daemon_, absl::ZeroDuration())) means_.guardian.End();
 }
 
 void Mount::Detach() { DetachMount(facts_.mount_point); }
@@ -140,12 +146,15 @@ Outcome Mount::Attach() {
   MountResult mounted = MountFuse(options);
   if (!mounted.outcome.ok()) return mounted.outcome;
   facts_.mount_point = mounted.mount_point;
-  Outcome outcome = ServeKernel(std::move(mounted.fd));
+  std::vector<UniqueFd> devices;
+  Outcome outcome = CloneDevices(std::move(mounted.fd), &devices);
+  if (outcome.ok()) outcome = ServeKernel(std::move(devices), nullptr);
   if (outcome.ok()) outcome = AwaitInit();
   if (outcome.ok()) outcome = rings_.Start(workers_);
   if (outcome.ok()) {
     facts_.requests_by = rings_.RequestsBy();
     lease_keeper_->SetRequestsBy(facts_.requests_by);
+    desk_.Open(means_.guardian.valid(), 0);
     // A sequential reader then has several reads outstanding.
     SetReadAhead(facts_.mount_point, std::max(4 * state_.options.rsize, 1u << 20));
   }
@@ -153,21 +162,43 @@ Outcome Mount::Attach() {
   return outcome;
 }
 
-// Each worker reads requests from a clone of `device`, and one from `device` itself.
-Outcome Mount::ServeKernel(UniqueFd device) {
-  std::vector<UniqueFd> fds;
+// Each worker reads requests from a clone of `device`, and the last one from `device` itself. The
+// guardian holds them, too.
+Outcome Mount::CloneDevices(UniqueFd device, std::vector<UniqueFd>* devices) {
   for (size_t i = 1; i < workers_.size(); ++i) {
-    fds.push_back(KernelChannel::CloneDevice(device.get()));
-    if (!fds.back().valid()) return SystemError("/dev/fuse");
+    devices->push_back(KernelChannel::CloneDevice(device.get()));
+    if (!devices->back().valid()) return SystemError("/dev/fuse");
   }
-  UniqueFd own(fcntl(device.get(), F_DUPFD_CLOEXEC, 0));
-  if (!own.valid()) return SystemError("/dev/fuse");
-  state_.notifier = std::make_unique<Notifier>(std::move(own));
-  if (Outcome outcome = TakePromises(device.get()); !outcome.ok()) return outcome;
-  if (Outcome outcome = StartLeaseKeeper(); !outcome.ok()) return outcome;
-  fds.push_back(std::move(device));
-  for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->Serve(std::move(fds[i]));
+  devices->push_back(std::move(device));
+  if (!means_.guardian.valid()) return {};
+  std::vector<int> numbers;
+  for (const UniqueFd& one : *devices) numbers.push_back(one.get());
+  if (!means_.guardian.Keep(numbers, client_.lock())) {
+    return {ExitCode::kSystem, "the guardian has ended"};
+  }
   return {};
+}
+
+// `record`: of the mount that is continued; null: it is a new one.
+Outcome Mount::ServeKernel(std::vector<UniqueFd> devices, const HandoverRecord* record) {
+  UniqueFd own(fcntl(devices.back().get(), F_DUPFD_CLOEXEC, 0));
+  device_ = UniqueFd(fcntl(devices.back().get(), F_DUPFD_CLOEXEC, 0));
+  if (!own.valid() || !device_.valid()) return SystemError("/dev/fuse");
+  state_.notifier = std::make_unique<Notifier>(std::move(own));
+  if (Outcome outcome = TakePromises(device_.get()); !outcome.ok()) return outcome;
+  if (Outcome outcome = StartLeaseKeeper(); !outcome.ok()) return outcome;
+  // Programs wait for it: what they look at before would be kept by time, and then dropped.
+  if (record == nullptr) AwaitPromises();
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    std::vector<std::vector<std::byte>> begins_again;
+    if (record != nullptr) begins_again = record->WaitingOf(i);
+    workers_[i]->Resume(std::move(devices[i]), std::move(begins_again));
+  }
+  return {};
+}
+
+void Mount::AwaitPromises() {
+  if (breaks_ != nullptr) client_.get().promises().AwaitAnswer(absl::Seconds(1));
 }
 
 // The lease keeper requests the promises.
@@ -197,36 +228,54 @@ Outcome Mount::StartLeaseKeeper() {
                       .cpu_latency = facts_.cpu_latency,
                       .slow = state_.options.slow,
                       .options = absl::StrJoin(state_.options.list, ","),
+                      .answer = [this](std::string_view question,
+                                       bool by_owner) { return desk_.Answer(question, by_owner); },
+                      .restarts = restarts_,
+                      .restarted_at = restarted_at_,
                       .promise_observer = breaks_.get()});
   if (!keeper.ok()) return {ExitCode::kSystem, std::string(keeper.status().message())};
   lease_keeper_ = *std::move(keeper);
-  // Programs wait for it: what they look at before would be kept by time, and then dropped.
-  if (breaks_ != nullptr) client_.get().promises().AwaitAnswer(absl::Seconds(1));
   return {};
 }
 
 ExitCode Mount::Serve() {
   if (state_.options.fake) return ExitCode::kOk;
-  LogMounted(state_, facts_);
-  WaitForEnd();
-  return ExitCode::kOk;
+  if (restarts_ == 0) LogMounted(state_, facts_);
+  for (;;) {
+    switch (WaitForEvent()) {
+      case Event::kEnded:
+        return ExitCode::kOk;
+      case Event::kSignal:
+        LogNotice(state_.options.source.text + ": unmounting " + facts_.mount_point +
+                  ": ended by a signal");
+        Detach();
+        return ExitCode::kOk;
+      case Event::kRestart:
+        const std::optional<std::string> program = desk_.Take();
+        if (!program.has_value()) break;
+        const absl::Status left = HandOver(program->empty() ? means_.program : *program);
+        if (left.ok()) return ExitCode::kOk;
+        LogWarning(absl::StrCat(state_.options.source.text, ": ", facts_.mount_point,
+                                " was not restarted: ", left.message()));
+        desk_.Refused(std::string(left.message()));
+    }
+  }
 }
 
-void Mount::WaitForEnd() {
+Mount::Event Mount::WaitForEvent() {
   const absl::Duration look = state_.options.idle_release / 2;
   const int timeout =
       look == absl::ZeroDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(look));
   pollfd waits[] = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
-                    {.fd = ended_.get(), .events = POLLIN, .revents = 0}};
+                    {.fd = ended_.get(), .events = POLLIN, .revents = 0},
+                    {.fd = desk_.fd(), .events = POLLIN, .revents = 0}};
   int ready = 0;
   while (ready == 0 || (ready < 0 && errno == EINTR)) {
-    ready = poll(waits, 2, timeout);
+    ready = poll(waits, 3, timeout);
     if (ready == 0) GiveBackMemory();
   }
-  if (waits[0].revents == 0) return;
-  LogNotice(state_.options.source.text + ": unmounting " + facts_.mount_point +
-            ": ended by a signal");
-  Detach();
+  if (waits[0].revents != 0) return Event::kSignal;
+  return waits[1].revents != 0 ? Event::kEnded : Event::kRestart;
 }
 
 // Releases memory that the workers do not release themselves (client::BufferPool). The main thread

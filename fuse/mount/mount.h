@@ -1,18 +1,28 @@
 // One attempt to mount: finds the server, checks the export, attaches /dev/fuse and lets the
 // workers serve. Ends when the kernel closes the connection or a signal arrives. Belongs to the
 // main thread. The destructor ends the workers and waits for them.
+//
+// With a guardian another program can continue the mount (docs/restart.md): dafsctl asks for it,
+// and Serve then returns when everything is left to the guardian.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "client/status/lease_keeper.h"
 #include "fuse/mount/daemon.h"
 #include "fuse/mount/end_signals.h"
 #include "fuse/mount/exit_code.h"
+#include "fuse/mount/guardian_link.h"
+#include "fuse/mount/handover_record.h"
 #include "fuse/mount/mount_client.h"
 #include "fuse/mount/mount_messages.h"
 #include "fuse/mount/mount_rings.h"
+#include "fuse/mount/restart_desk.h"
 #include "fuse/mount/trim_schedule.h"
 #include "fuse/mount/worker.h"
 #include "fuse/operations/mount_state.h"
@@ -24,8 +34,16 @@ namespace dafs::fuse {
 
 class Mount {
  public:
-  // `signals` and `daemon` must outlive this. `may_lock`: one write buffer is locked in memory.
-  Mount(const Options& options, const EndSignals& signals, const Daemon& daemon, bool may_lock);
+  // How another program can continue the mount.
+  struct Means {
+    GuardianLink& guardian;  // not valid: it cannot
+    std::string program;     // of this process
+    bool by_mount8 = false;  // as in Caller
+  };
+  // `signals`, `daemon` and what `means` names must outlive this. `may_lock`: one write buffer is
+  // locked in memory.
+  Mount(const Options& options, const EndSignals& signals, const Daemon& daemon, const Means& means,
+        bool may_lock);
   ~Mount();
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;
@@ -34,8 +52,11 @@ class Mount {
   // attempt at each address and transport, and on the kernel; a signal ends the wait for the
   // server. A failure with `may_pass` may be retried, with a new Mount.
   Outcome Begin();
-  // Call after Begin has succeeded. Blocks until the mount ends. Returns the exit code of a run in
-  // the foreground.
+  // In place of Begin: continues the mount that another program has left. Returns when it serves
+  // programs; the server need not answer.
+  Outcome Continue(const HandoverRecord& record, GuardianLink::Inheritance inheritance);
+  // Call after Begin or Continue has succeeded. Blocks until the mount ends. Returns the exit code
+  // of a run in the foreground.
   ExitCode Serve();
   // Removes the mount from the directory (umount -l). The kernel closes the connection when no
   // program uses the mount any more.
@@ -47,23 +68,47 @@ class Mount {
   Outcome FindRoot();
   void DecideWhoChecks();
   Outcome Attach();
-  Outcome ServeKernel(UniqueFd device);
+  Outcome CloneDevices(UniqueFd device, std::vector<UniqueFd>* devices);
+  Outcome ServeKernel(std::vector<UniqueFd> devices, const HandoverRecord* record);
+  void AwaitPromises();
   Outcome TakePromises(int device);
   Outcome AwaitInit();
   Outcome StartLeaseKeeper();
-  void WaitForEnd();
+  enum class Event : uint8_t { kEnded, kSignal, kRestart };
+  Event WaitForEvent();
   void GiveBackMemory();
+
+  // Leaves the mount to the guardian. The error says why it is not possible; the mount then goes
+  // on.
+  absl::Status HandOver(std::string program);
+  absl::Status CanHandOver(const std::string& program) const;
+  absl::Status Quiesce(HandoverRecord& record);
+  absl::Status AskServer();
+  absl::Status DropCaches();
+  absl::Status ReturnDelegations();
+  absl::Status Drain();
+  bool IsQuiet(absl::Duration most) const;
+  void ServeAgain(const HandoverRecord& record);
+  absl::Status CommitAll(absl::Duration most);
+  absl::Status Leave(HandoverRecord& record, const std::string& program);
+  void GoOn(const HandoverRecord& record);
 
   MountState state_;
   const bool may_lock_;
   const EndSignals& signals_;
   const Daemon& daemon_;
+  const Means means_;
+  RestartDesk desk_;
+  bool left_ = false;      // to the guardian
+  uint64_t restarts_ = 0;  // so far
+  absl::Time restarted_at_;
   UniqueFd ended_;  // counts the workers that have ended
   MountFacts facts_;
   MountClient client_;
   std::vector<std::unique_ptr<Worker>> workers_;
   MountRings rings_{state_};
   std::unique_ptr<PromiseBreaks> breaks_;  // null: the mount takes no promises
+  UniqueFd device_;                        // of the mount, for a restart
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
   TrimSchedule trim_schedule_;
 };

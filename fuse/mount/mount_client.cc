@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuse/mount/handover.h"
 #include "fuse/mount/mount_error.h"
 #include "fuse/mount/shared_directories.h"
 #include "wire/dat/address.h"
@@ -101,7 +102,21 @@ Outcome MountClient::Make(const Options& options, bool may_lock) {
   AddTransports(options, c);
   client_id_ = TakeClientId(options, {.locks = kRuntimeDirectory, .secret = kStateDirectory});
   c.client_id_string = client_id_.text;
-  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(std::move(c));
+  return Create(std::move(c));
+}
+
+Outcome MountClient::MakeAgain(const Options& options, bool may_lock, const HandoverRecord& record,
+                               UniqueFd lock) {
+  client::ClientOptions c = ClientOptionsOf(options, may_lock);
+  SetClientOptions(record, c);
+  AddTransports(options, c);
+  client_id_ = {record.client_id_string, std::move(lock)};
+  return Create(std::move(c));
+}
+
+Outcome MountClient::Create(client::ClientOptions options) {
+  absl::StatusOr<std::unique_ptr<client::Client>> client =
+      client::Client::Create(std::move(options));
   if (!client.ok()) return {ExitCode::kUsage, std::string(client.status().message())};
   client_ = *std::move(client);
   return {};

@@ -7,7 +7,9 @@
 #include "client/state/client.h"
 #include "fuse/mount/client_id.h"
 #include "fuse/mount/exit_code.h"
+#include "fuse/mount/handover_record.h"
 #include "fuse/options/options.h"
+#include "runtime/unique_fd.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::fuse {
@@ -24,9 +26,16 @@ class MountClient {
   // Resolves the server's name, which may block, and takes the client id. Connects to nothing.
   // `may_lock`: one write buffer is locked in memory. Call once, before get().
   Outcome Make(const Options& options, bool may_lock);
+  // The same for a mount that another program has left (docs/restart.md): takes its name at the
+  // server, with the lock of its client id, and resolves nothing.
+  Outcome MakeAgain(const Options& options, bool may_lock, const HandoverRecord& record,
+                    UniqueFd lock);
   client::Client& get() { return *client_; }
+  // The lock of the client id, for the guardian; -1: none.
+  int lock() const { return client_id_.lock.get(); }
 
  private:
+  Outcome Create(client::ClientOptions options);
   void AddTransports(const Options& options, client::ClientOptions& client);
 
   ClientId client_id_;

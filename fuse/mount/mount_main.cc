@@ -4,14 +4,19 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "client/status/mount_point.h"
 #include "fuse/mount/daemon.h"
+#include "fuse/mount/guardian.h"
+#include "fuse/mount/guardian_link.h"
+#include "fuse/mount/handover_record.h"
 #include "fuse/mount/mount_syscall.h"
 #include "fuse/mount/remount.h"
 #include "fuse/mount/run_mount.h"
+#include "fuse/mount/successor.h"
 #include "fuse/options/options.h"
 #include "runtime/log.h"
 
@@ -26,6 +31,32 @@ int Fail(const dafs::fuse::Outcome& outcome) {
   return Code(outcome.code);
 }
 
+void StartLog(const dafs::fuse::Options& options, bool to_stderr) {
+  const dafs::Severity least = dafs::fuse::LeastSeverity(options);
+  if (to_stderr) {
+    dafs::LogToStderr("mount.dafs", least);
+  } else {
+    dafs::LogToSyslog("mount.dafs", least);
+  }
+}
+
+// The command line is that of the mount, and the guardian has the rest.
+int Continue(dafs::fuse::GuardianLink guardian, const std::vector<std::string>& arguments,
+             const std::string& program) {
+  dafs::LogToSyslog("mount.dafs", dafs::Severity::kNotice);
+  absl::StatusOr<dafs::fuse::GuardianLink::Inheritance> left = guardian.Receive();
+  absl::StatusOr<dafs::fuse::HandoverRecord> record =
+      left.ok() ? dafs::fuse::ReadRecord(left->record.get()) : left.status();
+  if (!record.ok()) return Fail({ExitCode::kInternal, std::string(record.status().message())});
+  absl::StatusOr<dafs::fuse::Options> options =
+      dafs::fuse::ParseOptions(arguments, {.root = geteuid() == 0, .by_mount8 = record->by_mount8});
+  if (!options.ok()) return Fail({ExitCode::kUsage, std::string(options.status().message())});
+  options->mount_point = record->mount_point;
+  StartLog(*options, options->foreground);
+  return Code(dafs::fuse::ContinueMount(*options, {guardian, program, record->by_mount8}, *record,
+                                        *std::move(left)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -34,6 +65,13 @@ int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 #endif
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() == 1 && arguments[0] == dafs::fuse::kRecordVersionFlag) {
+    std::printf("%u\n", dafs::fuse::HandoverRecord::kVersion);
+    return Code(ExitCode::kOk);
+  }
+  const std::string program = dafs::fuse::OwnProgram();
+  dafs::fuse::GuardianLink guardian = dafs::fuse::GuardianLink::FromEnvironment();
+  if (guardian.valid()) return Continue(std::move(guardian), arguments, program);
   dafs::fuse::Caller caller{.root = geteuid() == 0, .by_mount8 = dafs::fuse::StartedByMount8()};
   absl::StatusOr<dafs::fuse::Options> options = dafs::fuse::ParseOptions(arguments, caller);
   if (!options.ok()) {
@@ -53,13 +91,19 @@ int main(int argc, char** argv) {
   if (options->remount) return Fail(dafs::fuse::Remount(*options));
 
   // Otherwise standard error shows only the one line with the reason of a failure.
-  if (options->foreground || options->verbose) {
-    dafs::LogToStderr("mount.dafs", dafs::fuse::LeastSeverity(*options));
-  } else {
-    dafs::LogToSyslog("mount.dafs", dafs::fuse::LeastSeverity(*options));
-  }
+  StartLog(*options, options->foreground || options->verbose);
   dafs::fuse::Daemon daemon;
   dafs::fuse::Outcome started = dafs::fuse::Daemon::Start(options->foreground, &daemon);
   if (!started.ok()) return Fail(started);
-  return Code(dafs::fuse::RunMount(*options, daemon));
+  if (options->guardian && !options->fake) {
+    absl::StatusOr<dafs::fuse::GuardianLink> link =
+        dafs::fuse::StartGuardian({.words = std::vector<std::string>(argv, argv + argc),
+                                   .title = "dafs-guardian " + options->mount_point,
+                                   .argv = argv,
+                                   .foreground = options->foreground},
+                                  daemon);
+    // The mount works without, but cannot be restarted.
+    if (link.ok()) guardian = *std::move(link);
+  }
+  return Code(dafs::fuse::RunMount(*options, daemon, {guardian, program, caller.by_mount8}));
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "fuse/kernel/memory_pressure.h"
 #include "fuse/mount/end_signals.h"
@@ -42,7 +43,7 @@ Severity LeastSeverity(const Options& options) {
   return options.verbose ? Severity::kDebug : Severity::kNotice;
 }
 
-ExitCode RunMount(const Options& options, Daemon& daemon) {
+ExitCode RunMount(const Options& options, Daemon& daemon, const Mount::Means& means) {
   const bool may_lock = PrepareForMemoryPressure();
   const EndSignals signals;
   if (!signals.valid()) {
@@ -56,7 +57,7 @@ ExitCode RunMount(const Options& options, Daemon& daemon) {
     Outcome outcome;
     ExitCode code = ExitCode::kOk;
     {
-      Mount mount(options, signals, daemon, may_lock);
+      Mount mount(options, signals, daemon, means, may_lock);
       outcome = mount.Begin();
       if (outcome.ok()) {
         // A parent that was killed while it waited does not want the mount.
@@ -73,6 +74,30 @@ ExitCode RunMount(const Options& options, Daemon& daemon) {
     if (attempts == 1) SayRetrying(retry.Announce(outcome), options, daemon);
     if (!signals.Wait(daemon, *pause)) return Failed(Interrupted(), daemon);
   }
+}
+
+ExitCode ContinueMount(const Options& options, const Mount::Means& means,
+                       const HandoverRecord& record, GuardianLink::Inheritance inheritance) {
+  const bool may_lock = PrepareForMemoryPressure();
+  const EndSignals signals;
+  Daemon daemon;
+  if (!signals.valid()) {
+    const Outcome failed = {ExitCode::kSystem, std::string("signalfd: ") + std::strerror(errno)};
+    LogError(failed.reason);
+    return failed.code;
+  }
+  ExitCode code = ExitCode::kOk;
+  {
+    Mount mount(options, signals, daemon, means, may_lock);
+    const Outcome outcome = mount.Continue(record, std::move(inheritance));
+    if (!outcome.ok()) {
+      LogError(outcome.reason);
+      return outcome.code;
+    }
+    code = mount.Serve();
+  }
+  alarm(0);
+  return code;
 }
 
 }  // namespace dafs::fuse

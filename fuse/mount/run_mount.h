@@ -4,6 +4,9 @@
 
 #include "fuse/mount/daemon.h"
 #include "fuse/mount/exit_code.h"
+#include "fuse/mount/guardian_link.h"
+#include "fuse/mount/handover_record.h"
+#include "fuse/mount/mount.h"
 #include "fuse/options/options.h"
 #include "runtime/log.h"
 
@@ -15,6 +18,10 @@ Severity LeastSeverity(const Options& options);
 // Returns when the mount has ended, or could not be made. Calls daemon.Report as soon as the mount
 // answers or has failed.
 // SIGINT, SIGTERM and SIGHUP detach the mount; the workers then end as worker.h describes.
-ExitCode RunMount(const Options& options, Daemon& daemon);
+ExitCode RunMount(const Options& options, Daemon& daemon, const Mount::Means& means);
+
+// Continues the mount that another program has left (docs/restart.md), and then as RunMount.
+ExitCode ContinueMount(const Options& options, const Mount::Means& means,
+                       const HandoverRecord& record, GuardianLink::Inheritance inheritance);
 
 }  // namespace dafs::fuse

@@ -67,7 +67,7 @@ Worker::Worker(MountState& state, std::unique_ptr<Loop> loop, std::unique_ptr<cl
       files_(std::move(files)),
       room_(files_->buffers(), *loop_, state.options.wsize,
             [this] {
-              if (!ended_) loop_->Touch(this);
+              if (!ended_ && !paused_) loop_->Touch(this);
             }),
       interrupts_(*loop_, calls_, [this](Call& call) {
         room_.Unpark(call);
@@ -114,17 +114,6 @@ Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
 
 void Worker::FindRoot(std::function<void(Root)> done) {
   loop_->Post([this, done = std::move(done)] { dafs::Start(AskForRoot(done)); });
-}
-
-void Worker::Serve(UniqueFd fd) {
-  auto shared = std::make_shared<UniqueFd>(std::move(fd));  // Post copies the function object
-  loop_->Post([this, shared] {
-    if (ended_) return;
-    channel_.emplace(std::move(*shared));
-    operations_.emplace(state_, *files_, *channel_);
-    files_->OnReport([this](client::WorkerReport& report) { operations_->Report(calls_, report); });
-    loop_->Add(this);
-  });
 }
 
 // --- Requests --------------------------------------------------------------------------------
@@ -260,12 +249,100 @@ void Worker::InterruptRequest(std::span<const std::byte> body) {
   }
 }
 
+// --- A restart -------------------------------------------------------------------------------
+
+namespace {
+
+// How often it is checked whether what a restart waits for has ended.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(1);
+
+Task<void> AskNull(client::Files& files, std::function<void(absl::Status)> done) {
+  Task<absl::Status> asking = files.Null();
+  const absl::Status status = co_await asking;
+  done(status);
+}
+
+}  // namespace
+
+void Worker::AskServer(std::function<void(absl::Status)> done) {
+  loop_->Post([this, done = std::move(done)] { dafs::Start(AskNull(*files_, done)); });
+}
+
+void Worker::Commit(std::function<void()> done) {
+  loop_->Post([this, done = std::move(done)] {
+    committed_ = done;
+    files_->commits().CommitSoon();
+    LookIfCommitted();
+  });
+}
+
+void Worker::LookIfCommitted() {
+  if (!committed_) return;
+  if (files_->commits().all_committed()) return std::exchange(committed_, nullptr)();
+  loop_->RunAfter(kLookAgain, [this] { LookIfCommitted(); });
+}
+
+void Worker::ReturnDelegations() {
+  loop_->Post([this] { files_->delegating().ReturnDue(); });
+}
+
+void Worker::Pause(std::function<void()> drained) {
+  loop_->Post([this, drained = std::move(drained)] {
+    if (!std::exchange(paused_, true) && channel_.has_value() && !ended_) loop_->Remove(this);
+    calls_.Retract();
+    drained_ = drained;
+    LookIfDrained();
+  });
+}
+
+bool Worker::IsDrained() const { return calls_.size() == 0 && !files_->delegating().returning(); }
+
+void Worker::LookIfDrained() {
+  if (!drained_) return;
+  if (IsDrained()) return std::exchange(drained_, nullptr)();
+  loop_->RunAfter(kLookAgain, [this] { LookIfDrained(); });
+}
+
+std::vector<std::vector<std::byte>> Worker::TakeRetracted() {
+  auto taken = std::make_shared<std::vector<std::vector<std::byte>>>();
+  const absl::Status status = OnLoop([this, taken]() -> absl::Status {
+    *taken = calls_.TakeRetracted();
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return {};
+  return std::move(*taken);
+}
+
+void Worker::Resume(UniqueFd fd, std::vector<std::vector<std::byte>> retracted) {
+  auto shared = std::make_shared<UniqueFd>(std::move(fd));  // Post copies the function object
+  loop_->Post([this, shared, retracted = std::move(retracted)] {
+    drained_ = committed_ = nullptr;
+    const bool was_paused = std::exchange(paused_, false);
+    if (ended_) return;
+    if (!channel_.has_value()) {
+      channel_.emplace(std::move(*shared));
+      operations_.emplace(state_, *files_, *channel_);
+      files_->OnReport(
+          [this](client::WorkerReport& report) { operations_->Report(calls_, report); });
+      loop_->Add(this);
+    } else if (was_paused) {
+      loop_->Add(this);
+    }
+    for (const std::vector<std::byte>& request : retracted) Handle(request);
+  });
+}
+
+void Worker::HandOver() {
+  loop_->Post([this] { handed_over_ = true; });
+}
+
 // --- The end ---------------------------------------------------------------------------------
 
 void Worker::End() {
   if (std::exchange(ended_, true)) return;
   ended_at_ = Loop::Now();
-  if (channel_.has_value()) loop_->Remove(this);
+  if (channel_.has_value() && !paused_) loop_->Remove(this);
+  if (handed_over_) return Farewell();
   if (ring_ != nullptr) ring_->Stop();
   end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
   if (operations_.has_value()) {
@@ -292,6 +369,12 @@ void Worker::Drained() {
 }
 
 void Worker::CallDone() {
+  if (!paused_ && !ended_ && calls_.any_retracted()) {
+    // Pause has ended without a restart. Posted, as below.
+    loop_->Post([this] {
+      for (const std::vector<std::byte>& request : calls_.TakeRetracted()) Handle(request);
+    });
+  }
   if (!ended_ || calls_.size() != 0 || Committing()) return;
   // Posted, because the last call is still on the stack.
   loop_->Post([this] { Farewell(); });

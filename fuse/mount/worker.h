@@ -17,6 +17,8 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
@@ -55,7 +57,7 @@ class Worker : private Pollable {
   void FindRoot(std::function<void(Root)> done);
 
   // Begins to serve the kernel on `fd` (/dev/fuse). Any thread.
-  void Serve(UniqueFd fd);
+  void Serve(UniqueFd fd) { Resume(std::move(fd), {}); }
   // FUSE over io_uring. Any thread except the worker's; MakeRing and StartRing block until the
   // worker has done it. MakeRing makes the ring of worker `number` of the plan, before Serve,
   // because INIT depends on it. After INIT, call StartRing if the kernel agreed, otherwise
@@ -64,6 +66,24 @@ class Worker : private Pollable {
   absl::Status StartRing();
   void DropRing();
   void Interrupt(uint64_t unique);
+
+  // For a restart (docs/restart.md). Any thread; the functions run on the worker's.
+  // Whether the server answers now: sends NULL.
+  void AskServer(std::function<void(absl::Status)> done);
+  // Commits what is written until now; `done` when the server has it.
+  void Commit(std::function<void()> done);
+  // Begins to return the delegations that are due.
+  void ReturnDelegations();
+  // Reads no more requests, and takes back those that wait for a lock. `drained`: when no request
+  // is in hand. Not with a ring.
+  void Pause(std::function<void()> drained);
+  // The requests that Pause has taken back. Blocks until the worker has answered.
+  std::vector<std::vector<std::byte>> TakeRetracted();
+  // Serves (again), beginning with `retracted`. `fd` as in Serve, or none if the worker had one.
+  void Resume(UniqueFd fd, std::vector<std::vector<std::byte>> retracted);
+  // Another program continues the mount: Stop drains and commits nothing.
+  void HandOver();
+
   void Stop();
   void Join();
 
@@ -86,6 +106,9 @@ class Worker : private Pollable {
   void StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                  client::BufferLease lease);
   Task<void> AskForRoot(std::function<void(Root)> done);
+  bool IsDrained() const;
+  void LookIfDrained();
+  void LookIfCommitted();
   void End();
   void CallDone();
   void Drained();
@@ -103,6 +126,10 @@ class Worker : private Pollable {
   RequestRoom room_;
   Interrupts interrupts_;
   std::optional<Operations> operations_;
+  bool paused_ = false;
+  bool handed_over_ = false;
+  std::function<void()> drained_;    // of Pause, until then
+  std::function<void()> committed_;  // of Commit, until then
   bool ended_ = false;
   bool farewell_ = false;
   Loop::TimerId end_timer_ = 0;

@@ -185,6 +185,12 @@ constexpr OptionRow kOptions[] = {
     {kOthers, "slow", "",
      Number{0, 3'600'000, [](Options& o, uint32_t n) { o.slow = absl::Milliseconds(n); }},
      "milliseconds after which an operation is logged as slow, {} (default 0: none)"},
+    {kOthers, "guardian", "noguardian", Word{[](Options& o, bool is_name) {
+       o.guardian = is_name;
+       o.guardian_given = true;
+     }},
+     "whether a process stays beside the mount, so that dafsctl restart can replace mount.dafs "
+     "(default: if root mounts, except with -f)"},
     {kOthers, "remount", "", Elsewhere{}, "change ro, rw, nosuid and similar flags of a mount"},
     {kOthers, "context=, fscontext=, defcontext=, rootcontext=", "", Elsewhere{},
      "passed to the kernel"},

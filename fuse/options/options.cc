@@ -192,6 +192,7 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
     ASSIGN_OR_RETURN(bool known, ApplyKnown(option, o));
     if (!known && !line.sloppy) return NotKnown(option);
   }
+  if (!o.guardian_given) o.guardian = caller.root && !o.foreground;
   RETURN_IF_ERROR(CheckTogether(o));
   if (o.remount) return o;  // the source is not checked: mount(8) may spell it differently
   ASSIGN_OR_RETURN(o.source, ParseSource(line.positional[0]));

@@ -19,6 +19,25 @@ Call* CallsInHand::Find(uint64_t unique) const {
   return it == calls_.end() || it->second->answered() ? nullptr : it->second;
 }
 
+void CallsInHand::Retract() {
+  std::vector<uint64_t> waits;
+  for (const auto& [unique, call] : calls_) {
+    if (call->header().opcode != FUSE_SETLKW || call->answered() || call->interrupted) continue;
+    call->interrupted = call->retracting = true;
+    waits.push_back(unique);
+  }
+  // Not inside the loop, because this may end calls.
+  for (const uint64_t unique : waits) {
+    Call* const call = Find(unique);
+    if (call == nullptr) continue;
+    if (std::function<void()> end_wait = call->on_interrupt) end_wait();
+  }
+}
+
+std::vector<std::vector<std::byte>> CallsInHand::TakeRetracted() {
+  return std::exchange(retracted_, {});
+}
+
 Call::Call(AnswerPath& path, CallsInHand& in_hand, const fuse_in_header& header, Body body,
            client::BufferLease lease)
     : path_(path),
@@ -44,6 +63,13 @@ bool Call::Reply(std::initializer_list<KernelChannel::Bytes> parts) {
 
 bool Call::ReplyErrno(int error) {
   if (std::exchange(answered_, true)) return false;
+  if (retracting && error == EINTR) {
+    std::vector<std::byte>& request = in_hand_.retracted_.emplace_back();
+    const KernelChannel::Bytes header = AsBytes(header_);
+    request.assign(header.begin(), header.end());
+    request.insert(request.end(), body_.begin(), body_.end());
+    return true;
+  }
   return path_.ReplyError(header_.unique, error);
 }
 

@@ -40,8 +40,17 @@ class CallsInHand {
     for (const auto& [unique, call] : calls_) visit(*call);
   }
 
+  // Ends waits for locks without an answer: another program answers these requests, or this one
+  // when they begin again (docs/restart.md). A call whose caller got a signal before is answered.
+  void Retract();
+  bool any_retracted() const { return !retracted_.empty(); }
+  // The requests that have ended so, with their headers. Empties the list.
+  std::vector<std::vector<std::byte>> TakeRetracted();
+
  private:
+  friend class Call;
   absl::flat_hash_map<uint64_t, Call*> calls_;
+  std::vector<std::vector<std::byte>> retracted_;
 };
 
 class Call {
@@ -76,6 +85,8 @@ class Call {
 
   // The caller got a signal. Not every signal ends the call; see interrupts.h.
   bool interrupted = false;
+  // EINTR is not sent: see CallsInHand::Retract.
+  bool retracting = false;
   // Interrupts has seen the call in an earlier round.
   bool looked_at = false;
   // Set while any signal must end what the call waits for. Calling it may resume the call.

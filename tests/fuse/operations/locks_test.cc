@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "fuse/files/lock_owners.h"
@@ -135,6 +138,35 @@ TEST_F(LocksTest, FlockBelongsToItsHandle) {
   Release(again);
   EXPECT_EQ(flock(local, LOCK_SH), 0);
   close(local);
+}
+
+// As for a restart of the program (docs/restart.md), which then does not happen.
+TEST_F(LocksTest, APausedWorkerTakesBackWaitsAndBeginsThemAgain) {
+  Created file = Create("f");
+  EXPECT_EQ(Lock(file, 1, F_WRLCK), 0);
+  const uint64_t waits = BeginWait(file, 2, F_WRLCK);
+  EXPECT_EQ(Test(file, 3, F_WRLCK).type, static_cast<uint32_t>(F_WRLCK));  // it was read
+  absl::Notification drained;
+  worker_->Pause([&drained] { drained.Notify(); });
+  ASSERT_TRUE(drained.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  std::vector<std::vector<std::byte>> retracted = worker_->TakeRetracted();
+  ASSERT_EQ(retracted.size(), 1u);
+  fuse_in_header header = {};
+  ASSERT_GE(retracted[0].size(), sizeof(header));
+  std::memcpy(&header, retracted[0].data(), sizeof(header));
+  EXPECT_EQ(header.unique, waits);
+  EXPECT_EQ(header.len, retracted[0].size());
+  const uint64_t look = kernel_.Send(FUSE_LOOKUP, kRootNode, Name("f"));
+  worker_->Resume(UniqueFd(), std::move(retracted));
+  EXPECT_EQ(kernel_.Receive().unique, look);
+  const uint64_t unlock =
+      kernel_.Send(FUSE_SETLK, file.entry.nodeid, Lk(file, 1, F_UNLCK, 0, kMost));
+  const FakeKernel::Answer answers[] = {kernel_.Receive(), kernel_.Receive()};
+  EXPECT_THAT((std::vector<uint64_t>{answers[0].unique, answers[1].unique}),
+              testing::UnorderedElementsAre(unlock, waits));
+  EXPECT_EQ(answers[0].error, 0);
+  EXPECT_EQ(answers[1].error, 0);
+  Flush(file, 2);
 }
 
 TEST_F(LocksTest, AWaitEndsWithTheLockOrBySignal) {

@@ -50,6 +50,16 @@ TEST(ParseOptions, DefaultsAreThoseOfTheHelpText) {
   EXPECT_FALSE(o->foreground || o->verbose || o->fake || o->remount);
 }
 
+TEST(ParseOptions, AGuardianStaysBesideAMountOfRootInTheBackground) {
+  auto o = Parse({"server:/data", "/mnt"});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_TRUE(o->guardian);
+  EXPECT_FALSE(Parse({"server:/data", "/mnt", "-f"})->guardian);
+  EXPECT_TRUE(Parse({"server:/data", "/mnt", "-f", "-o", "guardian"})->guardian);
+  EXPECT_FALSE(Parse({"server:/data", "/mnt", "-o", "noguardian"})->guardian);
+  EXPECT_FALSE(Parse({"server:/data", "/mnt"}, {.root = false, .by_mount8 = false})->guardian);
+}
+
 TEST(ParseOptions, OtherUsersAreDeniedByDefaultWithoutRoot) {
   Caller user{.root = false, .by_mount8 = false};
   absl::StatusOr<Options> o = Parse({"server:/data", "/mnt"}, user);

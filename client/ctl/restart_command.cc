@@ -1,0 +1,69 @@
+#include "client/ctl/restart_command.h"
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "runtime/control_socket.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Minutes(1);
+constexpr absl::Duration kAskAgain = absl::Milliseconds(10);
+
+struct Progress {
+  uint64_t restarts = 0;
+  std::string refused;  // why, if the last restart was
+};
+
+absl::StatusOr<Progress> AskProgress(const std::string& socket) {
+  ASSIGN_OR_RETURN(const std::string text, AskControlSocket(socket, "restarted"));
+  const std::vector<std::string> lines = absl::StrSplit(text, absl::MaxSplits('\n', 1));
+  Progress progress;
+  if (!absl::SimpleAtoi(lines[0], &progress.restarts) || lines.size() != 2) {
+    return absl::DataLossError("mount.dafs does not say how often it was restarted");
+  }
+  progress.refused = lines[1];
+  return progress;
+}
+
+}  // namespace
+
+absl::Status Restart(const std::string& socket, const RestartOptions& options) {
+  std::string question = "restart";
+  if (!options.program.empty()) {
+    std::error_code error;
+    const std::string program = std::filesystem::absolute(options.program, error).string();
+    if (error || program.find('\n') != std::string::npos) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("--program: not the name of a program: ", options.program));
+    }
+    question += " " + program;
+  }
+  ASSIGN_OR_RETURN(const Progress before, AskProgress(socket));
+  RETURN_IF_ERROR(AskControlSocket(socket, question).status());
+  const absl::Time end = absl::Now() + kPatience;
+  while (absl::Now() < end) {
+    absl::SleepFor(kAskAgain);
+    // Between the two programs none answers.
+    const absl::StatusOr<Progress> now = AskProgress(socket);
+    if (!now.ok()) continue;
+    if (now->restarts > before.restarts) return absl::OkStatus();
+    if (!now->refused.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat("not restarted: ", now->refused));
+    }
+  }
+  return absl::UnavailableError("no new program has answered within a minute");
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,199 @@
+#include "fuse/mount/guardian.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "fuse/kernel/memory_pressure.h"
+#include "fuse/mount/exit_code.h"
+#include "runtime/log.h"
+
+namespace dafs::fuse {
+namespace {
+
+// How often a successor is started with one record. The last one is the guardian's own program.
+constexpr int kMostStarts = 3;
+
+sigset_t GuardianSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, number);
+  return set;
+}
+
+void ShowTitle(const GuardianPlan& plan) {
+  prctl(PR_SET_NAME, "dafs-guardian");
+  char* const begin = plan.argv[0];
+  char* end = begin;
+  // The words lie one behind the other.
+  for (char** word = plan.argv; *word != nullptr && *word == end; ++word) {
+    end = *word + std::strlen(*word) + 1;
+  }
+  const auto room = static_cast<size_t>(end - begin);
+  if (room == 0) return;
+  std::memset(begin, 0, room);
+  std::memcpy(begin, plan.title.data(), std::min(plan.title.size(), room - 1));
+}
+
+class Guardian {
+ public:
+  Guardian(const GuardianPlan& plan, UniqueFd link, pid_t child, UniqueFd signals)
+      : plan_(plan), link_(std::move(link)), child_(child), signals_(std::move(signals)) {}
+
+  [[noreturn]] void Run() {
+    for (;;) {
+      pollfd waits[] = {{.fd = signals_.get(), .events = POLLIN, .revents = 0},
+                        {.fd = link_.get(), .events = POLLIN, .revents = 0}};
+      if (poll(waits, 2, -1) < 0) continue;
+      // Messages first: the program may have ended after its last one.
+      if (waits[1].revents != 0) {
+        Hear();
+      } else if (waits[0].revents != 0) {
+        TakeSignal();
+      }
+    }
+  }
+
+ private:
+  void Hear() {
+    std::optional<LinkMessage> message = ReceiveMessage(link_.get());
+    if (!message.has_value()) return link_.Close();  // SIGCHLD follows
+    switch (message->kind) {
+      case LinkMessage::kKeep:
+        kept_ = *std::move(message);
+        break;
+      case LinkMessage::kRecord:
+        if (message->fds.size() != 1) break;
+        record_ = std::move(message->fds[0]);
+        program_ = std::move(message->text);
+        starts_ = 0;
+        break;
+      case LinkMessage::kServing:
+        record_.Close();
+        break;
+      case LinkMessage::kEnd:
+        ends_ = true;
+        break;
+      case LinkMessage::kContinue:
+        break;
+    }
+  }
+
+  void TakeSignal() {
+    signalfd_siginfo info = {};
+    if (read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return;
+    if (info.ssi_signo != SIGCHLD) {
+      kill(child_, static_cast<int>(info.ssi_signo));
+      return;
+    }
+    int status = 0;
+    if (waitpid(child_, &status, WNOHANG) != child_) return;
+    if (record_.valid() && starts_ < kMostStarts) return StartSuccessor();
+    if (record_.valid()) LogError("no program could continue the mount: it has ended");
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(ExitCode::kInternal));
+  }
+
+  void StartSuccessor() {
+    ++starts_;
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+      LogError(std::string("socketpair: ") + std::strerror(errno));
+      _exit(static_cast<int>(ExitCode::kSystem));
+    }
+    link_ = UniqueFd(ends[0]);
+    const UniqueFd far(ends[1]);
+    child_ = fork();
+    if (child_ < 0) {
+      LogError(std::string("fork: ") + std::strerror(errno));
+      _exit(static_cast<int>(ExitCode::kSystem));
+    }
+    if (child_ == 0) Become(far.get());
+    std::vector<int> fds = {record_.get()};
+    for (const UniqueFd& fd : kept_.fds) fds.push_back(fd.get());
+    SendMessage(link_.get(), LinkMessage::kContinue, kept_.text, fds);
+    if (std::exchange(ends_, false)) kill(child_, SIGTERM);
+  }
+
+  // SIGTERM and the like stay blocked until the successor can handle them.
+  [[noreturn]] void Become(int link) {
+    sigset_t unblock;
+    sigemptyset(&unblock);
+    sigaddset(&unblock, SIGCHLD);
+    sigprocmask(SIG_UNBLOCK, &unblock, nullptr);
+    if (!plan_.foreground) setsid();
+    fcntl(link, F_SETFD, 0);
+    setenv(kGuardianVariable, std::to_string(link).c_str(), 1);
+    std::vector<char*> words;
+    for (const std::string& word : plan_.words) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    execv(starts_ == kMostStarts ? "/proc/self/exe" : program_.c_str(), words.data());
+    LogError(program_ + ": " + std::strerror(errno));
+    _exit(static_cast<int>(ExitCode::kSystem));
+  }
+
+  const GuardianPlan& plan_;
+  UniqueFd link_;
+  pid_t child_;
+  UniqueFd signals_;
+  LinkMessage kept_;
+  UniqueFd record_;
+  std::string program_;
+  int starts_ = 0;     // with this record
+  bool ends_ = false;  // the successor gets SIGTERM
+};
+
+void LeaveTerminal() {
+  setsid();
+  [[maybe_unused]] const int changed = chdir("/");
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+  if (null > STDERR_FILENO) close(null);
+}
+
+}  // namespace
+
+absl::StatusOr<GuardianLink> StartGuardian(const GuardianPlan& plan, Daemon& daemon) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return absl::ErrnoToStatus(errno, "socketpair");
+  }
+  UniqueFd near(ends[0]);
+  UniqueFd far(ends[1]);
+  // Before the fork, so that no signal is lost.
+  const sigset_t set = GuardianSignals();
+  sigset_t before;
+  sigprocmask(SIG_BLOCK, &set, &before);
+  UniqueFd signals(signalfd(-1, &set, SFD_CLOEXEC));
+  const pid_t child = signals.valid() ? fork() : -1;
+  if (child < 0) {
+    const int error = errno;
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    return absl::ErrnoToStatus(error, "guardian");
+  }
+  if (child == 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    return GuardianLink(std::move(far));
+  }
+  far.Close();
+  daemon.LeaveToChild();
+  PrepareForMemoryPressure();
+  if (!plan.foreground) LeaveTerminal();
+  ShowTitle(plan);
+  Guardian(plan, std::move(near), child, std::move(signals)).Run();
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,24 @@
+// The state of a mount as a record, and back (docs/restart.md). Called on the main thread while the
+// workers serve no request, before the first request of a new process and after the last of an old
+// one. Nothing blocks.
+#pragma once
+
+#include "absl/status/status.h"
+#include "client/state/client.h"
+#include "fuse/mount/handover_record.h"
+#include "fuse/operations/mount_state.h"
+
+namespace dafs::fuse {
+
+// Fills in all of `record` that `state` and `client` know. No delegation may be left, and nothing
+// uncommitted.
+void SaveMount(const MountState& state, client::Client& client, HandoverRecord& record);
+
+// The options of the client that a record decides: who it is, and where its server is.
+void SetClientOptions(const HandoverRecord& record, client::ClientOptions& options);
+
+// Brings a new mount, whose client was made with SetClientOptions, into the state of the record.
+// kDataLoss: the record contradicts itself.
+absl::Status RestoreMount(const HandoverRecord& record, MountState& state, client::Client& client);
+
+}  // namespace dafs::fuse

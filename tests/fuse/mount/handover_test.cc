@@ -1,0 +1,238 @@
+#include "fuse/mount/handover.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "fuse/operations/mount_state.h"
+#include "runtime/loop.h"
+#include "wire/dat/iwarp/iwarp.h"
+
+namespace dafs::fuse {
+namespace {
+
+wire::FileHandle HandleOf(uint8_t number) {
+  wire::FileHandle handle;
+  handle.fileid.bytes[0] = number;
+  return handle;
+}
+
+template <class Id>
+Id IdOf(uint64_t number) {
+  return wire::OpaqueFromUint64<Id>(number);
+}
+
+wire::FileAttributes Regular(uint64_t file_id) {
+  wire::FileAttributes attributes;
+  attributes.set(wire::kFattrObjectType | wire::kFattrFileId | wire::kFattrChange);
+  attributes.object_type = wire::ObjectType::kReg;
+  attributes.file_id = file_id;
+  return attributes;
+}
+
+std::unique_ptr<client::Client> NewClient(dat::Provider& provider, const HandoverRecord* record) {
+  client::ClientOptions options;
+  options.addresses = {dat::Address()};
+  options.providers = {&provider};
+  options.client_id_string = "a test";
+  if (record != nullptr) SetClientOptions(*record, options);
+  return *client::Client::Create(options);
+}
+
+class HandoverTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    client::Attributes root;
+    root.set(wire::kFattrObjectType);
+    root.object_type = wire::ObjectType::kDir;
+    state_.inodes.SetRoot(HandleOf(0), root);
+    client_->root().Found(HandleOf(0));
+    node_ = state_.inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"});
+    state_.inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"});
+  }
+
+  // An open file with a lock of its own.
+  uint64_t Open(uint32_t flags) {
+    client::OpenInfo info;
+    info.handle = HandleOf(1);
+    info.owner = state_.NewOwner();
+    info.who = who_;
+    const auto name = client_->opens().Add(info, IdOf<wire::StateId>(100), client_id_);
+    client_->locks().Granted({HandleOf(1), name, 5}, {3, 9, true});
+    auto open = std::make_shared<OpenState>();
+    open->nodeid = node_;
+    open->handle = HandleOf(1);
+    open->state_id = name;
+    open->flags = flags;
+    open->change = 4;
+    open->opener = std::make_shared<const client::Identity>(who_);
+    open->writes = state_.write_trackers.Of(node_);
+    return state_.open_files.Add(std::move(open));
+  }
+
+  // What a new program has after a restart.
+  struct Next {
+    explicit Next(dat::Provider& provider, const HandoverRecord& record)
+        : client(NewClient(provider, &record)) {}
+    MountState state{Options()};
+    std::unique_ptr<client::Client> client;
+  };
+  std::unique_ptr<Next> Restart() {
+    HandoverRecord record;
+    SaveMount(state_, *client_, record);
+    saved_ = EncodeRecord(record);
+    absl::StatusOr<HandoverRecord> read = DecodeRecord(std::as_bytes(std::span(saved_)));
+    EXPECT_TRUE(read.ok()) << read.status();
+    auto next = std::make_unique<Next>(*provider_, *read);
+    const absl::Status restored = RestoreMount(*read, next->state, *next->client);
+    EXPECT_TRUE(restored.ok()) << restored;
+    return next;
+  }
+
+  std::unique_ptr<dat::Provider> provider_ = dat::NewIwarpProvider();
+  const client::Identity who_{1000, 100, {7}};
+  const wire::ClientId client_id_ = IdOf<wire::ClientId>(9);
+  MountState state_{Options()};
+  std::unique_ptr<client::Client> client_ = NewClient(*provider_, nullptr);
+  uint64_t node_ = 0;
+  std::string saved_;
+};
+
+TEST_F(HandoverTest, KeepsNodesWithTheirLookups) {
+  const std::unique_ptr<Next> next = Restart();
+  InodeTable& inodes = next->state.inodes;
+  EXPECT_EQ(inodes.GenerationOf(node_), state_.inodes.GenerationOf(node_));
+  ASSERT_TRUE(inodes.Find(node_).has_value());
+  EXPECT_EQ(inodes.Find(node_)->handle, HandleOf(1));
+  EXPECT_EQ(inodes.Find(node_)->file_id, 11u);
+  EXPECT_EQ(inodes.PlaceOf(node_), (Place{kRootNode, "f"}));
+  EXPECT_EQ(inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"}), node_);
+  EXPECT_FALSE(inodes.Forget(node_, 2).has_value());
+  EXPECT_TRUE(inodes.Forget(node_, 1).has_value());
+  const uint64_t fresh = inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"});
+  EXPECT_NE(fresh, node_);
+}
+
+TEST_F(HandoverTest, KeepsOpenFilesAndTheirLocks) {
+  const uint64_t fh = Open(O_RDWR | O_APPEND);
+  const std::unique_ptr<Next> next = Restart();
+  const std::shared_ptr<OpenState> open = next->state.open_files.Find(fh);
+  ASSERT_NE(open, nullptr);
+  EXPECT_EQ(open->flags, static_cast<uint32_t>(O_RDWR | O_APPEND));
+  EXPECT_EQ(open->change, 4u);
+  EXPECT_EQ(*open->opener, who_);
+  const auto entry = next->client->opens().Find(open->state_id);
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(entry->state_id, IdOf<wire::StateId>(100));
+  EXPECT_EQ(entry->client_id, client_id_);
+  EXPECT_EQ(entry->info->who, who_);
+  const auto held = next->client->locks().HeldBy(HandleOf(1), open->state_id);
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0], (wire::LockRange{3, 9, true}));
+  EXPECT_EQ(next->state.open_files.Add(std::make_shared<OpenState>()), fh + 1);
+  EXPECT_NE(next->state.NewOwner(), entry->info->owner);
+}
+
+TEST_F(HandoverTest, KeepsOwnersOfRecordLocks) {
+  const uint64_t fh = Open(O_RDWR);
+  LockOwner fresh;
+  fresh.nodeid = node_;
+  fresh.kernel_owner = 77;
+  fresh.number = state_.NewOwnerNumber();
+  const LockOwnerRef owner = state_.lock_owners.Enter(fresh, fh, 4321);
+  state_.lock_owners.Opened(*owner, IdOf<wire::StateId>(1));
+  state_.lock_owners.Leave(*owner);
+  const std::unique_ptr<Next> next = Restart();
+  const LockOwnerRef found = next->state.lock_owners.EnterExisting(node_, 77);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->name, owner->name);
+  EXPECT_EQ(found->state_id, IdOf<wire::StateId>(1));
+  EXPECT_EQ(next->state.lock_owners.PidOf(owner->name), 4321u);
+  next->state.lock_owners.Leave(*found);
+  EXPECT_EQ(next->state.lock_owners.EndHandle(fh).size(), 1u);
+}
+
+TEST_F(HandoverTest, KeepsAListingThatOnlyTheMountKnows) {
+  auto chunk = std::make_shared<DirectoryChunk>();
+  chunk->known_here = chunk->eof = true;
+  chunk->entries.push_back({.cookie = 3, .name = "n", .attributes = Regular(5)});
+  auto directory = std::make_shared<DirectoryState>(kRootNode, HandleOf(0),
+                                                    std::make_shared<const client::Identity>(who_));
+  directory->SetChunk(chunk, IdOf<wire::Verifier>(6));
+  directory->BeginListing();
+  const uint64_t fh = state_.open_directories.Add(directory);
+  const std::unique_ptr<Next> next = Restart();
+  const std::shared_ptr<DirectoryState> open = next->state.open_directories.Find(fh);
+  ASSERT_NE(open, nullptr);
+  EXPECT_TRUE(open->listed());
+  EXPECT_EQ(open->cookieverf(), IdOf<wire::Verifier>(6));
+  ASSERT_NE(open->chunk(), nullptr);
+  ASSERT_EQ(open->chunk()->entries.size(), 1u);
+  EXPECT_TRUE(open->chunk()->known_here);
+  EXPECT_EQ(open->chunk()->entries[0].name, "n");
+  EXPECT_EQ(open->chunk()->entries[0].cookie, 3u);
+}
+
+TEST_F(HandoverTest, IsTheSameClientWithTheSameCredentials) {
+  client_->credentials().Insert(client_id_, who_, {}, 8);
+  client_->credentials().Insert(client_id_, {1, 1, {}}, {}, 8);
+  const absl::Time heard = Loop::Now() - absl::Seconds(1);
+  client_->NoteActivity(heard, heard);
+  const std::unique_ptr<Next> next = Restart();
+  EXPECT_EQ(next->client->options().client_id_string, "a test");
+  EXPECT_EQ(next->client->options().client_verifier, client_->options().client_verifier);
+  EXPECT_EQ(next->client->options().addresses, client_->options().addresses);
+  EXPECT_EQ(next->client->root().Latest(), HandleOf(0));
+  EXPECT_EQ(next->client->last_activity(), client_->last_activity());
+  EXPECT_TRUE(next->client->credentials().Find(client_id_, who_).has_value());
+  EXPECT_EQ(next->client->credentials().size(), 2u);
+}
+
+// Each restart saves what the one before has restored.
+TEST_F(HandoverTest, SavesWhatItHasRestored) {
+  Open(O_RDONLY);
+  const std::unique_ptr<Next> next = Restart();
+  HandoverRecord again;
+  SaveMount(next->state, *next->client, again);
+  EXPECT_EQ(EncodeRecord(again), saved_);
+}
+
+TEST_F(HandoverTest, RefusesARecordThatContradictsItself) {
+  Open(O_RDWR);
+  HandoverRecord good;
+  SaveMount(state_, *client_, good);
+  const auto refused = [&](const HandoverRecord& record) {
+    Next next(*provider_, record);
+    return absl::IsDataLoss(RestoreMount(record, next.state, *next.client));
+  };
+  EXPECT_FALSE(refused(good));
+  HandoverRecord bad = good;
+  bad.next_file = 1;  // would be given again
+  EXPECT_TRUE(refused(bad));
+  bad = good;
+  bad.files.push_back(bad.files[0]);
+  EXPECT_TRUE(refused(bad));
+  bad = good;
+  bad.opens.push_back(bad.opens[0]);
+  EXPECT_TRUE(refused(bad));
+  bad = good;
+  bad.locks[0].ranges[0] = {9, 3, true};
+  EXPECT_TRUE(refused(bad));
+  bad = good;
+  bad.inodes.nodes.clear();
+  EXPECT_TRUE(refused(bad));
+  bad = good;
+  bad.inodes.next = 1;
+  EXPECT_TRUE(refused(bad));
+  bad = good;
+  for (InodeTable::Saved::Node& node : bad.inodes.nodes) {
+    if (node.nodeid != kRootNode) ++node.nodeid;  // the shard of another handle
+  }
+  EXPECT_TRUE(refused(bad));
+}
+
+}  // namespace
+}  // namespace dafs::fuse
