@@ -233,6 +233,7 @@ InodeTable::Saved InodeTable::Save() const {
       node.file_id = inode->file_id;
       node.lookups = inode->lookups;
       node.place = inode->names.latest();
+      node.names = inode->names.Save();
       const auto newest = shard.by_handle.find(inode->handle);
       node.newest = newest != shard.by_handle.end() && newest->second == nodeid;
       if (inode->kernel.sent()) node.change = inode->kernel.change();
@@ -262,7 +263,7 @@ bool InodeTable::Restore(const Saved& saved) {
     inode->type = node.type;
     inode->file_id = node.file_id;
     inode->lookups = node.lookups;
-    if (!node.place.name.empty()) inode->names.FoundAt(node.place, absl::InfinitePast());
+    inode->names.Restore(node.place, node.names);
     if (node.change.has_value()) inode->kernel.Restore(*node.change);
     if (node.pages.has_value()) {
       inode->pages.change = *node.pages;

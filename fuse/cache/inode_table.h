@@ -131,6 +131,7 @@ class InodeTable {
       uint64_t file_id = 0;
       uint64_t lookups = 0;
       Place place;
+      NodeNames::Saved names;
       bool newest = true;              // of the nodes of the handle
       std::optional<uint64_t> change;  // of the attributes that the kernel was sent last
       std::optional<uint64_t> pages;   // see NodePages

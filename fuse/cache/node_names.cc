@@ -55,4 +55,25 @@ bool NodeNames::AnyLost(uint64_t change, absl::Time now) const {
          (others_->mixed || others_->change != change);
 }
 
+NodeNames::Saved NodeNames::Save() const {
+  return {.until_ns = absl::ToUnixNanos(until_),
+          .change = change_,
+          .seen = seen_,
+          .lost = lost_,
+          .others_until_ns = others_ == nullptr ? 0 : absl::ToUnixNanos(others_->until)};
+}
+
+// Which others there are is not saved: after a change of the node, none is trusted.
+void NodeNames::Restore(const Place& latest, const Saved& saved) {
+  latest_ = latest;
+  until_ = absl::FromUnixNanos(saved.until_ns);
+  change_ = saved.change;
+  seen_ = saved.seen;
+  lost_ = saved.lost;
+  if (saved.others_until_ns == 0) return;
+  others_ = std::make_unique<Others>();
+  others_->until = absl::FromUnixNanos(saved.others_until_ns);
+  others_->mixed = true;
+}
+
 }  // namespace dafs::fuse

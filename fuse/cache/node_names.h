@@ -42,6 +42,18 @@ class NodeNames {
   // Whether the kernel may use a name at `now` that leads elsewhere, if the node has this CHANGE.
   bool AnyLost(uint64_t change, absl::Time now) const;
 
+  // For the program that continues the mount (docs/restart.md): until when the kernel may use which
+  // name. Times are those of Loop::Now, in nanoseconds.
+  struct Saved {
+    int64_t until_ns = 0;  // the latest name
+    uint64_t change = 0;
+    bool seen = false;
+    bool lost = false;
+    int64_t others_until_ns = 0;  // 0: there are no others
+  };
+  Saved Save() const;
+  void Restore(const Place& latest, const Saved& saved);
+
  private:
   // Most nodes do not need this.
   struct Others {

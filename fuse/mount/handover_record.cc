@@ -41,8 +41,12 @@ concept Is = std::same_as<std::remove_const_t<M>, T>;
 void Fields(auto& a, Is<client::Identity> auto& m) { a(m.uid, m.gid, m.groups); }
 void Fields(auto& a, Is<wire::LockRange> auto& m) { a(m.first, m.last, m.write); }
 void Fields(auto& a, Is<Place> auto& m) { a(m.parent, m.name); }
+void Fields(auto& a, Is<NodeNames::Saved> auto& m) {
+  a(m.until_ns, m.change, m.seen, m.lost, m.others_until_ns);
+}
 void Fields(auto& a, Is<InodeTable::Saved::Node> auto& m) {
-  a(m.nodeid, m.handle, m.type, m.file_id, m.lookups, m.place, m.newest, m.change, m.pages);
+  a(m.nodeid, m.handle, m.type, m.file_id, m.lookups, m.place, m.names, m.newest, m.change,
+    m.pages);
 }
 void Fields(auto& a, Is<InodeTable::Saved> auto& m) { a(m.generation, m.next, m.nodes); }
 void Fields(auto& a, Is<HandoverRecord::Open> auto& m) {
