@@ -26,8 +26,8 @@ class KernelView {
   // time the kernel asks again and nothing has changed (nfs(5)).
   absl::Duration Send(const wire::FileAttributes& attributes, absl::Time at, absl::Time arrived,
                       absl::Time now, const CacheTimes& times, Keeping keeping = Keeping::kByTime);
-  // An earlier process has sent attributes with this CHANGE, and then invalidated them. What else
-  // they said is not known, so the next ones count as hiding a change if their CHANGE differs.
+  // An earlier process has sent attributes with this CHANGE, and then invalidated them. Their other
+  // values are not known, so the next ones count as hiding a change if their CHANGE differs.
   void Restore(uint64_t change) {
     sent_ = restored_ = true;
     change_ = change;

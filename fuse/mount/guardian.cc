@@ -38,7 +38,7 @@ void ShowTitle(const GuardianPlan& plan) {
   prctl(PR_SET_NAME, "dafs-guardian");
   char* const begin = plan.argv[0];
   char* end = begin;
-  // The words lie one behind the other.
+  // The words adjoin each other.
   for (char** word = plan.argv; *word != nullptr && *word == end; ++word) {
     end = *word + std::strlen(*word) + 1;
   }

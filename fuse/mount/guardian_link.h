@@ -37,7 +37,7 @@ std::optional<LinkMessage> ReceiveMessage(int socket);
 // The program's end.
 class GuardianLink {
  public:
-  // What another program has left for this one.
+  // The descriptors that another program has left for this one.
   struct Inheritance {
     UniqueFd record;
     UniqueFd lock;                  // of the client id; may be invalid

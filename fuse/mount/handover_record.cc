@@ -29,7 +29,7 @@ struct IsOpaque : std::false_type {};
 template <class Tag, size_t N>
 struct IsOpaque<wire::Opaque<Tag, N>> : std::true_type {};
 
-// What is stored as it lies in memory: both programs run on this machine.
+// Stored like in memory: both programs run on this machine.
 template <class T>
 concept Plain = std::integral<T> || std::is_enum_v<T> || IsOpaque<T>::value ||
     std::same_as<T, wire::FileHandle>;

@@ -1,5 +1,5 @@
-// What a mount.dafs leaves for the program that continues its mount (docs/restart.md): its nodes,
-// open files and locks, and its name at the server. A value, and its bytes in a memfd.
+// The state that a mount.dafs leaves for the program that continues its mount (docs/restart.md):
+// its nodes, open files and locks, and its name at the server. A value, and its bytes in a memfd.
 //
 // The bytes come from another program, perhaps of another version. So they are checked as input of
 // an attacker would be: DecodeRecord never reads past them, nor makes room before it has seen the
@@ -137,7 +137,7 @@ struct HandoverRecord {
   uint64_t restarts = 0;     // before this one
   int64_t asked_ns = 0;      // Loop::Now when dafsctl asked
   int64_t blocked_ns = 0;    // since when requests wait
-  int64_t drained_ns = 0;    // since when none is in hand
+  int64_t drained_ns = 0;    // since when none is unanswered
   int64_t committed_ns = 0;  // since when the server has all data
 };
 

@@ -25,9 +25,9 @@ class RestartDesk {
 
   // From the main thread. `can`: there is a guardian. `restarts`: so far.
   void Open(bool can, uint64_t restarts) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Readable when a restart was asked for; -1: none can be.
+  // Readable when dafsctl has requested a restart; -1: it cannot.
   int fd() const { return event_.get(); }
-  // The program that was asked for; nullopt: none.
+  // The program of that request; nullopt: there is none.
   std::optional<std::string> Take() ABSL_LOCKS_EXCLUDED(mutex_);
   void Refused(std::string why) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(5);
 
-// What arrives until the end of the pipe; bounded in size and time.
+// Reads to the end of the pipe; bounded in size and time.
 std::string ReadAll(int fd) {
   const absl::Time end = Loop::Now() + kPatience;
   std::string all;

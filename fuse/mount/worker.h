@@ -75,7 +75,7 @@ class Worker : private Pollable {
   // Begins to return the delegations that are due.
   void ReturnDelegations();
   // Reads no more requests, and takes back those that wait for a lock. `drained`: when no request
-  // is in hand. Not with a ring.
+  // is unanswered. Not with a ring.
   void Pause(std::function<void()> drained);
   // The requests that Pause has taken back. Blocks until the worker has answered.
   std::vector<std::vector<std::byte>> TakeRetracted();

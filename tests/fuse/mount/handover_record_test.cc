@@ -102,7 +102,7 @@ TEST(HandoverRecordTest, RefusesARecordThatIsCutOrLonger) {
   EXPECT_FALSE(Decode(bytes + "x").ok());
 }
 
-// Whoever can change the record can also mend its checksum.
+// A program that can change the record can also mend its checksum.
 TEST(HandoverRecordTest, SurvivesWrongFieldsWithARightChecksum) {
   const std::string bytes = EncodeRecord(Small());
   size_t refused = 0;

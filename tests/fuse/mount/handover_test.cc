@@ -73,7 +73,7 @@ class HandoverTest : public ::testing::Test {
     return state_.open_files.Add(std::move(open));
   }
 
-  // What a new program has after a restart.
+  // The mount of the program after a restart.
   struct Next {
     explicit Next(dat::Provider& provider, const HandoverRecord& record)
         : client(NewClient(provider, &record)) {}
@@ -114,6 +114,39 @@ TEST_F(HandoverTest, KeepsNodesWithTheirLookups) {
   EXPECT_TRUE(inodes.Forget(node_, 1).has_value());
   const uint64_t fresh = inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"});
   EXPECT_NE(fresh, node_);
+}
+
+TEST_F(HandoverTest, KeepsUntilWhenTheKernelMayUseAName) {
+  const absl::Time now = Loop::Now();
+  const Place place{kRootNode, "f"};
+  state_.inodes.With(node_,
+                     [&](Inode* inode) { inode->names.Sent(place, 5, now + absl::Seconds(60)); });
+  const std::unique_ptr<Next> next = Restart();
+  next->state.inodes.With(node_, [&](const Inode* inode) {
+    ASSERT_NE(inode, nullptr);
+    const Place* const old = inode->names.NotSeenAt(6, now);
+    ASSERT_NE(old, nullptr);
+    EXPECT_EQ(*old, place);
+    EXPECT_EQ(inode->names.NotSeenAt(5, now), nullptr);
+    EXPECT_EQ(inode->names.NotSeenAt(6, now + absl::Seconds(61)), nullptr);
+    EXPECT_FALSE(inode->names.AnyLost(6, now));
+  });
+}
+
+// Another name than the latest: which one is not saved, so a change of the node ends its use.
+TEST_F(HandoverTest, DistrustsOtherNamesAfterAChange) {
+  const absl::Time now = Loop::Now();
+  state_.inodes.With(node_, [&](Inode* inode) {
+    inode->names.Sent({kRootNode, "f"}, 5, now + absl::Seconds(60));
+    inode->names.FoundAt({kRootNode, "g"}, now);
+  });
+  const std::unique_ptr<Next> next = Restart();
+  next->state.inodes.With(node_, [&](const Inode* inode) {
+    ASSERT_NE(inode, nullptr);
+    EXPECT_EQ(inode->names.latest().name, "g");
+    EXPECT_TRUE(inode->names.AnyLost(6, now));
+    EXPECT_FALSE(inode->names.AnyLost(6, now + absl::Seconds(61)));
+  });
 }
 
 TEST_F(HandoverTest, KeepsOpenFilesAndTheirLocks) {
