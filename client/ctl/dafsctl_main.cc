@@ -176,7 +176,9 @@ int Main(int argc, char** argv) {
   RestartOptions restart;
   CLI::App* const restart_command =
       app.add_subcommand("restart", "Replace the mount.dafs of a mount, unnoticed by programs");
-  restart_command->add_option("MOUNTPOINT", query.mount_point, "a path on the mount")->required();
+  CLI::Option* const one =
+      restart_command->add_option("MOUNTPOINT", query.mount_point, "a path on the mount");
+  restart_command->add_flag("--all", restart.all, "each mount of this machine")->excludes(one);
   restart_command->add_option("--program", restart.program,
                               "the mount.dafs to start; default: the file of the one that runs");
   ServerQuestion server;
@@ -191,11 +193,18 @@ int Main(int argc, char** argv) {
     return kUsage;
   }
 
+  if (restart_command->parsed() && !restart.all && query.mount_point.empty()) {
+    std::fprintf(stderr, "dafsctl: restart: MOUNTPOINT or --all is required\n");
+    return kUsage;
+  }
   absl::Status status;
   if (ping_command->parsed()) {
     status = Ping(ping);
   } else if (restart_command->parsed()) {
-    status = AskMount(query, [&](const std::string& socket) { return Restart(socket, restart); });
+    status =
+        restart.all
+            ? RestartAll(query.directory, restart)
+            : AskMount(query, [&](const std::string& socket) { return Restart(socket, restart); });
   } else if (server_command->parsed()) {
     status = AskServer(*server_command, server);
   } else if (top_command->parsed()) {

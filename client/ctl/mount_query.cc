@@ -56,15 +56,7 @@ absl::Status NoAnswer(const std::string& path, const MountEntry* mount,
 
 absl::StatusOr<std::vector<std::string>> AskAll(const MountQuery& query,
                                                 const std::string& question) {
-  std::error_code error;
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(query.directory, error)) {
-    if (LeaseKeeper::IsSocketName(entry.path().filename().string())) {
-      paths.push_back(entry.path().string());
-    }
-  }
-  if (error == std::errc::permission_denied) return OnlyRoot(query.directory);
-  std::sort(paths.begin(), paths.end());
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, MountSockets(query.directory));
   std::vector<std::string> answers;
   bool is_denied = false;  // the group dafs may see the directory
   for (const std::string& path : paths) {
@@ -105,6 +97,19 @@ absl::Status AskMount(const MountQuery& query,
   const absl::Status status = ask(LeaseKeeper::SocketPath(query.directory, point));
   if (status.ok() || absl::IsFailedPrecondition(status)) return status;
   return NoAnswer(path, mount, status);
+}
+
+absl::StatusOr<std::vector<std::string>> MountSockets(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (LeaseKeeper::IsSocketName(entry.path().filename().string())) {
+      paths.push_back(entry.path().string());
+    }
+  }
+  if (error == std::errc::permission_denied) return OnlyRoot(directory);
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 }  // namespace dafs::client

@@ -27,4 +27,8 @@ absl::StatusOr<std::vector<std::string>> AskMounts(const MountQuery& query,
 absl::Status AskMount(const MountQuery& query,
                       absl::FunctionRef<absl::Status(const std::string& socket)> ask);
 
+// The sockets of all mounts, in the order of their names. Some may have no mount any more.
+// kPermissionDenied: only root and the group dafs may see them.
+absl::StatusOr<std::vector<std::string>> MountSockets(const std::string& directory);
+
 }  // namespace dafs::client

@@ -1,17 +1,22 @@
 #include "client/ctl/restart_command.h"
 
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/ctl/mount_query.h"
 #include "runtime/control_socket.h"
 #include "runtime/status_macros.h"
 
@@ -35,6 +40,16 @@ absl::StatusOr<Progress> AskProgress(const std::string& socket) {
   }
   progress.refused = lines[1];
   return progress;
+}
+
+absl::StatusOr<std::string> AskMountPoint(const std::string& socket) {
+  ASSIGN_OR_RETURN(const std::string text, AskControlSocket(socket, "json"));
+  const nlohmann::json report = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!report.is_object() || !report.contains("mount_point") ||
+      !report["mount_point"].is_string()) {
+    return absl::DataLossError("mount.dafs does not say where it is mounted");
+  }
+  return report["mount_point"].get<std::string>();
 }
 
 }  // namespace
@@ -64,6 +79,24 @@ absl::Status Restart(const std::string& socket, const RestartOptions& options) {
     }
   }
   return absl::UnavailableError("no new program has answered within a minute");
+}
+
+absl::Status RestartAll(const std::string& directory, const RestartOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> sockets, MountSockets(directory));
+  size_t failed = 0;
+  for (const std::string& socket : sockets) {
+    const absl::StatusOr<std::string> point = AskMountPoint(socket);
+    // A killed program left its socket.
+    if (absl::IsUnavailable(point.status()) || absl::IsNotFound(point.status())) continue;
+    const absl::Status status = point.ok() ? Restart(socket, options) : point.status();
+    if (status.ok()) continue;
+    ++failed;
+    std::fprintf(stderr, "dafsctl: %s: %s\n", point.value_or(socket).c_str(),
+                 std::string(status.message()).c_str());
+  }
+  if (failed == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(failed, " of the mounts still run the old program"));
 }
 
 }  // namespace dafs::client

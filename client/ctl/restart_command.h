@@ -9,11 +9,16 @@ namespace dafs::client {
 
 struct RestartOptions {
   std::string program;  // empty: the file of the program that runs
+  bool all = false;     // each mount of this machine
 };
 
 // Asks the mount that answers on `socket`, and waits until its new program answers, for a minute at
 // most. kFailedPrecondition: the mount refuses, and goes on; the message says why. Others:
 // AskControlSocket.
 absl::Status Restart(const std::string& socket, const RestartOptions& options);
+
+// Restarts each mount that has a socket in `directory`, one after the other, and prints to standard
+// error which could not be, and why. The error says how many; without a mount there is none.
+absl::Status RestartAll(const std::string& directory, const RestartOptions& options);
 
 }  // namespace dafs::client
