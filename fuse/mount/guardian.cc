@@ -102,7 +102,12 @@ class Guardian {
     int status = 0;
     if (waitpid(child_, &status, WNOHANG) != child_) return;
     if (record_.valid() && starts_ < kMostStarts) return StartSuccessor();
-    if (record_.valid()) LogError("no program could continue the mount: it has ended");
+    if (record_.valid()) {
+      LogError("no program could continue the mount: it has ended");
+    } else if (WIFSIGNALED(status)) {
+      LogError("mount.dafs was killed by signal " + std::to_string(WTERMSIG(status)) +
+               ": its mount is lost; unmount it and mount again");
+    }
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(ExitCode::kInternal));
   }
 

@@ -278,8 +278,12 @@ class Rig:
 
     def daemons(self):
         """Returns {pid: command} of this scenario's mount.dafs daemons."""
+        return self.running("mount.dafs")
+
+    def running(self, *programs):
+        """Returns {pid: command} of this scenario's processes whose name begins so."""
         return {pid: command for pid, command in processes.marked(os.environ[processes.MARK]).items()
-                if os.path.basename(command.split(" ")[0]).startswith("mount.dafs")}
+                if os.path.basename(command.split(" ")[0]).startswith(programs)}
 
     def check_content(self, patience=5.0):
         """Fails if the mount differs from its exported directory, after the server removed all files without a name.
@@ -316,8 +320,9 @@ class Rig:
         self.check_idle()
         for point in reversed(list(self.mounted)):
             self.umount(point)
-        if not processes.wait_until(lambda: not self.daemons(), ENDS_WITHIN * self.slowness):
-            raise Failure(f"mount.dafs still runs {ENDS_WITHIN} s after umount: {self.daemons()}")
+        ended = ("mount.dafs", "dafs-guardian")
+        if not processes.wait_until(lambda: not self.running(*ended), ENDS_WITHIN * self.slowness):
+            raise Failure(f"mount.dafs still runs {ENDS_WITHIN} s after umount: {self.running(*ended)}")
         for server in self.servers:
             server.stop()
         self.check_logs()
