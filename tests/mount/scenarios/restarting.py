@@ -5,7 +5,6 @@ import mmap
 import os
 import random
 import select
-import shlex
 import signal
 import subprocess
 import time
@@ -143,22 +142,6 @@ def restart_unnoticed(rig):
     os.chdir("/")
 
 
-def restart_all(rig, *mounts):
-    """dafsctl restart --all, where only `mounts` have a socket: others run beside. Returns (status, output)."""
-    script = "mkdir {0} && mount -t tmpfs tmpfs {0} && cd {0}\n".format(shlex.quote(str(rig.base / "sockets")))
-    # Otherwise these copies would keep the mounts of other scenarios after their umount.
-    script = ("(grep ' - fuse.dafs ' /proc/self/mountinfo || true) | cut -d ' ' -f 5 | "
-              "xargs -r -n 1 umount -cil || true\n") + script
-    for point in mounts:
-        hashed = 0xcbf29ce484222325
-        for byte in str(point).encode():
-            hashed = (hashed ^ byte) * 0x100000001b3 & (1 << 64) - 1
-        script += f"touch {hashed:016x}.sock && mount --bind /run/dafs/{hashed:016x}.sock {hashed:016x}.sock\n"
-    script += f"touch {0:016x}.sock\nmount --rbind . /run/dafs\nexec {rig.bin}/dafsctl restart --all"
-    status, text = rig.run(["unshare", "--mount", "sh", "-ec", script], cwd="/", status=None, timeout=60)
-    return status, text.strip()
-
-
 @scenario(timeout=120, where="server")
 def restart_refused(rig):
     """A restart that cannot be is refused with the reason, and the mount goes on. SIGTERM to the guardian unmounts."""
@@ -178,8 +161,7 @@ def restart_refused(rig):
     equal(status, 1, f"exit status while the server does not answer ({text})")
     check("the server does not answer" in text, f"the message while the server does not answer: {text}")
     (rig.mnt / "f").write_text("y")
-    status, text = restart_all(rig, rig.mnt)
-    equal((status, restarts_of(rig, rig.mnt)), (0, 1), f"status of restart --all, and restarts ({text})")
+    restart(rig)
     equal((rig.mnt / "f").read_text(), "y", "the file after all")
     process = rig.mounted.pop(rig.mnt)
     process.send_signal(signal.SIGTERM)
@@ -189,11 +171,6 @@ def restart_refused(rig):
     status, text = ask(rig, "restart", rig.mnt)
     equal(status, 1, f"exit status without a guardian ({text})")
     check("no guardian" in text, f"the message without a guardian: {text}")
-    status, text = restart_all(rig, rig.mnt)
-    equal(status, 1, f"exit status of restart --all for a mount without a guardian ({text})")
-    check(f"{rig.mnt}: " in text, f"the message names the mount: {text}")
-    status, text = restart_all(rig)
-    equal(status, 0, f"exit status of restart --all without a mount ({text})")
 
 
 @scenario(timeout=1800, where="server", long_only=True)
