@@ -320,12 +320,8 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   }
   absl::StatusOr<std::vector<Export>> wanted = options_.read_exports();
   if (!wanted.ok()) return failed(wanted.status());
-  std::vector<wire::ClientId> clients;
-  for (const ClientTable::Entry& entry : clients_.List(Loop::Now())) {
-    clients.push_back(entry.client->client_id());
-  }
   const absl::StatusOr<ExportChanges> changes =
-      store_->ReloadExports(*std::move(wanted), options_.open_within, clients);
+      store_->ReloadExports(*std::move(wanted), options_.open_within);
   if (!changes.ok()) return failed(changes.status());
   std::string said;
   const auto add = [&said](const std::vector<std::string>& names, absl::string_view what) {

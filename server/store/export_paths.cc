@@ -26,8 +26,7 @@ absl::Status StoreImpl::OpenExport(size_t export_index) {
         opened.root.directory, " instead of ", root->directory, "; restart dafsd to serve that"));
   }
   const std::optional<size_t> other = mounts->ExportOf(opened.top->fshandle);
-  const bool is_taken_over = other && *other != export_index;
-  if (is_taken_over && !exports[*other].removed) {
+  if (other && *other != export_index && !exports[*other].removed) {
     // A reload wants another path to the same directory. The handles of both exports are the same.
     const Export& exported = exports[export_index];
     return absl::FailedPreconditionError(absl::StrCat(
@@ -43,9 +42,6 @@ absl::Status StoreImpl::OpenExport(size_t export_index) {
   const bool remounted = before != nullptr && before->top->fshandle == top.fshandle &&
                          before->top->mount_id != top.mount_id;
   if (remounted) cache.EraseOf(*before->top);
-  if (is_taken_over) {  // requests that the removed export refuses still fill the cache
-    mounts->ForEachIn(*other, [this](const FileSystem& fs) { cache.EraseOf(fs); });
-  }
   if (before != nullptr && !(before->handle == handle)) cache.Erase(KeyOf(before->handle));
   mounts->FindWith(export_index, kOrphanDirectory);
   if (before != nullptr && end_promises != nullptr) end_promises(promises.CallAll());
@@ -59,6 +55,15 @@ absl::Status StoreImpl::OpenFirst(size_t export_index) {
   const absl::Status status = OpenExport(export_index);
   path.refusal = std::string(status.message());
   return status;
+}
+
+absl::Status StoreImpl::OpenAndSettle(size_t export_index) {
+  RETURN_IF_ERROR(OpenFirst(export_index));
+  if (settle != nullptr && export_index < is_settled_.size() &&
+      std::exchange(is_settled_[export_index], uint8_t{1}) == 0) {
+    settle(export_index);
+  }
+  return absl::OkStatus();
 }
 
 void StoreImpl::NoteLeads(size_t export_index, bool nowhere) {
@@ -94,6 +99,7 @@ DafsStatus StoreImpl::Reopen(size_t export_index) {
   absl::MutexLock lock(&path.opening);
   if (mounts->WhereLeads(export_index) == Mounts::Leads::kToRoot) return DafsStatus::kOk;
   const absl::Status status = OpenExport(export_index);
+  ReleaseIfRemoved(export_index);  // a reload has not found what was opened now
   if (!status.ok()) {
     if (std::exchange(path.refusal, std::string(status.message())) != status.message()) {
       LogError(

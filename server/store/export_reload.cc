@@ -17,8 +17,7 @@ namespace dafs::server {
 using wire::DafsStatus;
 
 absl::StatusOr<ExportChanges> StoreImpl::ReloadExports(std::vector<Export> wanted,
-                                                       absl::Duration within,
-                                                       std::span<const wire::ClientId> clients) {
+                                                       absl::Duration within) {
   RETURN_IF_ERROR(CheckExports(wanted));
   std::vector<size_t> removed, changed;
   ExportChanges changes;
@@ -27,28 +26,24 @@ absl::StatusOr<ExportChanges> StoreImpl::ReloadExports(std::vector<Export> wante
     ASSIGN_OR_RETURN(const std::vector<size_t> indices, PlanExports(wanted));
     RETURN_IF_ERROR(OpenAdded(indices, within));
     changes = ReplaceExports(std::move(wanted), indices, &removed, &changed);
+    for (size_t i : removed) RevokeInExport(i);  // before another reload can add it again
   }
   if (changes.none()) return changes;
   StartLeasesIfNeeded();
-  const auto run = [this](size_t i, absl::AnyInvocable<void()> work) {
-    if (run_for_export == nullptr || !mounts->MayHang(i)) return work();
-    run_for_export(i, std::move(work));
-  };
-  for (const wire::ClientId& client_id : clients) {
-    for (size_t i : changed) RecallInExport(client_id, i);
-    for (size_t i : removed) run(i, [this, client_id, i] { RevokeInExport(client_id, i); });
-  }
   for (size_t i : changed) {
-    run(i, [this, i] {  // it may be writable now
+    RecallInExport(i);
+    RunFor(i, [this, i] {  // it may be writable now
       RestoreOwnIdentity();
       mounts->ForEachIn(i, [this](const FileSystem& fs) { TakeUpOrphans(fs); });
     });
   }
-  for (size_t i : removed) {
-    mounts->ForEachIn(i, [this](const FileSystem& fs) { cache.EraseOf(fs); });
-  }
   if (end_promises != nullptr) end_promises(promises.CallAll());
   return changes;
+}
+
+void StoreImpl::RunFor(size_t export_index, absl::AnyInvocable<void()> work) {
+  if (run_for_export == nullptr || !mounts->MayHang(export_index)) return work();
+  run_for_export(export_index, std::move(work));
 }
 
 // The index of each wanted export. One that is not served yet gets its options here, but stays
@@ -85,17 +80,14 @@ absl::Status StoreImpl::OpenAdded(const std::vector<size_t>& indices, absl::Dura
     if (exports[i].removed) added.push_back(i);
   }
   for (size_t i : added) keep_orphans_[i].store(grace.active(), std::memory_order_relaxed);
-  const std::optional<absl::Status> opened = openings.OpenMore(
-      added, [this](size_t i) { return OpenFirst(i); }, within);
-  if (opened) return *opened;
-  for (size_t i : added) {
-    if (mounts->Root(i) != nullptr) continue;
-    return absl::DeadlineExceededError(
-        absl::StrCat("export ", exports[i].name, "=", exports[i].directory,
-                     ": its file system has not answered within ", absl::FormatDuration(within),
-                     "; check that it is mounted and its server runs"));
-  }
-  return absl::DeadlineExceededError("the file systems of new exports are slow; try again");
+  const Openings::Added opened = openings.OpenMore(
+      added, [this](size_t i) { return OpenAndSettle(i); },
+      [this](size_t i) { ReleaseIfRemoved(i); }, within);
+  if (!opened.unfinished) return opened.status;
+  const Export& slow = exports[*opened.unfinished];
+  return absl::DeadlineExceededError(absl::StrCat(
+      "export ", slow.name, "=", slow.directory, ": its file system has not answered within ",
+      absl::FormatDuration(within), "; check that it is mounted and its server runs"));
 }
 
 ExportChanges StoreImpl::ReplaceExports(std::vector<Export> wanted,
@@ -125,25 +117,47 @@ ExportChanges StoreImpl::ReplaceExports(std::vector<Export> wanted,
   return changes;
 }
 
-void StoreImpl::RecallInExport(const wire::ClientId& client_id, size_t export_index) {
-  for (const auto& [state_id, key] : opens.OpensOf(client_id)) {
-    ObjectKey file;
-    if (mounts->ExportOf(key.fshandle()) == export_index &&
-        opens.FindDelegation(client_id, state_id, &file) == DafsStatus::kOk) {
-      RecallAll(file);
-    }
+std::vector<OpenTable::Holding> StoreImpl::HeldIn(size_t export_index) const {
+  return opens.HeldIn([this, export_index](const ObjectKey& key) {
+    return mounts->ExportOf(key.fshandle()) == export_index;
+  });
+}
+
+void StoreImpl::RecallInExport(size_t export_index) {
+  for (const OpenTable::Holding& each : HeldIn(export_index)) {
+    if (each.is_delegation) RecallAll(each.key);
   }
 }
 
-void StoreImpl::RevokeInExport(const wire::ClientId& client_id, size_t export_index) {
-  RestoreOwnIdentity();
-  RecallInExport(client_id, export_index);  // the client drops what it has cached
-  bool is_marked = false;
-  for (const auto& [state_id, key] : opens.OpensOf(client_id)) {
-    if (mounts->ExportOf(key.fshandle()) != export_index) continue;
-    if (!std::exchange(is_marked, true)) opens.Revoke(client_id);
-    CloseOpen(client_id, state_id, key);
+void StoreImpl::RevokeInExport(size_t export_index) {
+  // An open that is added from now on finds that its file system is retired.
+  std::vector<const FileSystem*> retired = mounts->Retire(export_index);
+  std::vector<OpenTable::Holding> held = HeldIn(export_index);
+  for (const OpenTable::Holding& each : held) {
+    if (each.is_delegation) RecallAll(each.key);  // the client drops what it has cached
+    opens.Revoke(each.client_id);
   }
+  RunFor(export_index, [this, held = std::move(held), retired = std::move(retired)] {
+    RestoreOwnIdentity();
+    for (const auto& [client_id, state_id, key, is_delegation] : held) {
+      CloseOpen(client_id, state_id, key);
+    }
+    ReleaseFileSystems(retired);
+  });
+}
+
+void StoreImpl::ReleaseFileSystems(const std::vector<const FileSystem*>& retired) {
+  for (const FileSystem* fs : retired) {
+    cache.EraseOf(*fs);
+    OrphansOf(*fs).Forget(*fs);
+    ReleaseRoot(*fs);
+  }
+}
+
+void StoreImpl::ReleaseIfRemoved(size_t export_index) {
+  if (!exports[export_index].removed) return;
+  RestoreOwnIdentity();
+  ReleaseFileSystems(mounts->Retire(export_index));
 }
 
 }  // namespace dafs::server

@@ -1,6 +1,5 @@
 #include "server/store/openings.h"
 
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -8,37 +7,15 @@
 #include "runtime/log.h"
 
 namespace dafs::server {
-namespace {
-
-// What several threads open. Shared with them: one whose file system hangs ends later.
-class OpenGroup {
- public:
-  explicit OpenGroup(size_t count) : left_(count) {}
-
-  void Done(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    --left_;
-    first_error_.Update(status);
-  }
-  // nullopt: some are not done.
-  std::optional<absl::Status> Await(absl::Duration within) ABSL_LOCKS_EXCLUDED(mutex_) {
-    const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return left_ == 0; };
-    absl::MutexLock lock(&mutex_);
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&done), within)) return std::nullopt;
-    return first_error_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  size_t left_ ABSL_GUARDED_BY(mutex_);
-  absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
-};
-
-}  // namespace
 
 Openings::~Openings() {
   End();
-  for (std::thread& thread : threads_) {
+  std::vector<std::thread> threads;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto& [index, each] : all_) threads.push_back(std::move(each.thread));
+  }
+  for (std::thread& thread : threads) {
     if (thread.joinable()) thread.join();
   }
 }
@@ -52,43 +29,69 @@ absl::Status Openings::Start(std::function<absl::Status(size_t)> open, absl::Dur
   {
     absl::MutexLock lock(&mutex_);
     running_ = is_opening_.size();
-  }
-  for (size_t i = 0; i < is_opening_.size(); ++i) threads_.emplace_back([this, i] { Run(i); });
-  Await(absl::Now() + within);
-  {
-    absl::MutexLock lock(&mutex_);
-    has_started_ = true;
-    for (const absl::Status& error : errors_) {
-      if (!error.ok()) return error;
+    for (size_t i = 0; i < is_opening_.size(); ++i) {
+      Opening& opening = all_[i];
+      opening.is_running = true;
+      opening.thread = std::thread([this, i] {
+        Run(i);
+        RunMore(i);
+      });
     }
   }
-  for (size_t i = 0; i < threads_.size(); ++i) {
-    if (!IsOpening(i)) threads_[i].join();  // has ended; frees its stack
+  Await(absl::Now() + within);
+  absl::MutexLock lock(&mutex_);
+  has_started_ = true;
+  for (const absl::Status& error : errors_) {
+    if (!error.ok()) return error;
+  }
+  for (auto& [index, each] : all_) {
+    if (!each.is_running) each.thread.join();  // has ended; frees its stack
   }
   return absl::OkStatus();
 }
 
-std::optional<absl::Status> Openings::OpenMore(const std::vector<size_t>& exports,
-                                               std::function<absl::Status(size_t)> open,
-                                               absl::Duration within) {
-  const auto group = std::make_shared<OpenGroup>(exports.size());
-  const size_t before = threads_.size();
-  for (const size_t i : exports) {
-    {
-      absl::MutexLock lock(&mutex_);
-      ++running_;
+Openings::Added Openings::OpenMore(const std::vector<size_t>& exports,
+                                   std::function<absl::Status(size_t)> open,
+                                   std::function<void(size_t)> drop, absl::Duration within) {
+  Added added;
+  std::vector<size_t> opened;
+  {
+    absl::MutexLock lock(&mutex_);
+    open_more_ = std::move(open);
+    drop_ = drop;
+    for (const size_t i : exports) Begin(i);
+    const auto all_done = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      for (const size_t i : exports) {
+        if (!all_.at(i).has_result) return false;
+      }
+      return true;
+    };
+    mutex_.AwaitWithTimeout(absl::Condition(&all_done), within);
+    for (const size_t i : exports) {
+      Opening& opening = all_.at(i);
+      opening.is_awaited = false;
+      if (!opening.has_result) {
+        added.unfinished = i;
+        continue;
+      }
+      added.status.Update(opening.status);
+      if (opening.status.ok()) opened.push_back(i);
     }
-    threads_.emplace_back([this, group, open, i] {
-      group->Done(open(i));
-      absl::MutexLock lock(&mutex_);
-      --running_;
-    });
   }
-  const std::optional<absl::Status> opened = group->Await(within);
-  if (!opened) return std::nullopt;
-  for (size_t i = before; i < threads_.size(); ++i) threads_[i].join();
-  threads_.resize(before);
-  return opened;
+  if (added.status.ok() && !added.unfinished) return added;
+  for (const size_t i : opened) drop(i);
+  return added;
+}
+
+void Openings::Begin(size_t export_index) {
+  Opening& opening = all_[export_index];
+  opening.is_awaited = true;
+  opening.has_result = false;
+  if (opening.is_running) return;
+  if (opening.thread.joinable()) opening.thread.join();  // takes no lock any more
+  opening.is_running = true;
+  ++running_;
+  opening.thread = std::thread([this, export_index] { RunMore(export_index); });
 }
 
 void Openings::End() {
@@ -96,6 +99,7 @@ void Openings::End() {
   ends_ = true;
 }
 
+// The calls of Start.
 void Openings::Run(size_t export_index) {
   std::string logged;
   for (;;) {
@@ -107,15 +111,46 @@ void Openings::Run(size_t export_index) {
         logged = std::string(status.message());
         LogError(logged + "; its clients wait until that is mended");
       }
-      if (!mutex_.AwaitWithTimeout(absl::Condition(&ends_), retry_)) continue;
+      const Opening& opening = all_.at(export_index);
+      const auto is_over = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return ends_ || opening.is_awaited;
+      };
+      if (!mutex_.AwaitWithTimeout(absl::Condition(&is_over), retry_) || !ends_) continue;
     }
     if (status.ok()) {
       is_opening_[export_index].store(false, std::memory_order_release);
       count_.fetch_sub(1, std::memory_order_release);
     }
-    --running_;
     return;
   }
+}
+
+// The calls of OpenMore, and the end of the thread.
+void Openings::RunMore(size_t export_index) {
+  mutex_.Lock();
+  Opening& opening = all_.at(export_index);
+  bool is_opened = true;  // by Run
+  for (;;) {
+    if (opening.is_awaited) {
+      const std::function<absl::Status(size_t)> open = open_more_;
+      mutex_.Unlock();
+      absl::Status status = open(export_index);
+      mutex_.Lock();
+      opening.status = std::move(status);
+      opening.has_result = true;
+      if (opening.is_awaited) break;  // OpenMore decides what becomes of it
+      is_opened = opening.status.ok();
+    }
+    if (!is_opened || drop_ == nullptr) break;
+    const std::function<void(size_t)> drop = drop_;
+    mutex_.Unlock();
+    drop(export_index);
+    mutex_.Lock();
+    if (!opening.is_awaited) break;
+  }
+  opening.is_running = false;
+  --running_;
+  mutex_.Unlock();
 }
 
 bool Openings::Await(absl::Time deadline) const {

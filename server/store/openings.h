@@ -1,14 +1,15 @@
-// Which exports are served yet. At the start each export is opened on a thread of its own, because
-// its file system may not answer. The server begins with those that answer in time. The others
-// follow when they do. One that cannot be served then is tried again until it can: its clients may
-// have requests under way and files open, and errors would make them lose these.
-// Thread-safe. Only Start, OpenMore, Await and the destructor block.
+// Which exports are served yet. Each export is opened on a thread of its own, because its file
+// system may not answer. An export has at most one such thread. At the start the server begins with
+// the exports that answer in time. The others follow when they do. One that cannot be served then
+// is tried again until it can: its clients may have requests under way and files open, and errors
+// would make them lose these. Thread-safe. Only Start, OpenMore, Await and the destructor block.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -32,12 +33,20 @@ class Openings {
   // every `retry`. `open` outlives this object.
   absl::Status Start(std::function<absl::Status(size_t export_index)> open, absl::Duration within,
                      absl::Duration retry = absl::Seconds(2)) ABSL_LOCKS_EXCLUDED(mutex_);
-  // After Start, for a reload: calls `open` for each of `exports`, on new threads. Returns the
-  // first error; nullopt if some have not returned after `within`. They are not repeated, and end
-  // later. `open` outlives this object. One thread at a time.
-  std::optional<absl::Status> OpenMore(const std::vector<size_t>& exports,
-                                       std::function<absl::Status(size_t export_index)> open,
-                                       absl::Duration within) ABSL_LOCKS_EXCLUDED(mutex_);
+  // After Start, for a reload: calls `open` for each of `exports` on its thread. If an earlier call
+  // for an export has not returned, waits for the result of that call. Calls are not repeated.
+  // Unless all succeed within `within`, `drop` is called for each export whose `open` has
+  // succeeded, or succeeds later: here, or on the thread of the export. `drop` is also called after
+  // a late success of the calls that Start makes, and does nothing for an export that is to be
+  // served. `open` and `drop` outlive this object. One thread at a time.
+  struct Added {
+    absl::Status status;               // the first error
+    std::optional<size_t> unfinished;  // an export whose call has not returned within `within`
+  };
+  Added OpenMore(const std::vector<size_t>& exports,
+                 std::function<absl::Status(size_t export_index)> open,
+                 std::function<void(size_t export_index)> drop, absl::Duration within)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Repeats no call from now on. An export that is not served by then stays so: requests for it
   // must not reach it before its journals are settled.
   void End() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -53,7 +62,17 @@ class Openings {
   }
 
  private:
+  struct Opening {
+    std::thread thread;
+    bool is_running = false;  // the thread has not ended
+    bool is_awaited = false;  // OpenMore waits for the result
+    bool has_result = false;
+    absl::Status status;
+  };
+
   void Run(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RunMore(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Begin(size_t export_index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool none() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return running_ == 0; }
 
   std::function<absl::Status(size_t)> open_;
@@ -66,7 +85,10 @@ class Openings {
   bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::thread> threads_;
+  std::function<absl::Status(size_t)> open_more_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(size_t)> drop_ ABSL_GUARDED_BY(mutex_);
+  // By export. Nodes keep their place.
+  std::map<size_t, Opening> all_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dafs::server

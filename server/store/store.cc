@@ -54,16 +54,15 @@ absl::Status Store::OpenExports(std::function<void(size_t)> settle, absl::Durati
   // By export, each used by the thread of that export.
   std::vector<uint8_t> was_tried(export_count());
   const absl::Duration first = within == absl::InfiniteDuration() ? absl::Seconds(5) : within;
-  const auto open = [this, settle = std::move(settle), first, was_tried](size_t index) mutable {
+  impl_->settle = std::move(settle);
+  const auto open = [this, first, was_tried](size_t index) mutable {
     const Export& exported = impl_->exports[index];
     if (exported.removed) return absl::OkStatus();  // by a reload, before it could be opened
     // A file system that fails after some seconds each time must not be logged each time.
     const bool again = std::exchange(was_tried[index], uint8_t{1}) != 0;
     const StallReport stalls(absl::StrCat("export ", exported.name, "=", exported.directory),
                              {.first = again ? absl::Minutes(1) : first});
-    RETURN_IF_ERROR(impl_->OpenFirst(index));
-    settle(index);
-    return absl::OkStatus();
+    return impl_->OpenAndSettle(index);
   };
   const absl::Status status = impl_->openings.Start(open, within);
   for (size_t i : Opening()) impl_->mounts->NoteMayHang(i);
@@ -91,9 +90,8 @@ size_t Store::export_count() const { return impl_->options.exports.size(); }
 const ExportSet& Store::exports() const { return impl_->exports; }
 
 absl::StatusOr<ExportChanges> Store::ReloadExports(std::vector<Export> wanted,
-                                                   absl::Duration within,
-                                                   std::span<const wire::ClientId> clients) {
-  return impl_->ReloadExports(std::move(wanted), within, clients);
+                                                   absl::Duration within) {
+  return impl_->ReloadExports(std::move(wanted), within);
 }
 
 void Store::FollowPaths() { impl_->FollowPaths(); }
@@ -164,10 +162,6 @@ size_t Store::lock_count() const { return impl_->locks.size(); }
 
 size_t Store::descriptor_count() const {
   return impl_->cache.descriptors().load(std::memory_order_relaxed);
-}
-
-wire::Verifier Store::write_verifier() const {
-  return impl_->write_verifier->Of(*impl_->mounts->Root(0)->top);
 }
 
 }  // namespace dafs::server

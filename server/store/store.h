@@ -154,7 +154,8 @@ class Store {
   // served, the error names the export, the reason and the remedy. An export that did not answer
   // in time is opened later: until then requests for it get DELAY. If it then cannot be served,
   // that is logged, and it is tried again. `settle` is called once for each export after it was
-  // opened, before requests reach it, on a thread that may wait for it. Call once, before the first
+  // opened, before requests reach it, on a thread that may wait for it. If a reload removes the
+  // export first, that is when a later one adds it again. Call once, before the first
   // request. Needs the server's own identity.
   absl::Status OpenExports(std::function<void(size_t export_index)> settle, absl::Duration within);
   // From now on, no export that cannot be served is tried again.
@@ -169,15 +170,15 @@ class Store {
   const ExportSet& exports() const;
   // Replaces the exports while requests run. The next request sees the new ones.
   // - Added: its directory is opened first; waits at most `within` for its file system.
-  // - Removed: requests fail with ACCES. What `clients` hold in it is released; their state ids
-  //   fail with EXPIRED.
-  // - Changed options: the delegations of `clients` are recalled.
+  // - Removed: requests fail with ACCES. What clients hold in it is released, also by requests that
+  //   are under way; their state ids fail with EXPIRED. Its file systems can be unmounted then. For
+  //   an export that may hang this happens on its own threads, perhaps later.
+  // - Changed options: the delegations in it are recalled.
   // All promises end if anything has changed. On an error nothing has changed: kInvalidArgument
   // (CheckExports), kFailedPrecondition or kDeadlineExceeded (a directory cannot be served; the
   // message begins with `export NAME=DIRECTORY: `), kResourceExhausted. Needs the server's own
   // identity. Thread-safe.
-  absl::StatusOr<ExportChanges> ReloadExports(std::vector<Export> wanted, absl::Duration within,
-                                              std::span<const wire::ClientId> clients);
+  absl::StatusOr<ExportChanges> ReloadExports(std::vector<Export> wanted, absl::Duration within);
 
   // Finds exports whose path leads to another directory than before, and serves that directory
   // from then on. Call regularly on a thread that may wait.
@@ -436,10 +437,9 @@ class Store {
 
   // --- For statistics and tests ----------------------------------------------------------------
 
-  size_t open_count() const;              // opens held by clients
-  size_t lock_count() const;              // locks held by clients
-  size_t descriptor_count() const;        // descriptors held for objects
-  wire::Verifier write_verifier() const;  // of the first export
+  size_t open_count() const;        // opens held by clients
+  size_t lock_count() const;        // locks held by clients
+  size_t descriptor_count() const;  // descriptors held for objects
 
  private:
   explicit Store(std::unique_ptr<StoreImpl> impl);

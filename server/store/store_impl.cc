@@ -113,6 +113,7 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       orphan_record_(options.state_dir),
       orphans_(orphan_record_),
       keep_orphans_(exports.capacity()),
+      is_settled_(options.exports.size()),
       paths_(exports.capacity()),
       locks_(exports.capacity()),
       openings(options.exports.size()) {
@@ -231,7 +232,7 @@ DafsStatus StoreImpl::ResolveHandle(const wire::FileHandle& handle, Place* place
     if (KindOf(key) != HandleKind::kFile) return DafsStatus::kNotSupp;  // named_attributes.h
     place->object = opens.FindObject(key);
     if (place->object != nullptr) {
-      place->object = cache.Insert(std::move(place->object));
+      place->object = CacheObject(std::move(place->object));
     } else {
       STORE_RETURN_IF_NOT_OK(OpenByHandle(handle, &place->object));
     }
@@ -269,7 +270,10 @@ DafsStatus StoreImpl::AdmissionBelow(const Caller& caller, const PseudoNode& nod
 
 DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* object) {
   const FileSystem* fs = mounts->FindByFileHandle(handle);
-  if (fs == nullptr || mounts->IsFormerRoot(KeyOf(handle))) return DafsStatus::kStale;
+  if (fs == nullptr || fs->retired.load()) {
+    return mounts->IsRetired(handle.fshandle) ? DafsStatus::kAcces : DafsStatus::kStale;
+  }
+  if (mounts->IsFormerRoot(KeyOf(handle))) return DafsStatus::kStale;
   int fd = 0;
   {
     ScopedPrivilege privilege(Privilege::kOverFiles);
@@ -321,7 +325,7 @@ DafsStatus StoreImpl::Identify(const FileSystem& near, const UniqueFd& path, con
   *object = cache.Find(*key);
   if (*object != nullptr) return DafsStatus::kOk;
   *object = opens.FindObject(*key);
-  if (*object != nullptr) *object = cache.Insert(std::move(*object));
+  if (*object != nullptr) *object = CacheObject(std::move(*object));
   return DafsStatus::kOk;
 }
 
@@ -340,10 +344,16 @@ DafsStatus StoreImpl::Adopt(const FileSystem& near, UniqueFd path, ObjectRef* ob
   return DafsStatus::kOk;
 }
 
+ObjectRef StoreImpl::CacheObject(ObjectRef object) {
+  ObjectRef cached = cache.Insert(std::move(object));
+  if (cached->fs().retired.load()) cache.Erase(cached->key());
+  return cached;
+}
+
 ObjectRef StoreImpl::KeepObject(const FileSystem& fs, const wire::FileHandle& handle, UniqueFd path,
                                 mode_t type) {
-  return cache.Insert(std::make_shared<Object>(fs, handle, std::move(path), type,
-                                               cache.descriptors(), write_verifier->era()));
+  return CacheObject(std::make_shared<Object>(fs, handle, std::move(path), type,
+                                              cache.descriptors(), write_verifier->era()));
 }
 
 DafsStatus StoreImpl::AdoptNewFile(const FileSystem& near, UniqueFd path, ObjectRef* object) {

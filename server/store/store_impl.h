@@ -153,10 +153,18 @@ class StoreImpl {
   // OpenExport, at the start.
   absl::Status OpenFirst(size_t export_index);
 
+  // Opens an export, and settles its journals unless they are. One thread at a time for each
+  // export.
+  absl::Status OpenAndSettle(size_t export_index);
+  // Called once for each export of the start, after it was opened. Set before the first is opened.
+  std::function<void(size_t export_index)> settle;
+
   // See Store::ReloadExports.
-  absl::StatusOr<ExportChanges> ReloadExports(std::vector<Export> wanted, absl::Duration within,
-                                              std::span<const wire::ClientId> clients)
+  absl::StatusOr<ExportChanges> ReloadExports(std::vector<Export> wanted, absl::Duration within)
       ABSL_LOCKS_EXCLUDED(reloading_);
+  // If the export is removed, releases the descriptors of its file systems, so that these can be
+  // unmounted. Blocks on them.
+  void ReleaseIfRemoved(size_t export_index);
 
   // Removes the orphans in the exports `ended` that no client has reclaimed, now and on file
   // systems that are found later. For exports that may hang, run_for_export does so, perhaps later.
@@ -223,8 +231,10 @@ class StoreImpl {
   wire::DafsStatus Adopt(const FileSystem& near, UniqueFd path, ObjectRef* object,
                          const Caller* keeper = nullptr);
   wire::DafsStatus AdoptNewFile(const FileSystem& near, UniqueFd path, ObjectRef* object);
-  // Adds a new object to the cache, with its descriptor `path`. If another thread was faster,
-  // returns the object of that thread.
+  // Adds an object to the cache. If another thread was faster, returns the object of that thread.
+  // The cache does not keep an object whose file system is retired.
+  ObjectRef CacheObject(ObjectRef object);
+  // The same for a new object, with its descriptor `path`.
   ObjectRef KeepObject(const FileSystem& fs, const wire::FileHandle& handle, UniqueFd path,
                        mode_t type);
 
@@ -394,9 +404,14 @@ class StoreImpl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reloading_);
   void RenewPseudo();
   void StartLeasesIfNeeded() ABSL_LOCKS_EXCLUDED(reloading_);
-  // Ends the opens, locks and delegations of a client in an export that was removed.
-  void RevokeInExport(const wire::ClientId& client_id, size_t export_index);
-  void RecallInExport(const wire::ClientId& client_id, size_t export_index);
+  // Ends what clients hold in an export that was removed, and releases its file systems. For one
+  // that may hang, run_for_export does so, perhaps later.
+  void RevokeInExport(size_t export_index);
+  void RecallInExport(size_t export_index);
+  std::vector<OpenTable::Holding> HeldIn(size_t export_index) const;
+  void ReleaseFileSystems(const std::vector<const FileSystem*>& retired);
+  // Runs `work` on an export: run_for_export does so if the export may hang.
+  void RunFor(size_t export_index, absl::AnyInvocable<void()> work);
   void TakeUpOrphans(const FileSystem& fs);
   bool KeepsOrphans(const FileSystem& fs) const {
     return keep_orphans_[fs.export_index].load(std::memory_order_relaxed);
@@ -422,6 +437,8 @@ class StoreImpl {
       ABSL_GUARDED_BY(releasing_mutex_);
   // By export: clients may still reclaim opens of its orphans. They publish no other data.
   std::vector<std::atomic<bool>> keep_orphans_;
+  // By export of the start: `settle` was called. Used by the thread that opens the export.
+  std::vector<uint8_t> is_settled_;
   // The state of FollowPath for an export.
   struct PathState {
     absl::Mutex opening;                           // held while the file system is accessed

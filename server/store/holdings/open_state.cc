@@ -310,6 +310,17 @@ std::vector<std::pair<wire::StateId, ObjectKey>> OpenTable::OpensOf(
   return result;
 }
 
+std::vector<OpenTable::Holding> OpenTable::HeldIn(
+    absl::FunctionRef<bool(const ObjectKey& key)> wants) const {
+  std::vector<Holding> result;
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& [serial, record] : records_) {
+    if (!wants(record.key)) continue;
+    result.push_back({record.client_id, StateIdOf(serial), record.key, record.is_delegation});
+  }
+  return result;
+}
+
 DafsStatus OpenTable::FindDelegation(const wire::ClientId& client_id, const wire::StateId& state_id,
                                      ObjectKey* key) const {
   absl::ReaderMutexLock lock(&mutex_);

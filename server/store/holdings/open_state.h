@@ -19,6 +19,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/holdings/holdings.h"
 #include "server/store/holdings/promises.h"
@@ -120,6 +121,16 @@ class OpenTable {
 
   // Returns every state id of a client, with its file.
   std::vector<std::pair<wire::StateId, ObjectKey>> OpensOf(const wire::ClientId& client_id) const;
+
+  // What all clients hold of the files that `wants` accepts. `wants` runs under the lock of the
+  // table.
+  struct Holding {
+    wire::ClientId client_id;
+    wire::StateId state_id;
+    ObjectKey key;
+    bool is_delegation = false;
+  };
+  std::vector<Holding> HeldIn(absl::FunctionRef<bool(const ObjectKey& key)> wants) const;
 
   // Finds the file of a delegation. BAD_STATEID, OLD_STATEID, STALE_STATEID.
   wire::DafsStatus FindDelegation(const wire::ClientId& client_id, const wire::StateId& state_id,

@@ -1,8 +1,10 @@
 #include "server/store/objects/file_system.h"
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -86,6 +88,14 @@ constexpr int kTries = 12;
 constexpr auto kFirstWait = std::chrono::microseconds(25);  // doubled each time: 51 ms in total
 
 }  // namespace
+
+// An event descriptor has no directory entries and no handles. The number stays in use, so that no
+// other file gets it.
+void ReleaseRoot(const FileSystem& fs) {
+  if (fs.outer != nullptr) return;
+  const UniqueFd nothing(eventfd(0, EFD_CLOEXEC));
+  if (nothing.valid()) dup3(nothing.get(), fs.root.get(), O_CLOEXEC);
+}
 
 int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
   KernelHandleBuffer buffer;

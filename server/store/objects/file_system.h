@@ -18,7 +18,8 @@
 namespace dafs::server {
 
 // One file system inside one export: a mount, or a Btrfs subvolume within a mount. Its objects have
-// one st_dev, except on an overlay. Lives as long as the Mounts object that owns it.
+// one st_dev, except on an overlay. Lives as long as the Mounts object that owns it. After the
+// export was removed it is retired, and then released: operations on `root` fail.
 struct FileSystem {
   ExportRef exported;  // its options apply
   size_t export_index = 0;
@@ -36,6 +37,9 @@ struct FileSystem {
   bool memory = false;        // all pages are in memory (tmpfs): a read never waits for a disk
   bool layered = false;       // an overlay: files may have the st_dev and st_ino of their layer
   bool may_hang = false;      // requests go to another process or machine: FUSE, network
+  // The export was removed: no open, delegation or cached object of it may be kept. Set before the
+  // store searches for those that there are. Code that adds one checks this afterwards.
+  std::atomic<bool> retired = false;
   // Files and directories are known to support extended attributes; links and devices may not.
   mutable std::atomic<bool> has_xattrs = false;
 
@@ -66,6 +70,10 @@ uint64_t SubvolumeOf(uint8_t type, std::span<const uint8_t> handle);
 // Opens the root of `fs` for reading. The result is not open on failure, with errno set: ENOENT or
 // ESTALE for a subvolume that was deleted. Needs privilege.
 UniqueFd OpenRoot(const FileSystem& fs);
+
+// Closes the root of a retired file system. Requests that still use the number of its descriptor
+// find an object on which every operation fails. Never waits for the file system.
+void ReleaseRoot(const FileSystem& fs);
 
 // Opens `key`'s object O_PATH on `fs`. Returns the descriptor or a negative errno. Needs privilege.
 int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key);

@@ -177,6 +177,30 @@ void Mounts::ForEachIn(size_t export_index, absl::FunctionRef<void(const FileSys
   for (const FileSystem* fs : found) use(*fs);
 }
 
+std::vector<const FileSystem*> Mounts::Retire(size_t export_index) {
+  std::vector<const FileSystem*> found;
+  absl::MutexLock lock(&mutex_);
+  for (std::unique_ptr<FileSystem>& fs : all_) {
+    if (fs->export_index != export_index) continue;
+    fs->retired.store(true);
+    found.push_back(fs.get());
+    retired_.push_back(std::move(fs));
+  }
+  std::erase(all_, nullptr);
+  const auto is_retired = [](const auto& each) { return each.second->retired.load(); };
+  absl::erase_if(by_mount_, is_retired);
+  absl::erase_if(by_fshandle_, is_retired);
+  roots_.clear();  // several file systems may have the same root
+  for (const std::unique_ptr<FileSystem>& fs : all_) roots_.insert({fs->device, fs->root_inode});
+  return found;
+}
+
+bool Mounts::IsRetired(const wire::FsHandle& fshandle) const {
+  const std::optional<size_t> index = ExportOf(fshandle);
+  const ExportRoot* root = index ? Root(*index) : nullptr;
+  return root != nullptr && root->top->retired.load();
+}
+
 bool Mounts::IsFormerRoot(const ObjectKey& key) const {
   absl::ReaderMutexLock lock(&mutex_);
   return former_roots_.contains(key);
@@ -313,7 +337,7 @@ void Mounts::FindWith(size_t export_index, const char* name) {
 
 void Mounts::Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted) {
   const ExportRoot* root = Root(export_index);
-  if (root == nullptr) return;
+  if (root == nullptr || root->top->retired.load()) return;
   ScopedPrivilege privilege;
   for (const MountPoint& point : MountPointsBeneath(root->directory)) {
     if (!point.local) NoteMayHang(export_index);
@@ -323,16 +347,17 @@ void Mounts::Discover(size_t export_index, absl::FunctionRef<bool(const MountPoi
 
 void Mounts::TakeUp(const ExportRoot& root, const MountPoint& point) {
   const size_t export_index = root.top->export_index;
-  AddOnce({export_index, point.mount_id, 0}, [&]() -> absl::StatusOr<std::unique_ptr<FileSystem>> {
+  const auto open = [&]() -> absl::StatusOr<std::unique_ptr<FileSystem>> {
     ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs,
                      OpenFileSystem(export_index, point.path,
                                     point.path.substr(root.directory.size()), root.id));
     if (fs->mount_id != point.mount_id) fs = nullptr;  // hidden beneath another mount
     return fs;
-  });
+  };
+  AddOnce({export_index, point.mount_id, 0}, *root.top, open);
 }
 
-void Mounts::AddOnce(const MountKey& key,
+void Mounts::AddOnce(const MountKey& key, const FileSystem& within,
                      absl::FunctionRef<absl::StatusOr<std::unique_ptr<FileSystem>>()> open) {
   {
     const auto free = [&]()
@@ -347,7 +372,13 @@ void Mounts::AddOnce(const MountKey& key,
   const bool there = fs.ok() && *fs != nullptr;
   if (there && found_) found_(**fs);
   absl::MutexLock lock(&mutex_);
-  if (there) Add(*std::move(fs));
+  if (there && !within.retired.load()) {
+    Add(*std::move(fs));
+  } else if (there) {
+    (*fs)->retired.store(true);
+    ReleaseRoot(**fs);
+    retired_.push_back(*std::move(fs));  // found_ may refer to it
+  }
   under_way_.erase(key);
 }
 
@@ -405,7 +436,7 @@ const FileSystem* Mounts::FindSubvolume(const FileSystem& mount, uint64_t subvol
   if (const FileSystem* known = Known(key); known != nullptr) return known;
   {
     ScopedPrivilege privilege;
-    AddOnce(key, [&] { return OpenSubvolume(mount, subvolume); });
+    AddOnce(key, mount, [&] { return OpenSubvolume(mount, subvolume); });
   }
   return Known(key);
 }

@@ -4,7 +4,7 @@
 //
 // A lookup that crosses into a mount finds it by its mount id, and a subvolume by the kernel's
 // handle of the object. A filehandle that a client presents after a restart finds both. The
-// server's descriptor of a mount keeps it busy: while the server runs, the mount can only be
+// server's descriptor of a mount keeps it busy: until its export is removed, the mount can only be
 // unmounted lazily.
 // Spec: 4.1.4 (crossing, FSHandle).
 // Thread-safe. May block on the file system.
@@ -60,6 +60,13 @@ class Mounts {
   // thread at a time for each export.
   const ExportRoot* Serve(size_t export_index, Opened opened);
 
+  // The export was removed: retires its file systems and returns them. From now on none is found in
+  // it, until Serve gives it a directory again. The caller drops the objects of the file systems,
+  // and then calls ReleaseRoot for each. Never blocks on a file system.
+  std::vector<const FileSystem*> Retire(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether objects with this FSHandle are in an export whose file systems are retired.
+  bool IsRetired(const wire::FsHandle& fshandle) const;
+
   // Sets a function that is called for each file system found inside an export, before any request
   // uses the file system. The calls come from any thread, several at once. Set it before the first
   // request.
@@ -78,7 +85,7 @@ class Mounts {
   Leads WhereLeads(size_t export_index) const;
   // Whether the path leads to a file system that may hang. The same.
   bool LeadsToWhatMayHang(size_t export_index) const;
-  // Calls `use` for each known file system of an export.
+  // Calls `use` for each known file system of an export that is not retired.
   void ForEachIn(size_t export_index, absl::FunctionRef<void(const FileSystem&)> use) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether `key` is the handle of a directory that an export led to and no longer does.
@@ -138,8 +145,9 @@ class Mounts {
   void Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void TakeUp(const ExportRoot& root, const MountPoint& point) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds the result of `open` under `key`, once. Other threads that need the key wait.
-  void AddOnce(const MountKey& key,
+  // Adds the result of `open` under `key`, once, unless `within` is retired meanwhile. Other
+  // threads that need the key wait.
+  void AddOnce(const MountKey& key, const FileSystem& within,
                absl::FunctionRef<absl::StatusOr<std::unique_ptr<FileSystem>>()> open)
       ABSL_LOCKS_EXCLUDED(mutex_);
   wire::FsHandle FsHandleOfSubvolume(const FileSystem& mount, uint64_t subvolume) const;
@@ -166,6 +174,8 @@ class Mounts {
       ABSL_GUARDED_BY(mutex_);                                       // st_dev, st_ino
   absl::flat_hash_set<MountKey> under_way_ ABSL_GUARDED_BY(mutex_);  // being opened by AddOnce
   std::vector<std::unique_ptr<FileSystem>> all_ ABSL_GUARDED_BY(mutex_);
+  // Objects that requests still use may refer to them.
+  std::vector<std::unique_ptr<FileSystem>> retired_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<const ExportRoot>> all_roots_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<const Served>> all_served_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<ObjectKey> former_roots_ ABSL_GUARDED_BY(mutex_);

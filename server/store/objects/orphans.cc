@@ -117,6 +117,14 @@ void Orphans::Sweep(absl::FunctionRef<bool(const FileSystem&)> ended) {
   }
 }
 
+void Orphans::Forget(const FileSystem& fs) {
+  absl::MutexLock lock(&mutex_);
+  const auto it = directories_.find(PlaceOf(fs));
+  if (it == directories_.end() || it->second.fs != &fs || it->second.files > 0) return;
+  left_ -= it->second.left.size();
+  directories_.erase(it);
+}
+
 void Orphans::CloseIfEmpty(const Place& place) {
   const auto it = directories_.find(place);
   if (it->second.files == 0 && it->second.left.empty()) directories_.erase(it);

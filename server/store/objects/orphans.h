@@ -52,6 +52,9 @@ class Orphans {
   void Leave(Object& file);
   // Whether any file may be left. Cheap: called for every open.
   bool any_left() const { return left_.load(std::memory_order_relaxed) > 0; }
+  // `fs` is not served any more, and no file in it is open: releases the descriptor of its
+  // directory. Files that are left stay there until TakeUp finds them again.
+  void Forget(const FileSystem& fs);
   // Removes the left files that were not adopted on the file systems for which `ended` is true.
   void Sweep(absl::FunctionRef<bool(const FileSystem&)> ended);
 

@@ -150,7 +150,7 @@ bool Upgrade(StoreImpl& store, const Caller& caller, const Grant& grant, Opened*
 // A change that does not hold it has marked the file before it looked for delegations and for a
 // lease. If it has not seen what was added, this sees the mark.
 bool MayStay(StoreImpl& store, const Caller& caller, const Grant& grant) {
-  return Protect(store, *grant.file) &&
+  return Protect(store, *grant.file) && !grant.file->fs().retired.load() &&
          !store.promises.IsBeingChanged(grant.file->key(), caller.changing);
 }
 
@@ -261,6 +261,7 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
                 delegation->type > store.delegations.options().most ||
                 MostOf(store, *grant.file) != Type::kWrite ||
                 store.locks.IsWriteLocked(key, caller.client_id) ||
+                grant.file->fs().retired.load() ||
                 store.delegations.HasConflict(key, caller.client_id, delegation->type);
   }
   FillIn(store, caller, *grant.file, *delegation, res);

@@ -299,8 +299,12 @@ DafsStatus Store::OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& arg
     STORE_RETURN_IF_NOT_OK(
         impl_->Announce(caller, {AnnouncedChange::OfAttributes(KeyOf(args.filehandle))}));
   }
-  return impl_->opens.Open(RequestOf(caller, args.owner, rights.access), rights.object,
-                           impl_->MayPin(), &res->state_id);
+  const DafsStatus status = impl_->opens.Open(RequestOf(caller, args.owner, rights.access),
+                                              rights.object, impl_->MayPin(), &res->state_id);
+  // A reload may not have found the open.
+  if (status != DafsStatus::kOk || !rights.object->fs().retired.load()) return status;
+  impl_->CloseLocked(caller.client_id, res->state_id, KeyOf(args.filehandle));
+  return DafsStatus::kAcces;
 }
 
 }  // namespace dafs::server

@@ -116,6 +116,17 @@ void EndOwnLease(StoreImpl& store, const ObjectKey& key, Delegations::Type inste
   }
 }
 
+// A reload has removed the export while the file was opened, and may not have found the open. The
+// caller holds the file's lock.
+DafsStatus TakeBackIfRetired(StoreImpl& store, const Caller& caller, const Object& file,
+                             const Opened& opened) {
+  if (!file.fs().retired.load()) return DafsStatus::kOk;
+  const wire::StateId state_id =
+      opened.delegation.has_value() ? opened.delegation->state_id : opened.state_id;
+  store.CloseLocked(caller.client_id, state_id, file.key());
+  return DafsStatus::kAcces;
+}
+
 }  // namespace
 
 DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
@@ -147,6 +158,7 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
     STORE_RETURN_IF_NOT_OK(store.AwaitDelegations(
         caller, file->key(), excludes ? Delegations::Use::kWrites : Delegations::Use::kReads));
     status = OpenOrDelegate(store, caller, {file, request.access, instead}, request, opened);
+    if (status == DafsStatus::kOk) status = TakeBackIfRetired(store, caller, *file, *opened);
     if (writes && status == DafsStatus::kOk && !opened->delegation.has_value()) {
       EndOwnLease(store, file->key(), instead);
     }

@@ -1,6 +1,14 @@
 // Exports that are added, removed and changed while the store serves.
+#include <poll.h>
+#include <sched.h>
+#include <sys/fanotify.h>
+#include <sys/mount.h>
+
 #include <thread>
 
+#include "absl/synchronization/notification.h"
+#include "runtime/unique_fd.h"
+#include "server/store/holdings/holdings.h"
 #include "server/store/inventory.h"
 #include "tests/server/store/store_fixture.h"
 
@@ -24,8 +32,7 @@ class ExportReloadTest : public StoreTest {
   }
 
   absl::StatusOr<ExportChanges> Reload(std::vector<Export> exports) {
-    const wire::ClientId clients[] = {root_.client_id, other_.client_id};
-    return store_->ReloadExports(std::move(exports), absl::Seconds(60), clients);
+    return store_->ReloadExports(std::move(exports), absl::Seconds(60));
   }
   ExportChanges MustReload(std::vector<Export> exports) {
     absl::StatusOr<ExportChanges> changes = Reload(std::move(exports));
@@ -46,6 +53,162 @@ class ExportReloadTest : public StoreTest {
     return names;
   }
 };
+
+// Holds calls of open(2) for one file in the kernel, those of this process included.
+class HeldOpens {
+ public:
+  explicit HeldOpens(const std::string& path)
+      : group_(fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY | O_CLOEXEC)) {
+    valid_ = group_.valid() &&
+             fanotify_mark(group_.get(), FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, path.c_str()) == 0;
+  }
+  bool valid() const { return valid_; }
+  // Waits until a call is held.
+  bool Await() {
+    pollfd held = {group_.get(), POLLIN, 0};
+    fanotify_event_metadata event;
+    if (poll(&held, 1, 60'000) != 1 ||
+        read(group_.get(), &event, sizeof event) != static_cast<ssize_t>(sizeof event)) {
+      return false;
+    }
+    event_ = UniqueFd(event.fd);
+    return event_.valid();
+  }
+  // The call that is held succeeds. Others are not held any more.
+  void Release() {
+    const fanotify_response response = {event_.get(), FAN_ALLOW};
+    EXPECT_EQ(write(group_.get(), &response, sizeof response),
+              static_cast<ssize_t>(sizeof response));
+    group_.Close();
+  }
+
+ private:
+  UniqueFd group_;
+  UniqueFd event_;
+  bool valid_ = false;
+};
+
+TEST_F(ExportReloadTest, AnOpenUnderWayKeepsNothingInARemovedExport) {
+  const wire::FileHandle b = Handle({"deep", "b"});
+  HeldOpens held(Path("b/f"));
+  if (!held.valid()) GTEST_SKIP() << "needs fanotify with permission events";
+  DafsStatus status = DafsStatus::kOk;
+  std::thread opening([&] {
+    wire::OpenRes res;
+    status = store_->Open(other_, OpenArgs(b, "f"), &res);
+    Store::RestoreServerIdentity();
+  });
+  const bool is_held = held.Await();
+  const auto changes = Reload({exports_[0]});
+  held.Release();
+  opening.join();
+  ASSERT_TRUE(is_held);
+  ASSERT_TRUE(changes.ok()) << changes.status();
+  EXPECT_DAFS(kAcces, status);
+  EXPECT_EQ(store_->open_count(), 0u);
+}
+
+TEST_F(ExportReloadTest, AClientThatIsUnknownToTheServerLosesItsOpensToo) {
+  Caller unknown = root_;
+  unknown.client_id = wire::OpaqueFromUint64<wire::ClientId>(77);
+  const Opened file = MustOpen(unknown, OpenArgs(Handle({"deep", "b"}), "f"));
+  MustReload({exports_[0]});
+  EXPECT_EQ(store_->open_count(), 0u);
+  EXPECT_EQ(Read(unknown, file), "DAFSERR_EXPIRED");
+}
+
+class ExportReloadMountTest : public ExportReloadTest {
+ protected:
+  void SetUp() override {
+    ExportReloadTest::SetUp();
+    if (IsSkipped()) return;
+    store_.reset();
+    Store::RestoreServerIdentity();
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || !MountTmpfs("b")) {
+      GTEST_SKIP() << "needs to mount tmpfs";
+    }
+    mkdir(Path("b/inner").c_str(), 0777);
+    ASSERT_TRUE(MountTmpfs("b/inner"));
+    mkdir(Path("b/known").c_str(), 0777);
+    mkdir(Path("b/inner/known").c_str(), 0777);
+    std::ofstream(Path("b/f")) << "of b";
+    std::ofstream(Path("b/inner/f")) << "of inner";
+    Start();
+  }
+  void TearDown() override {
+    store_.reset();
+    Store::RestoreServerIdentity();
+    for (const char* dir : {"b/inner", "b"}) umount2(Path(dir).c_str(), MNT_DETACH);
+    StoreTest::TearDown();
+  }
+  bool MountTmpfs(const std::string& dir) {
+    return mount("tmpfs", Path(dir).c_str(), "tmpfs", 0, "mode=0777") == 0;
+  }
+  // Uses what keeps descriptors: opens, locks, removed open files, handles in the cache.
+  void Use() {
+    const wire::FileHandle b = Handle({"deep", "b"});
+    const wire::FileHandle inner = Handle({"deep", "b", "inner"});
+    for (const wire::FileHandle& directory : {b, inner}) {
+      const Opened file = MustOpen(root_, OpenArgs(directory, "f"));
+      EXPECT_OK(Write(root_, file, 0, "x"));
+      wire::LockArgs lock;
+      lock.filehandle = file.filehandle;
+      lock.state_id = file.state_id;
+      lock.length = wire::kLockToEnd;
+      lock.lock_type = wire::LockType::kWrite;
+      wire::LockRes locked;
+      EXPECT_OK(store_->Lock(root_, lock, &locked));
+      MustOpen(root_, CreateArgs(directory, "removed"));
+      EXPECT_OK(Remove(root_, directory, "removed"));
+      EXPECT_OK(Lookup(root_, directory, "known"));
+    }
+    Store::RestoreServerIdentity();
+  }
+  std::string Unmount() {
+    Store::RestoreServerIdentity();
+    for (const char* dir : {"b/inner", "b"}) {
+      if (umount(Path(dir).c_str()) != 0) return absl::StrCat(dir, ": ", std::strerror(errno));
+    }
+    return "";
+  }
+};
+
+TEST_F(ExportReloadMountTest, TheFileSystemOfARemovedExportCanBeUnmounted) {
+  Use();
+  const wire::FileHandle inner = Handle({"deep", "b", "inner", "f"});
+  const wire::FileHandle known = Handle({"deep", "b", "known"});
+  MustReload({exports_[0]});
+  // Handles that clients still have do not open it again.
+  wire::FileAttributes attributes;
+  for (const wire::FileHandle& handle : {inner, known}) {
+    EXPECT_DAFS(kAcces, store_->Getattr(root_, handle, wire::kFattrAll, &attributes));
+  }
+  store_->FollowPaths();
+  EXPECT_EQ(Unmount(), "");
+}
+
+TEST_F(ExportReloadMountTest, AnExportThatReturnsServesWhatIsMountedInIt) {
+  Use();
+  const wire::FileHandle file = Handle({"deep", "b", "inner", "f"});
+  MustReload({exports_[0]});
+  MustReload(exports_);
+  EXPECT_EQ(Handle({"deep", "b", "inner", "f"}), file);
+  EXPECT_EQ(Read(root_, MustOpen(root_, OpenArgs(Handle({"deep", "b", "inner"}), "f"))),
+            "xf inner");
+  EXPECT_OK(Lookup(root_, Handle({"deep", "b"}), "known"));
+  Use();
+  MustReload({exports_[0]});
+  EXPECT_EQ(Unmount(), "");
+}
+
+// A reload that fails has opened some of the directories.
+TEST_F(ExportReloadMountTest, AReloadThatFailsKeepsNoFileSystemBusy) {
+  MustReload({exports_[0]});
+  const auto failed = Reload({exports_[0], exports_[1], Named("/d", "absent")});
+  EXPECT_EQ(failed.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Unmount(), "");
+}
 
 TEST_F(ExportReloadTest, WithoutAChangeNothingHappens) {
   const Opened file = MustOpen(root_, OpenArgs(A(), "f"));

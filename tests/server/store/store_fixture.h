@@ -209,6 +209,15 @@ class StoreTest : public testing::Test {
     return into;
   }
 
+  // Returns the verifier that COMMIT of the file reports.
+  wire::Verifier CommitVerifier(const Opened& opened) {
+    wire::CommitArgs args;
+    args.filehandle = opened.filehandle;
+    wire::CommitRes res;
+    EXPECT_OK(store_->Commit(user_, args, &res));
+    return res.writeverf;
+  }
+
   struct Entry {
     uint64_t cookie;
     std::string name;

@@ -811,6 +811,42 @@ TEST_F(StoreHungExportTest, IsDelayedWhileOtherExportsAreServed) {
   }));
 }
 
+// Its journals would otherwise stay unsettled for ever.
+TEST_F(StoreHungExportTest, IsSettledOnceAfterAReloadRemovedItAndAnotherAddsIt) {
+  ASSERT_TRUE(Answers([this] {
+    Begin();
+    EndHang();  // its directory cannot be served, and is tried again
+    ASSERT_TRUE(store_->ReloadExports({exports_[0]}, absl::Seconds(60)).ok());
+    EXPECT_EQ(settled(), std::vector<size_t>{0});
+    Store::RestoreServerIdentity();
+    umount2(Path("a/hung").c_str(), MNT_DETACH);
+    for (int i = 0; i < 2; ++i) {
+      const auto added = store_->ReloadExports(exports_, absl::Seconds(60));
+      ASSERT_TRUE(added.ok()) << added.status();
+      EXPECT_EQ(settled(), (std::vector<size_t>{0, 1}));
+      EXPECT_OK(Lookup(root_, Handle({}), "hung"));
+      ASSERT_TRUE(store_->ReloadExports({exports_[0]}, absl::Seconds(60)).ok());
+    }
+  }));
+}
+
+// Each attempt must not leave another thread behind.
+TEST_F(StoreHungExportTest, ReloadsThatWantItUseOneThread) {
+  ASSERT_TRUE(Answers([this] {
+    Export hung = exports_[1];
+    exports_.pop_back();
+    Start();
+    const size_t before = FilesIn("/proc/self/task");
+    for (int i = 0; i < 5; ++i) {
+      const auto failed = store_->ReloadExports({exports_[0], hung}, absl::Milliseconds(20));
+      EXPECT_EQ(failed.status().code(), absl::StatusCode::kDeadlineExceeded);
+    }
+    EXPECT_LE(FilesIn("/proc/self/task"), before + 1);
+    EndHang();
+    ASSERT_TRUE(store_->AwaitOpened(absl::Now() + absl::Seconds(30)));
+  }));
+}
+
 TEST_F(StoreHungExportTest, RefusalAfterTheStartDelaysRequestsUntilItIsMended) {
   ASSERT_TRUE(Answers([this] {
     Begin();

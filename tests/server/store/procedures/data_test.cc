@@ -105,7 +105,7 @@ TEST_F(StoreDataTest, WritesReachRequestedStability) {
     ASSERT_OK(Write(user_, f, 0, "xyz", how, &res));
     EXPECT_EQ(res.committed, how);
     EXPECT_EQ(res.count, 3u);
-    EXPECT_EQ(res.verifier, store_->write_verifier());
+    EXPECT_EQ(res.verifier, CommitVerifier(f));
   }
   const wire::FileAttributes before = Attributes(f.filehandle);
   ASSERT_OK(Write(user_, f, 100, "", StableHow::kUnstable, &res));
@@ -236,7 +236,7 @@ TEST_F(StoreDataTest, AppendWritesAtEndOfFile) {
   ASSERT_OK(Append(user_, f, {"abc", "", "de"}, &res));
   EXPECT_EQ(res.offset, 5u);
   EXPECT_EQ(res.committed, StableHow::kDataSync);
-  EXPECT_EQ(res.verifier, store_->write_verifier());
+  EXPECT_EQ(res.verifier, CommitVerifier(f));
   ASSERT_OK(Append(user_, f, {"!"}, &res, StableHow::kFileSync));
   EXPECT_EQ(res.offset, 10u);
   EXPECT_EQ(res.committed, StableHow::kFileSync);

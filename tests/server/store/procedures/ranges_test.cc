@@ -203,7 +203,7 @@ TEST_F(StoreRangesTest, AppendReportsRequestedStabilityInEveryStableMode) {
       AppendResult res;
       ASSERT_OK(store_->Append(user_, f.filehandle, f.state_id, {&v, 1}, how, &res));
       EXPECT_EQ(res.committed, how);
-      EXPECT_EQ(res.verifier, store_->write_verifier());
+      EXPECT_EQ(res.verifier, CommitVerifier(f));
     }
     ASSERT_OK(Close(user_, f));
   }
