@@ -172,12 +172,15 @@ Findings CheckNames(const DoctorPlace& place) {
 Findings CheckClock() {
   timex clock = {};
   const int state = adjtimex(&clock);
+  return {JudgeClock(state, clock.maxerror)};
+}
+
+Finding JudgeClock(int state, int64_t most_error_us) {
   if (state >= 0 && state != TIME_ERROR) {
-    return {Ok("clock", absl::StrCat("synchronised, off by at most ", clock.maxerror, " us"))};
+    return Ok("clock", absl::StrCat("synchronised, off by at most ", most_error_us, " us"));
   }
-  return {{"clock", Verdict::kWarning,
-           "not synchronised; times of files may differ from the server",
-           "enable systemd-timesyncd or chrony on both machines"}};
+  return {"clock", Verdict::kWarning, "not synchronised; times of files may differ from the server",
+          "enable systemd-timesyncd or chrony on both machines"};
 }
 
 Finding CheckHandles(const std::string& name, const std::string& directory) {

@@ -2,13 +2,21 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/timex.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor_checks.h"
@@ -169,6 +177,64 @@ TEST_F(DoctorTest, APortThatDoesNotSpeakTheProtocolFails) {
 TEST_F(DoctorTest, AnUnknownNameAndABadAddressFail) {
   EXPECT_EQ(Last(CheckServer("[::1"), "name").verdict, Verdict::kFailed);
   EXPECT_EQ(Last(CheckServer("no-such-host.invalid"), "name").verdict, Verdict::kFailed);
+}
+
+TEST_F(DoctorTest, AClockThatIsNotSynchronisedIsReported) {
+  for (const int state : {-1, TIME_ERROR}) {
+    const Finding wrong = Last({JudgeClock(state, 16'000'000)}, "clock");
+    EXPECT_EQ(wrong.verdict, Verdict::kWarning);
+    EXPECT_THAT(wrong.remedy, HasSubstr("chrony"));
+  }
+  const Finding right = Last({JudgeClock(TIME_OK, 17)}, "clock");
+  EXPECT_EQ(right.verdict, Verdict::kOk);
+  EXPECT_THAT(right.found, HasSubstr("17 us"));
+}
+
+// A network of its own, in which nothing is reachable until `lo` is up.
+class DoctorNetworkTest : public DoctorTest {
+ protected:
+  // Runs `test` on a thread whose network is new.
+  void InNewNetwork(const std::function<void()>& test) {
+    bool is_new = false;
+    std::thread([&] {
+      is_new = unshare(CLONE_NEWNET) == 0;
+      if (is_new) test();
+    }).join();
+    if (!is_new) GTEST_SKIP() << "needs a network namespace of its own";
+  }
+  static void SetLoopback(short flags, int mtu) {
+    const UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq request = {};
+    std::strcpy(request.ifr_name, "lo");
+    request.ifr_mtu = mtu;
+    ASSERT_EQ(ioctl(fd.get(), SIOCSIFMTU, &request), 0);
+    request.ifr_flags = flags;
+    ASSERT_EQ(ioctl(fd.get(), SIOCSIFFLAGS, &request), 0);
+  }
+};
+
+TEST_F(DoctorNetworkTest, WithoutARouteThePortIsNotTried) {
+  InNewNetwork([] {
+    const Finding none = Last(CheckServer("192.0.2.1:2049"), "route");
+    EXPECT_EQ(none.verdict, Verdict::kFailed);
+    EXPECT_THAT(none.found, HasSubstr("unreachable"));
+    EXPECT_THAT(none.remedy, HasSubstr("ip route add"));
+  });
+}
+
+TEST_F(DoctorNetworkTest, ALowMtuIsReportedWithItsDevice) {
+  InNewNetwork([] {
+    for (const int mtu : {1000, 1500}) {
+      SetLoopback(IFF_UP, mtu);
+      const Findings findings = CheckServer("127.0.0.1:1");
+      const auto found = std::find_if(findings.begin(), findings.end(),
+                                      [](const Finding& one) { return one.check == "mtu"; });
+      ASSERT_NE(found, findings.end());
+      EXPECT_EQ(found->verdict, mtu < 1500 ? Verdict::kWarning : Verdict::kOk);
+      EXPECT_THAT(found->found, HasSubstr(absl::StrCat(mtu, " bytes on lo")));
+      EXPECT_EQ(found->remedy, mtu < 1500 ? "raise it: ip link set lo mtu 1500" : "");
+    }
+  });
 }
 
 }  // namespace
