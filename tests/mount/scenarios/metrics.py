@@ -1,8 +1,11 @@
 """dafs-exporter: its figures are those of dafsctl, and Prometheus understands them."""
 
+import contextlib
 import json
+import mmap
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -14,7 +17,7 @@ import urllib.request
 import pytest
 
 import processes
-from rig import SOURCE, check, equal, free_port, scenario
+from rig import SOURCE, check, equal, free_port, note, scenario
 
 EXPORTER = SOURCE / "share/exporter/dafs-exporter"
 PYTHON = "/usr/bin/python3"  # which has Debian's modules
@@ -172,6 +175,127 @@ def metrics_hang(rig):
     equal(status, 0, "exit status of the exporter after SIGTERM")
     for name in ("good", "hangs", "dead"):
         rig.run(["umount", points[name]], cwd="/", timeout=30)
+
+
+MANY = 100
+IDLE_SECONDS = 20
+TOP_REPORTS = 11
+
+
+def cpu_seconds(pids):
+    """The CPU time of processes until now."""
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def calls_of(found, point, names=("",)):
+    """The answered requests of a mount whose procedure begins with one of `names`."""
+    return sum(value for (name, labels), value in found.items()
+               if name == "dafs_mount_requests_total" and ("mount", str(point)) in labels and
+               dict(labels)["result"] != "lost" and dict(labels)["procedure"].startswith(tuple(names)))
+
+
+def read_directly(path, count):
+    """Each read is one request."""
+    buffer = mmap.mmap(-1, 4096)
+    file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    for _ in range(count):
+        equal(os.preadv(file, [buffer], 0), 4096, "bytes read")
+    os.close(file)
+
+
+@contextlib.contextmanager
+def exporter_by_http(server):
+    """An exporter that runs as another user. Yields the process and a function that returns its samples."""
+    port = free_port()
+    exporter = subprocess.Popen(
+        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "+dac_override", "--ambient-caps",
+         "+dac_override", PYTHON, EXPORTER, "--listen", f"127.0.0.1:{port}", "--socket", server.socket],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+
+    def scraped():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            return samples(answer.read().decode())
+
+    try:
+        check(processes.wait_until(lambda: listening(port), 30), "the exporter does not listen")
+        yield exporter, scraped
+    finally:
+        exporter.terminate()
+        exporter.wait(30)
+
+
+def calls_that_top_shows(command, reads):
+    """Runs top during the reads of each mount. Returns how many calls of each mount it shows, and the number of reports."""
+    lines = []
+    with subprocess.Popen([*command, "-d", "2"], stdout=subprocess.PIPE, text=True) as top:
+        reader = threading.Thread(target=lambda: lines.extend((time.monotonic(), line) for line in top.stdout))
+        reader.start()
+        count = lambda: sum("CREDITS" in line for _, line in list(lines))
+        check(processes.wait_until(lambda: count() > 0, 60), "top reports nothing")
+        for point, number in reads.items():
+            read_directly(point / "file", number)
+        last = count() + 2
+        check(processes.wait_until(lambda: count() >= last, 120), "top reports no more")
+        top.terminate()
+        reader.join()
+    shown, at, interval = dict.fromkeys(map(str, reads), 0), None, 0
+    for when, line in lines:
+        if "CREDITS" in line:  # a report; the first counts from the start of each mount
+            interval, at = (when - at if at else 0), when
+        found = re.match(r" *(\d+) .*\d  \S+ on (\S+)$", line)
+        if found and found[2] in shown:  # not a mount of another test
+            shown[found[2]] += int(found[1]) * interval
+    return shown, count()
+
+
+@scenario(timeout=600, where="server", long_only=True)
+def metrics_many(rig):
+    """With 100 mounts, dafsctl top and the exporter count each mount's requests, and cost little CPU time."""
+    need_exporter(rig)
+    server = rig.serve()
+    (rig.export / "file").write_bytes(b"x" * 4096)
+    points = [rig.mount(server)]
+    while len(points) < MANY:
+        point = rig.base / f"mount{len(points)}"
+        point.mkdir()
+        points.append(rig.mount(server, point=point))
+    reads = {point: 50 + 5 * number for number, point in enumerate(points)}
+    daemons = [process.pid for process in rig.mounted.values()] + [server.process.pid]
+    top_command = [rig.bin / "dafsctl", "top", "-b", "--socket", server.socket]
+    with exporter_by_http(server) as (exporter, scraped):
+        before = scraped()
+        shown, reports = calls_that_top_shows(top_command, reads)
+        after = scraped()
+        for point, count in reads.items():
+            equal(calls_of(after, point, ["read_"]) - calls_of(before, point, ["read_"]), count, f"reads of {point.name}")
+            total = calls_of(after, point) - calls_of(before, point)
+            # top rounds the calls per second.
+            found = shown[str(point)]
+            check(abs(found - total) <= 0.3 * total + 2 * reports, f"{point.name}: top shows {found:.0f} calls of {total:.0f}")
+        at_server = {dict(labels)["procedure"]: value for (name, labels), value in after.items()
+                     if name == "dafsd_requests_total" and dict(labels)["result"] == "ok"}
+        check(sum(value for name, value in at_server.items() if name.startswith("read_")) >= sum(reads.values()),
+              f"reads at the server: {at_server}")
+        note(f"{MANY} mounts: {sum(reads.values())} reads are counted")
+        cost = {"nothing": lambda: time.sleep(IDLE_SECONDS), "exporter": scraped,
+                "top": lambda: rig.run([*top_command, "-n", str(TOP_REPORTS)], cwd="/")}
+        took = {}
+        for what, work in cost.items():
+            asked = [exporter.pid, *daemons]
+            start, children = cpu_seconds(asked), resource.getrusage(resource.RUSAGE_CHILDREN)
+            work()
+            ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+            took[what] = (cpu_seconds(asked) - start, ended.ru_utime + ended.ru_stime - children.ru_utime - children.ru_stime)
+            note(f"{what}: {took[what][0] * 1000:.0f} ms of CPU time in mounts, server and exporter, "
+                 f"{took[what][1] * 1000:.0f} ms in programs that have ended")
+        # About 4 ms for each mount and scrape, and 0.8 ms for each report of top.
+        for what, limit in (("exporter", 0.04), ("top", 0.01 * TOP_REPORTS)):
+            check(sum(took[what]) < MANY * limit, f"{what} takes {took[what]} s of CPU time")
 
 
 @scenario(timeout=60, where="server")
