@@ -49,6 +49,7 @@ struct Inode {
   HeldPromise promised;          // AttributeCache
   NodeAbsences absences;         // AbsentXattrs
   NodePages pages;               // KernelPages
+  uint32_t live_slot = 0;        // LiveNodes
   std::shared_ptr<client::WriteTracker> writes;  // WriteTrackers; shared with open files
 };
 

@@ -63,7 +63,9 @@ bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
       asker.at - inode.moved->at < kAskedAgain) {
     return false;
   }
-  if (!same_parent && inode.moved == nullptr && inode.type == wire::ObjectType::kDir) {
+  // After a kill it is not known where the directory was found.
+  const bool was_found = latest.parent != 0;
+  if (!same_parent && was_found && inode.moved == nullptr && inode.type == wire::ObjectType::kDir) {
     inode.moved = std::make_unique<Asker>();
     moved_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -93,8 +95,15 @@ uint64_t InodeTable::Remember(const wire::FileHandle& handle,
   }
   Inode& inode = *shard.by_node[nodeid];
   ++inode.lookups;
+  const bool is_other = inode.type != attributes.object_type || inode.file_id != attributes.file_id;
   inode.type = attributes.object_type;
   inode.file_id = attributes.file_id;
+  // A new node has no type.
+  if (is_other) {
+    live_.Put(nodeid, inode);
+  } else {
+    live_.Count(inode);
+  }
   return nodeid;
 }
 
@@ -125,7 +134,11 @@ std::optional<InodeTable::Forgotten> InodeTable::Forget(uint64_t nodeid, uint64_
   if (it == shard.by_node.end()) return std::nullopt;
   Inode& inode = *it->second;
   inode.lookups -= std::min(count, inode.lookups);
-  if (inode.lookups > 0) return std::nullopt;
+  if (inode.lookups > 0) {
+    live_.Count(inode);
+    return std::nullopt;
+  }
+  live_.Drop(inode);
   EndMove(inode);
   shard.trackers.Keep(inode.handle, inode.writes);
   Forgotten gone;
@@ -197,6 +210,7 @@ void InodeTable::ShrinkToFit() {
       shard.by_handle.rehash(0);
     }
   }
+  live_.ReleaseUnused();
 }
 
 size_t InodeTable::size() const {
@@ -219,6 +233,23 @@ bool InodeTable::HasUnseenError() const {
   return false;
 }
 
+InodeTable::Saved::Node InodeTable::SavedOf(const Shard& shard, uint64_t nodeid,
+                                            const Inode& inode) {
+  Saved::Node node;
+  node.nodeid = nodeid;
+  node.handle = inode.handle;
+  node.type = inode.type;
+  node.file_id = inode.file_id;
+  node.lookups = inode.lookups;
+  node.place = inode.names.latest();
+  node.names = inode.names.Save();
+  const auto newest = shard.by_handle.find(inode.handle);
+  node.newest = newest != shard.by_handle.end() && newest->second == nodeid;
+  if (inode.kernel.sent()) node.change = inode.kernel.change();
+  if (inode.pages.has_change) node.pages = inode.pages.change;
+  return node;
+}
+
 InodeTable::Saved InodeTable::Save() const {
   Saved saved;
   saved.generation = generation_;
@@ -226,20 +257,20 @@ InodeTable::Saved InodeTable::Save() const {
   for (Shard& shard : shards_) {
     absl::MutexLock lock(&shard.mutex);
     for (const auto& [nodeid, inode] : shard.by_node) {
-      Saved::Node& node = saved.nodes.emplace_back();
-      node.nodeid = nodeid;
-      node.handle = inode->handle;
-      node.type = inode->type;
-      node.file_id = inode->file_id;
-      node.lookups = inode->lookups;
-      node.place = inode->names.latest();
-      node.names = inode->names.Save();
-      const auto newest = shard.by_handle.find(inode->handle);
-      node.newest = newest != shard.by_handle.end() && newest->second == nodeid;
-      if (inode->kernel.sent()) node.change = inode->kernel.change();
-      if (inode->pages.has_change) node.pages = inode->pages.change;
+      saved.nodes.push_back(SavedOf(shard, nodeid, *inode));
     }
   }
+  return saved;
+}
+
+InodeTable::Saved InodeTable::SaveRoot() const {
+  Saved saved;
+  saved.generation = generation_;
+  saved.next = next_.load(std::memory_order_relaxed);
+  Shard& shard = ShardOf(kRootNode);
+  absl::MutexLock lock(&shard.mutex);
+  const auto root = shard.by_node.find(kRootNode);
+  if (root != shard.by_node.end()) saved.nodes.push_back(SavedOf(shard, kRootNode, *root->second));
   return saved;
 }
 
@@ -269,6 +300,7 @@ bool InodeTable::Restore(const Saved& saved) {
       inode->pages.change = *node.pages;
       inode->pages.has_change = true;
     }
+    if (!is_root) live_.Put(node.nodeid, *inode);
     Shard& shard = ShardOf(node.nodeid);
     absl::MutexLock lock(&shard.mutex);
     if (!shard.by_node.emplace(node.nodeid, std::move(inode)).second) return false;

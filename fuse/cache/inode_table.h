@@ -26,6 +26,8 @@
 #include "absl/synchronization/mutex.h"
 #include "client/state/node.h"
 #include "fuse/cache/inode.h"
+#include "fuse/cache/live_nodes.h"
+#include "fuse/cache/live_record.h"
 #include "fuse/cache/place.h"
 #include "fuse/cache/write_trackers.h"
 #include "wire/protocol/attributes.h"
@@ -140,9 +142,13 @@ class InodeTable {
     uint64_t next = 1;
     std::vector<Node> nodes;
   };
+  // From now on the nodes are also in `record`, for a program that continues the mount after a
+  // crash. Before the first request, and before Restore. `record` must outlive this.
+  void KeepIn(LiveRecord* record) { live_ = LiveNodes(record); }
   // Whether a file has a late write error that no fsync has reported. Such an error is not saved.
   bool HasUnseenError() const;
   Saved Save() const;
+  Saved SaveRoot() const;  // no other node
   // False: the nodes contradict each other, or there is no root.
   bool Restore(const Saved& saved);
 
@@ -164,6 +170,8 @@ class InodeTable {
   };
   // The same in each process, see Restore.
   static uint64_t ShardOfHandle(const wire::FileHandle& handle);
+  static Saved::Node SavedOf(const Shard& shard, uint64_t nodeid, const Inode& inode)
+      ABSL_SHARED_LOCKS_REQUIRED(shard.mutex);
   Shard& ShardOf(uint64_t nodeid) const { return shards_[nodeid % kShards]; }
   // The kernel has accepted the place where a directory was found, or the node is removed.
   void EndMove(Inode& inode);
@@ -174,6 +182,7 @@ class InodeTable {
   // them with each reply.
   uint32_t generation_;
   wire::FileHandle root_;
+  LiveNodes live_{nullptr};  // set before the first request
   // Whether a node lies in another file system. Publishes nothing: a thread that uses such a node
   // has received it in a reply.
   std::atomic<bool> several_fs_{false};

@@ -101,6 +101,16 @@ void KernelChannel::ForgetName(uint64_t parent, std::string_view name, NameDrop 
   Write({AsBytes(header), AsBytes(body), std::as_bytes(std::span(name)), Bytes(&kEnd, 1)});
 }
 
+bool KernelChannel::ForgetAllNames() {
+  fuse_out_header header = {.len = sizeof(header), .error = kNotifyIncEpoch, .unique = 0};
+  return Write({AsBytes(header)});
+}
+
+bool KernelChannel::Resend() {
+  fuse_out_header header = {.len = sizeof(header), .error = kNotifyResend, .unique = 0};
+  return Write({AsBytes(header)});
+}
+
 bool KernelChannel::AskForNothing(uint64_t unique, uint64_t nodeid) {
   fuse_notify_retrieve_out body = {};
   body.notify_unique = unique;

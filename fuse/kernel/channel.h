@@ -59,6 +59,13 @@ class KernelChannel : public AnswerPath {
   // known name holds no lock: its answer may give an expired name a new time.
   void ForgetName(uint64_t parent, std::string_view name, NameDrop how);
 
+  // All names become invalid, and file systems mounted on them are detached. False: the kernel
+  // cannot (before Linux 6.16).
+  bool ForgetAllNames();
+  // The kernel sends again what another process has read from the connection and not answered.
+  // False: it cannot (before Linux 6.9).
+  bool Resend();
+
   // Makes the kernel send a NOTIFY_REPLY without data, numbered `unique`, from the calling thread's
   // CPU. If it arrives by an io_uring, it must be answered. Returns false if the kernel does not
   // send it. Since 2026 the kernel sends it only for the node of a regular file.

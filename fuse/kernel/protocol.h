@@ -17,6 +17,13 @@ inline constexpr uint32_t kLeastMinor = 31;
 // INIT flags of newer kernels. Bits 32 and up are sent in flags2.
 inline constexpr uint64_t kInitDirectIoAllowMmap = uint64_t{1} << 36;  // 7.39
 
+// Notifications without a body. The kernel puts the requests that were read and not answered back
+// in its queue (Linux 6.9), each with this bit in its number.
+inline constexpr int32_t kNotifyResend = 7;
+inline constexpr uint64_t kUniqueResent = uint64_t{1} << 63;
+// Each name that the kernel knows is looked up again before it is used (Linux 6.16).
+inline constexpr int32_t kNotifyIncEpoch = 8;
+
 // COPY_FILE_RANGE with an answer of 64 bits (7.45): the same request, and this answer.
 inline constexpr uint32_t kCopyFileRange64 = 53;
 struct CopyFileRangeOut {

@@ -13,19 +13,26 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "fuse/kernel/memory_pressure.h"
 #include "fuse/mount/exit_code.h"
 #include "runtime/log.h"
+#include "runtime/loop.h"
 
 namespace dafs::fuse {
 namespace {
 
 // How often a successor is started with one record. The last one is the guardian's own program.
 constexpr int kMostStarts = 3;
+
+// More kills mean that something kills each program.
+constexpr size_t kMostKills = 30;
+constexpr absl::Duration kKillsWithin = absl::Minutes(1);
 
 sigset_t GuardianSignals() {
   sigset_t set;
@@ -81,13 +88,21 @@ class Guardian {
         program_ = std::move(message->text);
         starts_ = 0;
         break;
+      case LinkMessage::kSurvive:
+        if (message->fds.size() != 2) break;
+        killed_ = *std::move(message);
+        outlives_ = true;
+        break;
       case LinkMessage::kServing:
+        if (!outlives_) killed_ = {};  // those of an earlier program
         record_.Close();
+        after_kill_ = false;
         break;
       case LinkMessage::kEnd:
         ends_ = true;
         break;
       case LinkMessage::kContinue:
+      case LinkMessage::kKilled:
         break;
     }
   }
@@ -96,13 +111,15 @@ class Guardian {
     signalfd_siginfo info = {};
     if (read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return;
     if (info.ssi_signo != SIGCHLD) {
+      told_to_end_ = true;
       kill(child_, static_cast<int>(info.ssi_signo));
       return;
     }
     int status = 0;
     if (waitpid(child_, &status, WNOHANG) != child_) return;
-    if (record_.valid() && starts_ < kMostStarts) return StartSuccessor();
-    if (record_.valid()) {
+    if (WIFSIGNALED(status) && !record_.valid() && MayContinueAfterKill()) after_kill_ = true;
+    if ((record_.valid() || after_kill_) && starts_ < kMostStarts) return StartSuccessor();
+    if (record_.valid() || after_kill_) {
       LogError("no program could continue the mount: it has ended");
     } else if (WIFSIGNALED(status)) {
       LogError("mount.dafs was killed by signal " + std::to_string(WTERMSIG(status)) +
@@ -111,8 +128,21 @@ class Guardian {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(ExitCode::kInternal));
   }
 
+  // A mount.dafs that was told to end, or is killed again and again, is not continued.
+  bool MayContinueAfterKill() {
+    if (killed_.fds.empty() || told_to_end_ || after_kill_) return false;
+    const absl::Time now = Loop::Now();
+    while (!kills_.empty() && kills_.front() < now - kKillsWithin) kills_.pop_front();
+    if (kills_.size() == kMostKills) return false;
+    kills_.push_back(now);
+    program_ = killed_.text;
+    starts_ = 0;
+    return true;
+  }
+
   void StartSuccessor() {
     ++starts_;
+    outlives_ = false;
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
       LogError(std::string("socketpair: ") + std::strerror(errno));
@@ -126,9 +156,15 @@ class Guardian {
       _exit(static_cast<int>(ExitCode::kSystem));
     }
     if (child_ == 0) Become(far.get());
-    std::vector<int> fds = {record_.get()};
+    std::vector<int> fds;
+    if (after_kill_) {
+      for (const UniqueFd& fd : killed_.fds) fds.push_back(fd.get());
+    } else {
+      fds.push_back(record_.get());
+    }
     for (const UniqueFd& fd : kept_.fds) fds.push_back(fd.get());
-    SendMessage(link_.get(), LinkMessage::kContinue, kept_.text, fds);
+    const auto kind = after_kill_ ? LinkMessage::kKilled : LinkMessage::kContinue;
+    SendMessage(link_.get(), kind, kept_.text, fds);
     if (std::exchange(ends_, false)) kill(child_, SIGTERM);
   }
 
@@ -154,6 +190,11 @@ class Guardian {
   pid_t child_;
   UniqueFd signals_;
   LinkMessage kept_;
+  LinkMessage killed_;            // of kSurvive
+  bool outlives_ = false;         // the program has sent it
+  bool after_kill_ = false;       // a successor has been started with it, and does not serve yet
+  bool told_to_end_ = false;      // by a signal
+  std::deque<absl::Time> kills_;  // the latest ones
   UniqueFd record_;
   std::string program_;
   int starts_ = 0;     // with this record

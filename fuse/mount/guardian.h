@@ -4,7 +4,8 @@
 // that clone is closed. So the guardian holds all of them.
 //
 // It serves no request, opens no file and has one thread. When mount.dafs ends it ends, too, with
-// the same exit code, unless mount.dafs has left a record for its successor.
+// the same exit code, unless mount.dafs has left a record for its successor, or was killed and can
+// be continued.
 #pragma once
 
 #include <string>

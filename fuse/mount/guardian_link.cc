@@ -18,7 +18,7 @@
 namespace dafs::fuse {
 namespace {
 
-constexpr size_t kMostFds = 32;     // 16 workers, the record and the lock
+constexpr size_t kMostFds = 32;     // 16 workers, the records and the lock
 constexpr size_t kMostText = 4096;  // the name of a program
 constexpr std::string_view kHasLock = "lock";
 
@@ -98,13 +98,17 @@ GuardianLink GuardianLink::FromEnvironment() {
 
 absl::StatusOr<GuardianLink::Inheritance> GuardianLink::Receive() {
   std::optional<LinkMessage> message = ReceiveMessage(socket_.get());
-  if (!message.has_value() || message->kind != LinkMessage::kContinue || message->fds.size() < 2) {
+  const bool killed = message.has_value() && message->kind == LinkMessage::kKilled;
+  if (!message.has_value() || (!killed && message->kind != LinkMessage::kContinue) ||
+      message->fds.size() < (killed ? 3 : 2)) {
     return absl::DataLossError("the guardian does not say which mount to continue");
   }
   Inheritance inheritance;
   auto next = message->fds.begin();
   inheritance.record = std::move(*next++);
-  if (message->text == kHasLock) inheritance.lock = std::move(*next++);
+  if (killed) inheritance.live = std::move(*next++);
+  if (message->text == kHasLock && next != message->fds.end())
+    inheritance.lock = std::move(*next++);
   std::move(next, message->fds.end(), std::back_inserter(inheritance.devices));
   return inheritance;
 }
@@ -125,6 +129,11 @@ bool GuardianLink::Keep(std::span<const int> devices, int lock) {
 bool GuardianLink::HandOver(int record, std::string_view program) {
   const int fds[] = {record};
   return SendMessage(socket_.get(), LinkMessage::kRecord, program, fds);
+}
+
+bool GuardianLink::Survive(int record, int live, std::string_view program) {
+  const int fds[] = {record, live};
+  return SendMessage(socket_.get(), LinkMessage::kSurvive, program, fds);
 }
 
 bool GuardianLink::Serving() { return SendMessage(socket_.get(), LinkMessage::kServing, "", {}); }

@@ -22,6 +22,9 @@ struct LinkMessage {
     kServing = 'S',   // to the guardian: the mount is served again, the record is not needed
     kEnd = 'E',       // to the guardian: a signal has ended the mount
     kContinue = 'C',  // to a new program: the record, then what is held
+    kSurvive = 'V',   // to the guardian: start the program `text` with this record and live record
+                      // if this one is killed. A later one replaces it
+    kKilled = 'X',    // to a new program: the record and the live record, then what is held
   };
   Kind kind = kKeep;
   std::string text;
@@ -40,6 +43,7 @@ class GuardianLink {
   // The descriptors that another program has left for this one.
   struct Inheritance {
     UniqueFd record;
+    UniqueFd live;                  // after a crash (fuse/cache/live_record.h); otherwise invalid
     UniqueFd lock;                  // of the client id; may be invalid
     std::vector<UniqueFd> devices;  // in the order of the workers
   };
@@ -58,6 +62,7 @@ class GuardianLink {
   // Each returns false if the guardian has ended.
   bool Keep(std::span<const int> devices, int lock);
   bool HandOver(int record, std::string_view program);
+  bool Survive(int record, int live, std::string_view program);
   bool Serving();
   bool End();
 

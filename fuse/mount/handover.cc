@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "fuse/operations/server_opens.h"
@@ -16,6 +17,11 @@
 
 namespace dafs::fuse {
 namespace {
+
+// A process gives fewer numbers of one kind than this.
+constexpr uint64_t kMostNumbers = uint64_t{1} << 40;
+// A file's CHANGE is never this, so its pages are dropped when its CHANGE is known.
+constexpr uint64_t kUnknownChange = ~uint64_t{0};
 
 // ---- Save --------------------------------------------------------------------------------------
 
@@ -40,10 +46,9 @@ void SaveOpens(client::Client& client, HandoverRecord& record) {
   }
 }
 
-void SaveClient(client::Client& client, HandoverRecord& record) {
+void SaveClientBasis(client::Client& client, HandoverRecord& record) {
   const client::ClientOptions& options = client.options();
   record.client_id_string = options.client_id_string;
-  record.verifier = options.client_verifier;
   for (const dat::Address& address : options.addresses) {
     record.addresses.emplace_back(reinterpret_cast<const char*>(address.get()), address.size());
   }
@@ -56,6 +61,11 @@ void SaveClient(client::Client& client, HandoverRecord& record) {
   record.squashed = limits.squashed;
   record.squashed_in_part = limits.squashed_in_part;
   record.last_activity_ns = absl::ToUnixNanos(client.last_activity());
+}
+
+void SaveClient(client::Client& client, HandoverRecord& record) {
+  SaveClientBasis(client, record);
+  record.verifier = client.options().client_verifier;
   SaveOpens(client, record);
   for (const client::LockOwner& owner : client.locks().Owners()) {
     record.locks.push_back({owner.file, owner.state_id, owner.process,
@@ -64,6 +74,14 @@ void SaveClient(client::Client& client, HandoverRecord& record) {
   for (client::Credentials::Entry& entry : client.credentials().Save(&record.credentials_of)) {
     record.credentials.push_back({std::move(entry.who), entry.handle});
   }
+}
+
+void SaveMountBasis(const MountState& state, HandoverRecord& record) {
+  record.default_permissions = state.default_permissions;
+  record.init_flags = state.init_flags;
+  record.next_owner = state.next_owner;
+  record.next_file = state.open_files.next();
+  record.next_directory = state.open_directories.next();
 }
 
 HandoverRecord::File FileOf(uint64_t fh, const OpenState& open) {
@@ -229,13 +247,38 @@ absl::Status RestoreOwners(const HandoverRecord& record, MountState& state) {
 
 }  // namespace
 
+void SaveBasis(const MountState& state, client::Client& client, HandoverRecord& record) {
+  SaveClientBasis(client, record);
+  SaveMountBasis(state, record);
+  record.inodes = state.inodes.SaveRoot();
+}
+
+void AfterKill(const std::vector<LiveNodes::Node>& nodes, HandoverRecord& record) {
+  record.verifier = wire::Verifier();
+  for (uint64_t* next :
+       {&record.next_owner, &record.next_file, &record.next_directory, &record.inodes.next}) {
+    *next += kMostNumbers;
+  }
+  absl::flat_hash_map<wire::FileHandle, uint64_t> newest;
+  for (const LiveNodes::Node& node : nodes) {
+    uint64_t& latest = newest[node.handle];
+    latest = std::max(latest, node.nodeid);
+  }
+  for (const LiveNodes::Node& node : nodes) {
+    InodeTable::Saved::Node& saved = record.inodes.nodes.emplace_back();
+    saved.nodeid = node.nodeid;
+    saved.handle = node.handle;
+    saved.type = node.type;
+    saved.file_id = node.file_id;
+    saved.lookups = node.lookups;
+    saved.newest = newest[node.handle] == node.nodeid;
+    saved.change = kUnknownChange;
+  }
+}
+
 void SaveMount(const MountState& state, client::Client& client, HandoverRecord& record) {
   SaveClient(client, record);
-  record.default_permissions = state.default_permissions;
-  record.init_flags = state.init_flags;
-  record.next_owner = state.next_owner;
-  record.next_file = state.open_files.next();
-  record.next_directory = state.open_directories.next();
+  SaveMountBasis(state, record);
   record.inodes = state.inodes.Save();
   state.open_files.ForEach(
       [&](uint64_t fh, const OpenState& open) { record.files.push_back(FileOf(fh, open)); });

@@ -147,6 +147,9 @@ Outcome Mount::Attach() {
   if (!mounted.outcome.ok()) return mounted.outcome;
   facts_.mount_point = mounted.mount_point;
   std::vector<UniqueFd> devices;
+  // No name is known yet, so this only shows whether the kernel can forget all names.
+  UniqueFd device(fcntl(mounted.fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (KernelChannel(std::move(device)).ForgetAllNames()) MakeLiveRecord();
   Outcome outcome = CloneDevices(std::move(mounted.fd), &devices);
   if (outcome.ok()) outcome = ServeKernel(std::move(devices), nullptr);
   if (outcome.ok()) outcome = AwaitInit();
@@ -155,6 +158,7 @@ Outcome Mount::Attach() {
     facts_.requests_by = rings_.RequestsBy();
     lease_keeper_->SetRequestsBy(facts_.requests_by);
     desk_.Open(means_.guardian.valid(), 0);
+    PrepareForKill();
     // A sequential reader then has several reads outstanding.
     SetReadAhead(facts_.mount_point, std::max(4 * state_.options.rsize, 1u << 20));
   }

@@ -8,12 +8,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/status/lease_keeper.h"
+#include "fuse/cache/live_record.h"
 #include "fuse/mount/daemon.h"
 #include "fuse/mount/end_signals.h"
 #include "fuse/mount/exit_code.h"
@@ -91,6 +93,10 @@ class Mount {
   void ServeAgain(const HandoverRecord& record);
   absl::Status CommitAll(absl::Duration most);
   absl::Status Leave(HandoverRecord& record, const std::string& program);
+  // What another program needs if this one is killed.
+  void MakeLiveRecord();
+  void PrepareForKill();
+  Outcome TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record);
   void GoOn(const HandoverRecord& record);
 
   MountState state_;
@@ -109,6 +115,7 @@ class Mount {
   MountRings rings_{state_};
   std::unique_ptr<PromiseBreaks> breaks_;  // null: the mount takes no promises
   UniqueFd device_;                        // of the mount, for a restart
+  std::unique_ptr<LiveRecord> live_;       // null: nothing survives if this process is killed
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
   TrimSchedule trim_schedule_;
 };

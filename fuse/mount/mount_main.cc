@@ -9,9 +9,11 @@
 
 #include "absl/synchronization/mutex.h"
 #include "client/status/mount_point.h"
+#include "fuse/cache/live_nodes.h"
 #include "fuse/mount/daemon.h"
 #include "fuse/mount/guardian.h"
 #include "fuse/mount/guardian_link.h"
+#include "fuse/mount/handover.h"
 #include "fuse/mount/handover_record.h"
 #include "fuse/mount/mount_syscall.h"
 #include "fuse/mount/remount.h"
@@ -47,6 +49,12 @@ int Continue(dafs::fuse::GuardianLink guardian, const std::vector<std::string>& 
   absl::StatusOr<dafs::fuse::GuardianLink::Inheritance> left = guardian.Receive();
   absl::StatusOr<dafs::fuse::HandoverRecord> record =
       left.ok() ? dafs::fuse::ReadRecord(left->record.get()) : left.status();
+  if (record.ok() && left->live.valid()) {
+    absl::StatusOr<std::vector<dafs::fuse::LiveNodes::Node>> nodes =
+        dafs::fuse::LiveNodes::Read(left->live.get());
+    if (nodes.ok()) dafs::fuse::AfterKill(*nodes, *record);
+    if (!nodes.ok()) record = nodes.status();
+  }
   if (!record.ok()) return Fail({ExitCode::kInternal, std::string(record.status().message())});
   absl::StatusOr<dafs::fuse::Options> options =
       dafs::fuse::ParseOptions(arguments, {.root = geteuid() == 0, .by_mount8 = record->by_mount8});

@@ -2,8 +2,10 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "fuse/kernel/channel.h"
 #include "fuse/mount/handover.h"
 #include "fuse/mount/mount.h"
 #include "fuse/mount/successor.h"
@@ -224,6 +227,46 @@ void Mount::GoOn(const HandoverRecord& record) {
   lease_keeper_->Resume();
 }
 
+// ---- A kill ------------------------------------------------------------------------------------
+
+void Mount::MakeLiveRecord() {
+  if (!means_.guardian.valid() || state_.wants_io_uring) return;
+  absl::StatusOr<std::unique_ptr<LiveRecord>> live = LiveRecord::Create();
+  if (!live.ok()) {
+    LogWarning(absl::StrCat(state_.options.source.text,
+                            ": the mount ends if mount.dafs is killed: ", live.status().message()));
+    return;
+  }
+  live_ = *std::move(live);
+  state_.inodes.KeepIn(live_.get());
+}
+
+void Mount::PrepareForKill() {
+  if (live_ == nullptr) return;
+  HandoverRecord record;
+  record.mount_point = facts_.mount_point;
+  record.by_mount8 = means_.by_mount8;
+  record.requests_by = facts_.requests_by;
+  record.restarts = restarts_;
+  SaveBasis(state_, client_.get(), record);
+  const absl::StatusOr<UniqueFd> memfd = WriteRecord(record);
+  if (memfd.ok()) means_.guardian.Survive(memfd->get(), live_->memfd(), means_.program);
+}
+
+// Before the first request: what the kernel knows from the killed process is not known here.
+Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record) {
+  UniqueFd device(fcntl(devices.back().get(), F_DUPFD_CLOEXEC, 0));
+  if (!device.valid()) return {ExitCode::kSystem, std::string("/dev/fuse: ") + strerror(errno)};
+  KernelChannel channel(std::move(device));
+  if (!channel.ForgetAllNames() || !channel.Resend()) {
+    return {ExitCode::kSystem, "the kernel cannot pass its requests to another process"};
+  }
+  for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
+    channel.ForgetAttributes(node.nodeid);
+  }
+  return {};
+}
+
 // ---- The new program ---------------------------------------------------------------------------
 
 Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance inheritance) {
@@ -239,21 +282,35 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
     outcome = client_.MakeAgain(state_.options, may_lock_, record, std::move(inheritance.lock));
   }
   if (!outcome.ok()) return outcome;
+  const bool killed = inheritance.live.valid();
+  MakeLiveRecord();
   if (absl::Status status = RestoreMount(record, state_, client_.get()); !status.ok()) {
     return {ExitCode::kInternal, std::string(status.message())};
   }
   state_.initialised.Notify();
   // Programs are served before the server has answered whether it gives promises.
   state_.rules.KeepNothing(true);
-  outcome = StartWorkers();
+  if (killed) outcome = TakeOver(inheritance.devices, record);
+  if (outcome.ok()) outcome = StartWorkers();
   if (outcome.ok()) desk_.Open(means_.guardian.valid(), restarts_);
+  PrepareForKill();
   if (outcome.ok()) outcome = ServeKernel(std::move(inheritance.devices), &record);
   if (!outcome.ok()) return outcome;
   lease_keeper_->SetRequestsBy(facts_.requests_by);
   means_.guardian.Serving();
+  for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
+    if (!killed || node.type != wire::ObjectType::kDir) continue;
+    state_.notifier->DropListing(node.nodeid, [] {});
+  }
   const int64_t now = NowNs();
   AwaitPromises();
   state_.rules.KeepNothing(false);
+  if (killed) {
+    LogWarning(absl::StrCat(state_.options.source.text, ": ", facts_.mount_point,
+                            " goes on after mount.dafs was killed; files that were open fail until "
+                            "they are opened again, and their locks are lost"));
+    return {};
+  }
   LogNotice(absl::StrFormat(
       "restarted %s on %s in %.0f ms; programs waited %.0f ms: %.0f for requests under way, %.0f "
       "for the server's disk, %.0f for the new program",

@@ -116,6 +116,39 @@ void Worker::FindRoot(std::function<void(Root)> done) {
   loop_->Post([this, done = std::move(done)] { dafs::Start(AskForRoot(done)); });
 }
 
+namespace {
+
+// Whether a request that a killed process has read can be answered by this one. That process may
+// have changed something for any other.
+bool MayBeRepeated(uint32_t opcode) {
+  switch (opcode) {
+    case FUSE_LOOKUP:
+    case FUSE_GETATTR:
+    case kStatx:
+    case FUSE_ACCESS:
+    case FUSE_READLINK:
+    case FUSE_STATFS:
+    case FUSE_GETXATTR:
+    case FUSE_LISTXATTR:
+    case FUSE_OPEN:
+    case FUSE_OPENDIR:
+    // These name an open file, of which this process knows nothing.
+    case FUSE_READ:
+    case FUSE_READDIR:
+    case FUSE_READDIRPLUS:
+    case FUSE_LSEEK:
+    case FUSE_FLUSH:
+    case FUSE_RELEASE:
+    case FUSE_RELEASEDIR:
+    case FUSE_INTERRUPT:  // its number has the bit of the request that it ends
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 // --- Requests --------------------------------------------------------------------------------
 
 // A WRITE whose data was read into memory outside the pool waits for a buffer, unless its caller is
@@ -166,6 +199,10 @@ void Worker::Handle(std::span<const std::byte> request) {
     LogError(state_.options.source.text + ": the kernel sent " + std::to_string(request.size()) +
              " bytes of a request of " + std::to_string(header.len) + " (opcode " +
              std::to_string(header.opcode) + "); it fails with EIO");
+    channel_->ReplyError(header.unique, EIO);
+    return;
+  }
+  if ((header.unique & kUniqueResent) != 0 && !MayBeRepeated(header.opcode)) [[unlikely]] {
     channel_->ReplyError(header.unique, EIO);
     return;
   }

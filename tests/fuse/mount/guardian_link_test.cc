@@ -82,6 +82,28 @@ TEST(GuardianLinkTest, WorksWithoutTheLockOfAClientId) {
   EXPECT_EQ(left->devices.size(), 1u);
 }
 
+TEST(GuardianLinkTest, PassesBothRecordsAfterAKill) {
+  Pair pair;
+  GuardianLink link(std::move(pair.one));
+  const Pipe record, live, lock, device;
+  ASSERT_TRUE(link.Survive(record.write_end.get(), live.write_end.get(), "/program"));
+  std::optional<LinkMessage> survive = ReceiveMessage(pair.other.get());
+  ASSERT_TRUE(survive.has_value());
+  EXPECT_EQ(survive->kind, LinkMessage::kSurvive);
+  EXPECT_EQ(survive->text, "/program");
+  ASSERT_EQ(survive->fds.size(), 2u);
+  const int fds[] = {survive->fds[0].get(), survive->fds[1].get(), lock.write_end.get(),
+                     device.write_end.get()};
+  ASSERT_TRUE(SendMessage(pair.other.get(), LinkMessage::kKilled, "lock", fds));
+  absl::StatusOr<GuardianLink::Inheritance> left = link.Receive();
+  ASSERT_TRUE(left.ok()) << left.status();
+  EXPECT_TRUE(WritesTo(left->record.get(), record));
+  EXPECT_TRUE(WritesTo(left->live.get(), live));
+  EXPECT_TRUE(WritesTo(left->lock.get(), lock));
+  ASSERT_EQ(left->devices.size(), 1u);
+  EXPECT_TRUE(WritesTo(left->devices[0].get(), device));
+}
+
 TEST(GuardianLinkTest, NoticesThatTheGuardianHasEnded) {
   Pair pair;
   GuardianLink link(std::move(pair.one));

@@ -267,5 +267,71 @@ TEST_F(HandoverTest, RefusesARecordThatContradictsItself) {
   EXPECT_TRUE(refused(bad));
 }
 
+// What another process has after this one was killed.
+class KillTest : public HandoverTest {
+ protected:
+  void SetUp() override {
+    live_ = *LiveRecord::Create();
+    state_.inodes.KeepIn(live_.get());
+    HandoverTest::SetUp();
+  }
+  std::unique_ptr<Next> Kill() {
+    HandoverRecord record;
+    SaveBasis(state_, *client_, record);
+    const auto nodes = LiveNodes::Read(live_->memfd());
+    EXPECT_TRUE(nodes.ok()) << nodes.status();
+    AfterKill(*nodes, record);
+    auto next = std::make_unique<Next>(*provider_, record);
+    const absl::Status restored = RestoreMount(record, next->state, *next->client);
+    EXPECT_TRUE(restored.ok()) << restored;
+    return next;
+  }
+  std::unique_ptr<LiveRecord> live_;
+};
+
+TEST_F(KillTest, KeepsNodesWithTheirLookups) {
+  state_.inodes.Remember(HandleOf(2), Regular(12), {kRootNode, "gone"});
+  state_.inodes.Forget(state_.inodes.NodeOf(HandleOf(2)), 1);
+  const std::unique_ptr<Next> next = Kill();
+  InodeTable& inodes = next->state.inodes;
+  EXPECT_EQ(inodes.size(), 2u);
+  ASSERT_TRUE(inodes.Find(node_).has_value());
+  EXPECT_EQ(inodes.Find(node_)->handle, HandleOf(1));
+  EXPECT_EQ(inodes.Find(node_)->file_id, 11u);
+  EXPECT_EQ(inodes.Find(node_)->type, wire::ObjectType::kReg);
+  EXPECT_EQ(inodes.NodeOf(HandleOf(1)), node_);
+  inodes.Forget(node_, 1);
+  EXPECT_TRUE(inodes.Find(node_).has_value());
+  inodes.Forget(node_, 1);
+  EXPECT_FALSE(inodes.Find(node_).has_value());
+}
+
+TEST_F(KillTest, GivesNoNumberTwice) {
+  const uint64_t open = Open(O_RDWR);
+  const std::unique_ptr<Next> next = Kill();
+  EXPECT_EQ(next->state.open_files.Find(open), nullptr);
+  EXPECT_GT(next->state.open_files.Add(std::make_shared<OpenState>()), open);
+  EXPECT_GT(next->state.inodes.Remember(HandleOf(3), Regular(13), {kRootNode, "new"}), node_);
+}
+
+TEST_F(KillTest, IsAnotherClientOfTheSameName) {
+  const std::unique_ptr<Next> next = Kill();
+  EXPECT_EQ(next->client->options().client_id_string, client_->options().client_id_string);
+  EXPECT_NE(next->client->options().client_verifier, client_->options().client_verifier);
+}
+
+// The second lookup of one thread is no sign that the kernel did not accept the first one.
+TEST_F(KillTest, DirectoryKeepsItsNode) {
+  wire::FileAttributes attributes = Regular(14);
+  attributes.object_type = wire::ObjectType::kDir;
+  const uint64_t directory = state_.inodes.Remember(HandleOf(4), attributes, {kRootNode, "d"});
+  const std::unique_ptr<Next> next = Kill();
+  const Asker asker = {.thread = 7, .at = Loop::Now()};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(next->state.inodes.Remember(HandleOf(4), attributes, {kRootNode, "d"}, asker),
+              directory);
+  }
+}
+
 }  // namespace
 }  // namespace dafs::fuse

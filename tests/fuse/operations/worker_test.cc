@@ -56,6 +56,26 @@ TEST_F(WorkerTest, AFileIsCreatedWrittenReadFlushedAndReleased) {
   EXPECT_EQ(Read(file, 0, 10).error, EBADF);
 }
 
+// The kernel sends again what a killed process has read. That process may have made the change.
+TEST_F(WorkerTest, ResentChangesFailAndOtherResentRequestsAreAnswered) {
+  std::ofstream(Local("file")) << "12345";
+  const auto resend = [&](uint32_t opcode, const std::string& body) {
+    fuse_in_header header = {};
+    header.len = static_cast<uint32_t>(sizeof(header) + body.size());
+    header.opcode = opcode;
+    header.unique = 1000 | kUniqueResent;
+    header.nodeid = kRootNode;
+    kernel_.SendRaw(Raw(header) + body);
+    const FakeKernel::Answer answer = kernel_.Receive();
+    EXPECT_EQ(answer.unique, header.unique);
+    return answer.error;
+  };
+  EXPECT_EQ(resend(FUSE_LOOKUP, Name("file")), 0);
+  EXPECT_EQ(resend(FUSE_UNLINK, Name("file")), EIO);
+  EXPECT_EQ(Content("file"), "12345");
+  EXPECT_EQ(kernel_.Call(FUSE_UNLINK, kRootNode, Name("file")).error, 0);
+}
+
 TEST_F(WorkerTest, ExclusiveCreateFailsIfTheFileExists) {
   Release(Create("there"));
   fuse_create_in in = {};

@@ -29,7 +29,7 @@ def dafsctl_paths(rig):
     (rig.export / "dir").mkdir()
     link = rig.base / "link"
     link.symlink_to(rig.mnt)
-    rig.run(rig.mount_command(source, rig.mnt.name), cwd=rig.mnt.parent)
+    rig.run(rig.mount_command(source, rig.mnt.name, "noguardian"), cwd=rig.mnt.parent)
     for path in (rig.mnt, rig.mnt / "dir", rig.mnt / "dir" / "absent", link, f"{rig.mnt}/"):
         status, text = ask(rig, "status", path)
         equal(status, 0, f"exit status for {path} ({text})")

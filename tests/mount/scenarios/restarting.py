@@ -11,7 +11,7 @@ import time
 
 import processes
 from actors import Actor
-from rig import check, equal, note, scenario
+from rig import check, equal, errno_of, note, scenario
 from .control import ask
 
 
@@ -91,7 +91,7 @@ def check_appended(path, count):
 
 @scenario(timeout=120, where="server")
 def restart_unnoticed(rig):
-    """Programs notice nothing of five restarts: descriptors, locks, a directory, a mapping, writes and renames go on."""
+    """Programs notice nothing of five restarts: descriptors, locks, a directory, a mapping and writes go on."""
     rounds = 5
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
     rig.mount(server, "guardian,nconnect=2")
@@ -173,6 +173,66 @@ def restart_refused(rig):
     check("no guardian" in text, f"the message without a guardian: {text}")
 
 
+def kill_program(rig):
+    """Kills mount.dafs and waits until another one continues the mount."""
+    before = restarts_of(rig, rig.mnt)
+    os.kill(next(iter(rig.daemons())), signal.SIGKILL)
+
+    def continued():
+        done = subprocess.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=False)
+        return done.returncode == 0 and json.loads(done.stdout)["restarts"] > before
+
+    check(processes.wait_until(continued, 20 * rig.slowness, 0.05), "no program continues the mount")
+
+
+def follower(path):
+    def step(n):
+        os.stat(path)
+        os.stat(path + "/deep/er")
+        assert not os.path.exists(f"{path}/absent{n % 100}")
+    return step
+
+
+@scenario(timeout=120, where="server")
+def restart_killed(rig):
+    """A mount outlives mount.dafs that is killed: paths and current directories go on, files that were open fail."""
+    rig.expect(".*goes on after mount.dafs was killed.*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    rig.mount(server, "guardian,nconnect=2")
+    (rig.mnt / "dir" / "deep" / "er").mkdir(parents=True)
+    (rig.mnt / "dir" / "file").write_text("first")
+    inode = os.stat(rig.mnt / "dir" / "file").st_ino
+    keeper = Actor()
+    keeper.must("open", "f", str(rig.mnt / "dir" / "file"))
+    keeper.must("record", "f", "W", 0, 10)
+    held = os.open(rig.mnt / "held", os.O_RDWR | os.O_CREAT)
+    os.write(held, b"before")
+    os.chdir(rig.mnt / "dir")
+    worker = Worker(follower(str(rig.mnt / "dir")))
+    for n in range(3):
+        kill_program(rig)
+        equal(sorted(os.listdir(".")), ["deep", "file"], "names in the current directory")
+        equal((rig.mnt / "dir" / "file").read_text(), str(n - 1) if n > 0 else "first", "a file written before")
+        (rig.mnt / "dir" / "file").write_text(str(n))
+        equal((rig.export / "dir" / "file").read_text(), str(n), "the file at the server")
+        equal(os.stat("file").st_ino, inode, "the file's number")
+        check(errno_of(os.write, held, b"x") != 0, "a write to a file that was open before the kill succeeds")
+        errno_of(os.close, held)
+        held = os.open(rig.mnt / "held", os.O_RDWR)
+        os.write(held, b"after%d" % n)
+        other = Actor()
+        other.must("open", "f", str(rig.mnt / "dir" / "file"))
+        other.must("record", "f", "W", 0, 10)
+        other.end()
+    os.close(held)
+    equal((rig.export / "held").read_bytes(), b"after2", "a file that was opened again")
+    check(worker.end() > 0, "the follower did nothing")
+    keeper.end()
+    os.chdir("/")
+    restart(rig)
+
+
 @scenario(timeout=1800, where="server", long_only=True)
 def restart_cycle(rig):
     """A restart each second for three minutes under appends, renames, and random writes that are read back."""
@@ -204,3 +264,57 @@ def restart_cycle(rig):
     note(f"{count} restarts, {appended} appends, {renamed} renames, {written} writes")
     check_appended(rig.export / "log", appended)
     os.close(descriptor)
+
+
+def keeper_of(directory):
+    """Writes files again until no error is seen. What fsync, close and rename have confirmed must be there."""
+    def step(n):
+        temporary, final = f"{directory}/tmp", f"{directory}/n{n % 11}"
+        data = str(n).encode() * (1 + n % 5000)
+        while True:
+            try:
+                with open(temporary, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.rename(temporary, final)
+                break
+            except OSError:  # a rename that failed may have been made
+                time.sleep(0.01)
+        while True:
+            try:
+                with open(final, "rb") as file:
+                    found = file.read()
+                break
+            except OSError:
+                time.sleep(0.01)
+        assert found == data, f"{final}: {len(found)} bytes, expected {len(data)}"
+    return step
+
+
+@scenario(timeout=1800, where="server", long_only=True)
+def restart_kill_cycle(rig):
+    """Ten minutes, a restart each second, a kill each five: paths go on, and nothing that was confirmed is lost."""
+    rig.expect(".*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    rig.mount(server, "guardian,nconnect=2")
+    for name in ("one", "two", "dir/deep/er"):
+        (rig.mnt / name).mkdir(parents=True)
+    (rig.mnt / "dir" / "file").write_text("x")
+    workers = [Worker(keeper_of(rig.mnt / "one")), Worker(keeper_of(rig.mnt / "two")),
+               Worker(follower(str(rig.mnt / "dir")))]
+    end = time.monotonic() + 600
+    restarts = kills = 0
+    while time.monotonic() < end:
+        if (restarts + kills) % 5 == 4:
+            kill_program(rig)
+            kills += 1
+        else:
+            restart(rig)
+            restarts += 1
+        time.sleep(1)
+    counts = [worker.end() for worker in workers]
+    note(f"{restarts} restarts, {kills} kills, {counts} steps")
+    for directory in ("one", "two"):
+        for path in (rig.mnt / directory).iterdir():
+            equal(path.read_bytes(), (rig.export / directory / path.name).read_bytes(), f"{path} at the server")

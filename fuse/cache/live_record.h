@@ -1,0 +1,79 @@
+// The record of a mount that is kept up to date while the mount is served, for the program that
+// continues it after a crash (docs/restart.md). It is shared memory, which the guardian holds, too:
+// what a process has written there is not lost when the process is killed.
+//
+// An item has a kind, a key that is unique in its kind, a body, and a count that changes often. It
+// is stored in one slot, whose checksum is written last. So a process that is killed at any point
+// leaves the item as it was before or after the change, never a part of it: a changed item gets
+// another slot before its old one is freed, and the later one counts if both are there.
+//
+// Thread-safe, but one caller at a time may change an item. Nothing blocks: memory is allocated by
+// the kernel when a slot is first used, and a mutex is held for a few instructions.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "runtime/unique_fd.h"
+
+namespace dafs::fuse {
+
+class LiveRecord {
+ public:
+  static constexpr uint32_t kSlotBytes = 128;
+  static constexpr uint32_t kHeaderBytes = 40;
+  static constexpr uint32_t kMostBody = kSlotBytes - kHeaderBytes;
+
+  // The slot of an item; zero: it is not stored.
+  using Slot = uint32_t;
+
+  // An empty record. kResourceExhausted and others: of memfd_create(2) and mmap(2).
+  static absl::StatusOr<std::unique_ptr<LiveRecord>> Create();
+  ~LiveRecord();
+  LiveRecord(const LiveRecord&) = delete;
+  LiveRecord& operator=(const LiveRecord&) = delete;
+
+  // For the guardian.
+  int memfd() const { return memfd_.get(); }
+
+  // Stores an item in place of `old`, its slot of before, or zero. Returns its slot. Zero: the body
+  // is too large or the record is full; then there is no such item any more.
+  Slot Put(uint8_t kind, uint64_t key, std::span<const std::byte> body, uint64_t count, Slot old);
+  void SetCount(Slot slot, uint64_t count);
+  // Removes an item. Zero: nothing.
+  void Drop(Slot slot);
+
+  // Frees the pages in which no slot is used.
+  void ReleaseUnused();
+
+  // The items of a record that another process has left, in any order. Its slots are checked as
+  // hostile input. kDataLoss: it is no such record.
+  struct Item {
+    uint8_t kind = 0;
+    uint64_t key = 0;
+    std::vector<std::byte> body;
+    uint64_t count = 0;
+  };
+  static absl::StatusOr<std::vector<Item>> Read(int memfd);
+
+ private:
+  LiveRecord(UniqueFd memfd, std::byte* memory);
+  Slot Take() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const UniqueFd memfd_;
+  std::byte* const memory_;
+  // Orders two slots of one item. Publishes nothing.
+  std::atomic<uint64_t> version_{0};
+  absl::Mutex mutex_;
+  std::vector<Slot> free_ ABSL_GUARDED_BY(mutex_);
+  Slot next_ ABSL_GUARDED_BY(mutex_) = 1;  // the first that was never used
+};
+
+}  // namespace dafs::fuse
