@@ -9,6 +9,7 @@
 
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/errno.h"
+#include "fuse/operations/attribute_change.h"
 #include "fuse/request/caller_call.h"
 #include "wire/protocol/status.h"
 
@@ -129,7 +130,7 @@ Task<void> AttributeOperations::Setattr(Call& call) {
     co_await preparing;
   }
   if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
-  context_.attributes.Touch(call.nodeid());
+  AttributeChange change(context_, *node);
   Task<absl::StatusOr<client::Attributes>> setting =
       by_open ? files_.attributes().SetAttributes(*who, node->handle, state_id, set)
               : SetSize(who, *node, set);
@@ -148,7 +149,7 @@ Task<void> AttributeOperations::Setattr(Call& call) {
   }
   // Again, because an OPEN that was answered in between may have returned the previous owner.
   if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
-  context_.attributes.Touch(call.nodeid());
+  change.End();
   if (attributes.ok()) {
     context_.attributes.Reply(call, call.nodeid(), *attributes);
   } else {

@@ -10,6 +10,7 @@
 #include "fuse/kernel/default_acl.h"
 #include "fuse/kernel/errno.h"
 #include "fuse/kernel/nfs4_acl.h"
+#include "fuse/operations/attribute_change.h"
 #include "fuse/operations/request_nodes.h"
 #include "runtime/loop.h"
 #include "wire/protocol/attribute_names.h"
@@ -179,7 +180,7 @@ Task<void> XattrOperations::Setxattr(Call& call) {
     Task<void> preparing = context_.BeforeRightsChange(*who, *node);
     co_await preparing;
   }
-  context_.attributes.Touch(call.nodeid());
+  AttributeChange change(context_, *node);
   absl::Status status;
   if (name == kNfs4AclXattr) {
     std::optional<std::vector<wire::Ace>> acl = DecodeNfs4Acl(bytes);
@@ -195,7 +196,7 @@ Task<void> XattrOperations::Setxattr(Call& call) {
     status =
         co_await files_.xattrs().SetXattr(*who, node->handle, wire::AttributeOf(name), value, mode);
   }
-  context_.attributes.Touch(call.nodeid());
+  change.End();
   state_.absent_xattrs.Forget(call.nodeid(), Loop::Now());
   call.ReplyErrno(XattrErrno(status));
 }
@@ -247,10 +248,10 @@ Task<void> XattrOperations::Removexattr(Call& call) {
     Task<void> preparing = context_.BeforeRightsChange(*who, *node);
     co_await preparing;
   }
-  context_.attributes.Touch(call.nodeid());
+  AttributeChange change(context_, *node);
   absl::Status status =
       co_await files_.xattrs().RemoveXattr(*who, node->handle, wire::AttributeOf(name));
-  context_.attributes.Touch(call.nodeid());
+  change.End();
   // As on local file systems, removing an ACL that does not exist succeeds.
   if (IsPosixAcl(name) && wire::DafsFromStatus(status) == wire::DafsStatus::kNoEnt) {
     status = absl::OkStatus();

@@ -458,5 +458,57 @@ TEST_F(StateIds, AreSentOnlyWithSizeChangesAndAreClosedWithTheDescriptor) {
   EXPECT_EQ(closed_[0], set_[2]);
 }
 
+// ---- Changes of a directory's attributes
+// ----------------------------------------------------------
+
+class ChangesOfADirectory : public ScriptedWorkerTest {
+ protected:
+  void SetUp() override {
+    server_.script = [this](ScriptedConnection&, const Request&) {
+      absl::MutexLock lock(&mutex_);
+      if (watches_) seen_.push_back(state_->attributes.IsChanging(kRootNode));
+      return false;
+    };
+    StartWorker();
+  }
+  // Whether the change was in progress at each request that `opcode` has sent.
+  std::vector<bool> SeenBy(uint32_t opcode, const std::string& body) {
+    SetWatches(true);
+    kernel_.Call(opcode, kRootNode, body);
+    SetWatches(false);
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(seen_, {});
+  }
+  void SetWatches(bool watches) {
+    absl::MutexLock lock(&mutex_);
+    watches_ = watches;
+  }
+
+  absl::Mutex mutex_;
+  bool watches_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<bool> seen_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The kernel holds the lock of the directory meanwhile, so an announced change must not wait for it
+// (PromiseBreaks).
+TEST_F(ChangesOfADirectory, AreInProgressUntilTheServerHasAnswered) {
+  fuse_setattr_in chmod = {};
+  chmod.valid = FATTR_MODE;
+  chmod.mode = 0700;
+  const std::string value = "value";
+  const uint32_t set_head[] = {static_cast<uint32_t>(value.size()), 0};  // size, flags
+  const std::pair<uint32_t, std::string> changes[] = {
+      {FUSE_SETATTR, Raw(chmod)},
+      {FUSE_SETXATTR, Raw(set_head) + Name("user.x") + value},
+      {FUSE_REMOVEXATTR, Name("user.x")}};
+  for (const auto& [opcode, body] : changes) {
+    const std::vector<bool> seen = SeenBy(opcode, body);
+    ASSERT_FALSE(seen.empty()) << opcode;
+    EXPECT_TRUE(seen.front()) << opcode;
+    EXPECT_FALSE(state_->attributes.IsChanging(kRootNode)) << opcode;
+  }
+  worker_.reset();  // before the variables that the script refers to
+}
+
 }  // namespace
 }  // namespace dafs::fuse
