@@ -44,6 +44,9 @@ struct Xid {
   bool cached = false;  // the server keeps the response until the client has it
 };
 
+template <class ArgsType>
+class Call;
+
 class CallBase {
  public:
   virtual ~CallBase() = default;
@@ -80,9 +83,16 @@ class CallBase {
   // After success: updates `current` for the next member.
   virtual void PassOn(Current& current) const = 0;
 
+  // The filehandle in the arguments that the procedure leaves current; null: there is none, or the
+  // member before supplies it.
+  virtual const wire::FileHandle* used_filehandle() const = 0;
+  // wire::OtherFileHandle of the arguments.
+  virtual const wire::FileHandle* other_filehandle() const = 0;
+
   // Prepares the call to be issued, or issued again.
   void Reset() {
     sent = answered = damaged = false;
+    current_attributes = other_attributes = nullptr;
     status = wire::DafsStatus::kOk;
     spec_cond = 0;
     direct_bytes = {};
@@ -100,6 +110,11 @@ class CallBase {
   bool can_wait = false;
   // Similar requests may follow at once. They are sent together when the loop turns next.
   bool leaves_with_turn = false;
+
+  // The GETATTRs that are not sent, because the response to this call carries their results
+  // (client/session/attached.h).
+  Call<wire::GetattrInlineArgs>* current_attributes = nullptr;
+  Call<wire::GetattrInlineArgs>* other_attributes = nullptr;
 
   bool sent = false;      // the request was given to the transport
   bool answered = false;  // `status` is the server's
@@ -185,6 +200,19 @@ class Call : public CallBase {
     if constexpr (requires { args.sourcedir; }) visit(args.sourcedir);
     wire::FileHandle* const field = chf_fh ? nullptr : wire::ChainFileHandle(args);
     if (field != nullptr) visit(*field);
+  }
+  const wire::FileHandle* used_filehandle() const override {
+    if constexpr (wire::InfoOf(Args::kProc).filehandle_after == wire::Current::kTheOneUsed) {
+      return chf_fh ? nullptr : wire::ChainFileHandle(const_cast<Args&>(args));
+    } else {
+      return nullptr;
+    }
+  }
+  const wire::FileHandle* other_filehandle() const override {
+    // The member before supplies it.
+    const bool replaced = chf_fh && wire::OtherFileHandle(args) ==
+                                        wire::ChainFileHandle(const_cast<Args&>(args));
+    return replaced ? nullptr : wire::OtherFileHandle(args);
   }
   void TakeOver(const Current& current) override {
     if (chf_fh && current.filehandle.has_value()) {

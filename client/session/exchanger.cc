@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "client/session/attached.h"
 #include "runtime/check.h"
 
 namespace dafs::client {
@@ -32,7 +33,18 @@ Task<absl::Status> Exchanger::Run(wire::CredHandle cred, std::span<CallBase* con
                                   absl::Time deadline) {
   DAFS_CHECK(!chain.empty() && chain.size() <= kMaxChain, "a chain of 1 to 8 calls");
   for (CallBase* call : chain) call->Reset();
-  return RunTogether(cred, chain, deadline);
+  const bool attaches = context_.negotiated.attributes_after && chain.size() > 1 &&
+                        chain.back()->proc() == wire::Proc::kGetattrInline;
+  return attaches ? RunAttached(cred, chain, deadline) : RunTogether(cred, chain, deadline);
+}
+
+Task<absl::Status> Exchanger::RunAttached(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                          absl::Time deadline) {
+  AttachedChain attached(chain);
+  Task<absl::Status> task = RunTogether(cred, attached.sent(), deadline);
+  absl::Status status = co_await task;
+  attached.Finish();
+  co_return status;
 }
 
 Task<absl::Status> Exchanger::RunTogether(wire::CredHandle cred, std::span<CallBase* const> chain,

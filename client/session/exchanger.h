@@ -64,6 +64,9 @@ class Exchanger {
  private:
   Task<absl::Status> RunTogether(wire::CredHandle cred, std::span<CallBase* const> chain,
                                  absl::Time deadline);
+  // With GETATTRs at its end, which may need no request.
+  Task<absl::Status> RunAttached(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                 absl::Time deadline);
   // The chain has waited for slots.
   void NoteQueued(std::span<CallBase* const> chain, absl::Duration time);
   Task<absl::Status> RunOneByOne(wire::CredHandle cred, std::span<CallBase* const> chain,

@@ -20,6 +20,7 @@ struct Negotiated {
   bool response_cache = false;        // the server caches responses to changes (5.2)
   bool rdma_read_channel = false;     // direct writes need an RDMA-read Channel
   bool back_control_channel = false;  // the server takes asynchronous batches
+  bool attributes_after = false;      // responses may carry attributes (WIRE 9.8)
   uint32_t max_credentials = 0;
   uint32_t max_request_size = wire::kFirstReceiveBytes;  // until the agreement (3.2.6.3)
   uint32_t max_response_size = 0;

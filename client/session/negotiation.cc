@@ -169,8 +169,8 @@ Task<absl::Status> Negotiation::Authenticate(const wire::SecinfoRes& offered, ab
 // client follows the draft alone.
 Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
   Call<wire::ExtensionsArgs> ask;
-  ask.args.wanted =
-      wire::kExtensionByteNames | wire::kExtensionReadKeepsAtime | wire::kExtensionLockWaits;
+  ask.args.wanted = wire::kExtensionByteNames | wire::kExtensionReadKeepsAtime |
+                    wire::kExtensionLockWaits | wire::kExtensionAttributesAfter;
   if (context_.client.options().delegations) {
     ask.args.wanted |= wire::kExtensionOpenXorDelegation;
   }
@@ -180,6 +180,7 @@ Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
   CO_RETURN_IF_ERROR(co_await asking);
   const uint64_t granted = ask.ok() ? ask.res.granted & ask.args.wanted : 0;
   context_.client.limits().extensions.store(granted, std::memory_order_relaxed);
+  context_.negotiated.attributes_after = (granted & wire::kExtensionAttributesAfter) != 0;
   co_return absl::OkStatus();
 }
 

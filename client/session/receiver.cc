@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/session/attached.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 #include "wire/codec/checksum.h"
@@ -107,6 +108,10 @@ absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
     return absl::DataLossError(absl::StrCat(Text(wire::Name(slot.proc)), " response of ",
                                             context_.peer.ToString(), ": ", decoded.message()));
   }
+  call.spec_cond = header.spec_cond;
+  if (header.attributes_at != 0) {
+    RETURN_IF_ERROR(TakeAttributes(call, message, header.attributes_at, context_.negotiated.order));
+  }
   --slot.exchange->unanswered;
   const wire::DirectBytes moved = call.direct_bytes;
   if (moved.to_client + moved.to_server > 0) {
@@ -117,7 +122,6 @@ absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
   call.answered = true;
   call.status = header.status;
   call.took = last_heard_ - slot.posted;
-  call.spec_cond = header.spec_cond;
   return absl::OkStatus();
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "client/session/attached.h"
+
 namespace dafs::client {
 namespace {
 
@@ -29,7 +31,7 @@ uint16_t ChainFlags(std::span<CallBase* const> chain, size_t index) {
       ModifiesLater(chain, index)) {
     flags |= wire::kChfSave;
   }
-  return static_cast<uint16_t>(flags);
+  return static_cast<uint16_t>(flags | AttributeFlags(call));
 }
 
 }  // namespace

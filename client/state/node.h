@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "client/state/promises.h"
+#include "wire/codec/attributes_after.h"
 #include "wire/codec/direct.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
@@ -12,11 +13,7 @@
 namespace dafs::client {
 
 // The attributes that every operation requests: all of stat(2), and CHANGE.
-inline constexpr uint64_t kStatAttributes =
-    wire::kFattrObjectType | wire::kFattrMode | wire::kFattrNumLinks | wire::kFattrChange |
-    wire::kFattrObjectSize | wire::kFattrFileId | wire::kFattrSpaceUsed | wire::kFattrTimeAccess |
-    wire::kFattrTimeCreate | wire::kFattrTimeMetadata | wire::kFattrTimeModify |
-    wire::kFattrRawDev | wire::kFattrOwner | wire::kFattrOwnerGroup;
+inline constexpr uint64_t kStatAttributes = wire::kAttributesAfter;
 
 // The attributes of an object, and whether the server announces a change of them.
 struct Attributes : wire::FileAttributes {

@@ -8,7 +8,7 @@ using wire::DafsStatus;
 
 constexpr uint64_t kOfSession = wire::kExtensionByteNames | wire::kExtensionKeepAtime |
                                 wire::kExtensionReadKeepsAtime | wire::kExtensionLockWaits |
-                                wire::kExtensionOpenXorDelegation;
+                                wire::kExtensionOpenXorDelegation | wire::kExtensionAttributesAfter;
 constexpr uint64_t kOfExport = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
 
 // Adds to `granted` what the export of args.filehandle does with the client's users.

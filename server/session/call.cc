@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/session/pool.h"
 #include "server/session/session.h"
 
 namespace dafs::server {
@@ -27,11 +28,65 @@ wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
       wire::ResponseTo(request_.verdict.header, status,
                        session_.requests().flow().Target(request_.header().desired_nreq));
   header.protocol_version = request_.verdict.response_version;
-  if (status == DafsStatus::kOk && request_.modification && request_.modification->Keep()) {
-    request_.promises |= wire::kSpcondNames;
-  }
+  EndModification(status);
   header.spec_cond = session_.IsVoid() ? wire::kSpcondVoid : request_.promises;
   return header;
+}
+
+void Call::EndModification(DafsStatus status) {
+  if (!request_.modification) return;
+  if (status == DafsStatus::kOk && request_.modification->Keep()) {
+    request_.promises |= wire::kSpcondNames;
+  }
+  request_.modification.reset();
+}
+
+bool Call::WantsAttributes(DafsStatus status) const {
+  return status == DafsStatus::kOk && !request_.after.has_value() &&
+         (header().chain_flags & wire::kChfAnyAttributes) != 0;
+}
+
+void Call::ReadAttributes(const wire::FileHandle& current, const wire::FileHandle* other) {
+  EndModification(DafsStatus::kOk);
+  wire::AttributesAfter& after = request_.after.emplace();
+  const uint16_t flags = header().chain_flags;
+  if ((flags & wire::kChfAttributes) != 0) {
+    ReadAttributes(current, &after.current, &after.current_promise);
+  }
+  if ((flags & wire::kChfOtherAttributes) != 0 && other != nullptr) {
+    ReadAttributes(*other, &after.other, &after.other_promise);
+  }
+}
+
+// As a GETATTR would. If that fails, or must wait for the holder of a delegation, the client sends
+// a GETATTR.
+void Call::ReadAttributes(const wire::FileHandle& file, wire::FileAttributes* attributes,
+                          uint16_t* promise) {
+  Caller& caller = request_.caller;
+  Delegations::AwaitedList awaited;
+  caller.awaited = &awaited;
+  uint16_t* const promises = caller.promises;
+  if (promises != nullptr) caller.promises = promise;
+  const DafsStatus status =
+      session_.store().Getattr(caller, file, wire::kAttributesAfter, attributes);
+  caller.promises = promises;
+  caller.awaited = nullptr;
+  if (status != DafsStatus::kOk) *attributes = {};
+}
+
+size_t Call::AppendAttributes(size_t response_bytes) {
+  wire::AttributesAfter& after = *request_.after;
+  if (session_.IsVoid()) after.current_promise = after.other_promise = 0;
+  const absl::StatusOr<size_t> size =
+      wire::AppendAttributes(after, order(), out(), response_bytes, checksums());
+  if (!size.ok()) return response_bytes;  // no room: the client sends a GETATTR
+  request_.attributes_bytes = *size - response_bytes;
+  return *size;
+}
+
+void Call::OnPool(absl::AnyInvocable<void()> work) {
+  request_.on_pool = true;
+  request_.own_pool->Submit(std::move(work));
 }
 
 void Call::OnLoop(absl::AnyInvocable<void()> work) {

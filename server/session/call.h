@@ -117,6 +117,18 @@ class Call {
   // Answers with the status that steps 2 to 9 of 9.2 found.
   void FinishUnexecuted(wire::DafsStatus status);
   bool checksums() const;
+  // Ends the modification, if there is one: what it changed may be promised again.
+  void EndModification(wire::DafsStatus status);
+  // Whether the attributes that the client wants with the response must still be read.
+  bool WantsAttributes(wire::DafsStatus status) const;
+  // Reads them. `other` may be null.
+  void ReadAttributes(const wire::FileHandle& current, const wire::FileHandle* other);
+  void ReadAttributes(const wire::FileHandle& file, wire::FileAttributes* attributes,
+                      uint16_t* promise);
+  // Appends them to the response. Returns its size.
+  size_t AppendAttributes(size_t response_bytes);
+  // For a call whose file system may hang: runs `work` on a thread of its pool.
+  void OnPool(absl::AnyInvocable<void()> work);
   uint32_t inline_write_header_size() const;
   template <class Args>
   wire::DafsStatus TakeFromChain(Args& args);
@@ -168,9 +180,28 @@ void Call::LeaveUsed(const Args& args) {
   }
 }
 
+// The filehandle that a request with these arguments and this result leaves current.
+template <class Args, class Res>
+const wire::FileHandle& CurrentAfter(const Args& args, const Res& res) {
+  if constexpr (wire::InfoOf(Args::kProc).filehandle_after == wire::Current::kFromResult) {
+    return wire::ResultFileHandle(res);
+  } else {
+    return *wire::ChainFileHandle(const_cast<Args&>(args));
+  }
+}
+
 template <class Args, class Res>
 void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
                   const wire::InlineData& inline_data) {
+  if constexpr (wire::MayCarryAttributes(wire::InfoOf(Args::kProc))) {
+    if (WantsAttributes(status)) {
+      if (may_hang() && !request_.on_pool) {
+        return OnPool(
+            [this, status, args, res, inline_data] { Finish(status, args, res, inline_data); });
+      }
+      ReadAttributes(CurrentAfter(args, res), wire::OtherFileHandle(args));
+    }
+  }
   if (request_.on_pool) {
     return OnLoop(
         [this, status, args, res, inline_data] { Finish(status, args, res, inline_data); });
@@ -186,6 +217,8 @@ void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
     header.status = status = wire::DafsStatus::kTooSmall;
     header.spec_cond &= wire::kSpcondVoid;
     size = wire::EncodeErrorResponse(header, Args::kProc, order(), out(), options);
+  } else if (request_.after.has_value()) {
+    size = AppendAttributes(*size);
   }
   if (status == wire::DafsStatus::kOk) request_.direct_bytes = wire::DirectBytesOf(args, res);
   if (status == wire::DafsStatus::kOk && request_.chain != nullptr) {

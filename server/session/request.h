@@ -16,6 +16,7 @@
 #include "server/session/modification.h"
 #include "server/store/durable/journal.h"
 #include "server/store/store.h"
+#include "wire/codec/attributes_after.h"
 #include "wire/messages/direct_bytes.h"
 #include "wire/rules/request_check.h"
 
@@ -33,6 +34,8 @@ struct Request {
     not_remembered = false;
     promises = 0;
     direct_bytes = {};
+    after.reset();
+    attributes_bytes = 0;
   }
 
   Call* call = nullptr;  // the procedure's view; contains this
@@ -50,11 +53,13 @@ struct Request {
   absl::Duration queued;           // from its arrival until its execution began
   wire::DirectBytes direct_bytes;  // once answered with OK
   bool holds_stream = false;
-  bool cut_short = false;                    // Call::CutShort
-  bool not_remembered = false;               // Call::NotRemembered
-  uint16_t promises = 0;                     // spec_cond bits of the response
-  std::optional<Modification> modification;  // see Call::BeginModification
-  std::optional<uint32_t> invalidates;       // a context of the client, see Call::Names
+  bool cut_short = false;                      // Call::CutShort
+  bool not_remembered = false;                 // Call::NotRemembered
+  uint16_t promises = 0;                       // spec_cond bits of the response
+  std::optional<Modification> modification;    // see Call::BeginModification
+  std::optional<wire::AttributesAfter> after;  // to be sent with the response
+  size_t attributes_bytes = 0;                 // of the response, for `after`
+  std::optional<uint32_t> invalidates;         // a context of the client, see Call::Names
 };
 
 }  // namespace dafs::server

@@ -86,6 +86,7 @@ wire::RequestVerdict Requests::Check(std::span<const std::byte> message) {
   context.granted_nreq = flow_.streams().limit();
   context.names =
       terms.Has(wire::kExtensionByteNames) ? wire::NameRule::kBytes : wire::NameRule::kUtf8;
+  context.attributes_after = terms.Has(wire::kExtensionAttributesAfter);
   // StatusInChain finds broken chains, once the earlier members are done.
   chain_state_.broken = false;
   return wire::CheckRequest(message, context, chain_state_);

@@ -42,7 +42,9 @@ void Requests::Complete(Request& request, DafsStatus status, size_t response_byt
   dat::Endpoint::SendOptions options;
   const std::optional<uint32_t> named = std::exchange(request.invalidates, std::nullopt);
   if (invalidates_) options.invalidate_context = named;
-  Settle(request, status, outgoing->buffer->memory().first(response_bytes));
+  // A later response to the same request has no attributes: they may be others by then.
+  const size_t recorded_bytes = response_bytes - request.attributes_bytes;
+  Settle(request, status, outgoing->buffer->memory().first(recorded_bytes));
   if (!PrepareToSend(request, response_bytes)) {
     Park(std::move(outgoing));
     return session_.MaybeForget();

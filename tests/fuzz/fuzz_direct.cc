@@ -1,10 +1,13 @@
-// The structured content of direct buffers. The first byte selects: bit 0 the byte order, the rest
-// modulo 3 attributes, entries or a string.
+// The structured content of direct buffers, and attributes after a result. The first byte selects:
+// bit 0 the byte order, the rest modulo 4 attributes, entries, a string, or attributes after a
+// result.
 #include <algorithm>
 #include <string>
 
 #include "tests/fuzz/fuzz.h"
+#include "wire/codec/attributes_after.h"
 #include "wire/codec/direct.h"
+#include "wire/protocol/header.h"
 #include "wire/rules/argument_rules.h"
 
 namespace dafs::wire {
@@ -56,6 +59,23 @@ void String(std::span<const std::byte> content, ByteOrder order) {
   FUZZ_CHECK(std::equal(out.begin(), out.end(), content.begin()));
 }
 
+void After(std::span<const std::byte> content, ByteOrder order) {
+  std::vector<std::byte> message(kHeaderSize);
+  message.insert(message.end(), content.begin(), content.end());
+  AttributesAfter after;
+  if (!DecodeAttributes(message, kHeaderSize, order, after).ok()) return;
+  std::vector<std::byte> once(kHeaderSize + 16 + DirectSize(after.current) +
+                              DirectSize(after.other) + 16);
+  const auto size = AppendAttributes(after, order, once, kHeaderSize, false);
+  FUZZ_CHECK(size.ok() && *size <= once.size());
+  AttributesAfter again;
+  FUZZ_CHECK(DecodeAttributes(std::span(once).first(*size), kHeaderSize, order, again).ok());
+  std::vector<std::byte> twice(once.size());
+  const auto same = AppendAttributes(again, order, twice, kHeaderSize, false);
+  FUZZ_CHECK(same.ok() && *same == *size);
+  FUZZ_CHECK(std::equal(once.begin(), once.begin() + *size, twice.begin()));
+}
+
 }  // namespace
 }  // namespace dafs::wire
 
@@ -65,15 +85,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteOrder order = (data[0] & 1) != 0 ? ByteOrder::kBig : ByteOrder::kLittle;
   const auto* bytes = reinterpret_cast<const std::byte*>(data) + 1;
   const std::vector<std::byte> content(bytes, bytes + size - 1);
-  switch (data[0] / 2 % 3) {
+  switch (data[0] / 2 % 4) {
     case 0:
       Attributes(content, order);
       break;
     case 1:
       Entries(content, order);
       break;
-    default:
+    case 2:
       String(content, order);
+      break;
+    default:
+      After(content, order);
       break;
   }
   return 0;

@@ -46,6 +46,12 @@ void WriteVector(const std::filesystem::path& out, const std::string& file, cons
     const int kind = item == "file attributes" ? 0 : item == "utf8string" ? 2 : 1;
     const int order = vector.at("byte_order") == "big" ? 1 : 0;
     Write(out, "fuzz_direct", name, static_cast<char>(kind * 2 + order) + bytes);
+    if (kind == 0) {  // the same as attributes after a result: at 16, with a promise
+      std::string part(16, '\0');
+      part[order == 1 ? 3 : 0] = 16;
+      part[order == 1 ? 6 : 5] = 2;
+      Write(out, "fuzz_direct", name + "-after", static_cast<char>(3 * 2 + order) + part + bytes);
+    }
     return;
   }
   Write(out, "fuzz_header", name, bytes);

@@ -26,7 +26,7 @@ class Response:
             raise ValueError(f"magic {self.magic:#x}")
         if self.length != len(message) or self.length % 8:
             raise ValueError(f"response_len {self.length} of {len(message)} bytes")
-        if self.reserved or self.spec_cond & ~conditions:
+        if self.reserved % 8 or 0 < self.reserved < 40 or self.spec_cond & ~conditions:
             raise ValueError(f"reserved {self.reserved}, spec_cond {self.spec_cond}")
         if self.target_nreq == 0:
             raise ValueError("target_nreq 0")
@@ -44,6 +44,15 @@ class Response:
         where = self.get("I", at)
         return read_counted(self.order, self.body, where) if where else b""
 
+    def attributes_after(self):
+        """{"current" or "other": ({attribute: value}, promise)} of those that come after the result."""
+        found = {}
+        for at, name in ((0, "current"), (8, "other")) if self.reserved else ():
+            where, promise = struct.unpack_from(self.order + "II", self.message, self.reserved + at)
+            if where:
+                found[name] = read_attributes(self.order, self.message[self.reserved:], where)[2], promise
+        return found
+
     def attributes(self, at=0, table=None):
         where = self.get("I", at)
         return read_attributes(self.order, self.body, where, table) if where else (0, 0, {})
@@ -60,6 +69,7 @@ class Peer:
     """One Operation Channel. Every header field can be set; unset fields have the values of a correct client."""
 
     conditions = 3  # the bits of spec_cond that the server may set
+    wants_after = False  # responses may carry attributes after the result
 
     def __init__(self, port, order="<", checksums=False, flags=0, name=None, connect=True, verifier=b"verifier",
                  **wish):
@@ -127,6 +137,8 @@ class Peer:
         """The next response; checks its header against the oldest request that it can belong to."""
         message = self.connection.receive()
         response = Response(self.order, message, self.conditions)
+        if response.reserved and not self.wants_after:
+            raise ValueError(f"reserved {response.reserved}")
         key = ((response.stream, response.sequence), response.analyzer)
         if key not in self.outstanding:
             raise ValueError(f"response for {key}, outstanding {self.outstanding}")

@@ -50,7 +50,7 @@ void StoreResponseHeader(const ResponseHeader& h, uint32_t length, ByteOrder ord
               {h.target_nreq, h.spec_cond, h.stream_id, h.seq_number}, h.analyzer);
   StoreAs(out.data() + 28, static_cast<uint32_t>(h.status), swap);
   StoreAs(out.data() + 32, length, swap);
-  StoreAs(out.data() + 36, uint32_t{0}, swap);
+  StoreAs(out.data() + 36, h.attributes_at, swap);
 }
 
 // Places the data after the bytes that the encoder wrote, pads, and writes the header.
@@ -281,6 +281,7 @@ absl::StatusOr<DecodedResponseHeader> DecodeResponseHeader(std::span<const std::
   LoadCommon(message, swap, h, h.target_nreq, h.spec_cond);
   h.status = static_cast<DafsStatus>(LoadAs<uint32_t>(message.data() + 28, swap));
   h.response_len = framing->length;
+  h.attributes_at = LoadAs<uint32_t>(message.data() + 36, swap);
   return d;
 }
 

@@ -59,4 +59,28 @@ const StateId& ResultStateId(const Res& res) {
   return res.state_id;
 }
 
+// Returns the object that `args` name besides the one that the request leaves current: the
+// directory of a new or opened name, the object that gets another name, the directory that a name
+// leaves. Null if there is none.
+template <class Args>
+const FileHandle* OtherFileHandle(const Args& args) {
+  if constexpr (Args::kProc == Proc::kOpen) {
+    const bool in_directory = args.claim_type == OpenClaimType::kNull && args.pathname.size() == 1;
+    return in_directory ? &args.dir_handle : nullptr;
+  } else if constexpr (Args::kProc == Proc::kCreate || Args::kProc == Proc::kMakeNode) {
+    return &args.filehandle;
+  } else if constexpr (Args::kProc == Proc::kLink) {
+    return &args.source_object;
+  } else if constexpr (Args::kProc == Proc::kRename || Args::kProc == Proc::kRename2) {
+    return &args.sourcedir;
+  } else {
+    return nullptr;
+  }
+}
+
+// Whether the response to a request of this procedure may carry attributes (kChfAttributes).
+constexpr bool MayCarryAttributes(const ProcInfo& proc) {
+  return proc.filehandle_after != Current::kUnchanged && proc.category != Category::kBulkFetch;
+}
+
 }  // namespace dafs::wire

@@ -23,6 +23,12 @@ inline constexpr uint16_t kChfSave = 0x04;
 inline constexpr uint16_t kChfFh = 0x08;
 inline constexpr uint16_t kChfStateId = 0x10;
 inline constexpr uint16_t kChfAll = 0x1f;
+// Private, with kExtensionAttributesAfter: the response also carries attributes
+// (wire/codec/attributes_after.h) of the filehandle that is current after the request, and of the
+// other object that the request names.
+inline constexpr uint16_t kChfAttributes = 0x100;
+inline constexpr uint16_t kChfOtherAttributes = 0x200;
+inline constexpr uint16_t kChfAnyAttributes = kChfAttributes | kChfOtherAttributes;
 
 // spec_cond, DAFS_SPCOND_x. Spec: WIRE 3.2.
 inline constexpr uint16_t kSpcondLmoved = 0x0001;
@@ -65,6 +71,8 @@ struct ResponseHeader {  // 6.1.3
   Checksum message_checksum;  // filled in by the encoder
   DafsStatus status = DafsStatus::kOk;
   uint32_t response_len = 0;  // filled in by the encoder
+  // Message offset of the attributes after the request; 0: none. Private, otherwise reserved.
+  uint32_t attributes_at = 0;
 
   friend bool operator==(const ResponseHeader&, const ResponseHeader&) = default;
 };

@@ -34,7 +34,11 @@ DafsStatus CheckBeforeChain(std::span<const std::byte> message, const RequestCon
 }
 
 // Whether `flags` break the rules of 8.1. `chain` is still the state of the previous request.
-bool ChainFormWrong(uint16_t flags, const ProcInfo& proc, const ChainState& chain) {
+bool ChainFormWrong(uint16_t flags, const ProcInfo& proc, const ChainState& chain,
+                    bool attributes_after) {
+  if (attributes_after && MayCarryAttributes(proc)) {
+    flags &= static_cast<uint16_t>(~kChfAnyAttributes);
+  }
   const bool forw = (flags & kChfForw) != 0;
   const bool back = (flags & kChfBack) != 0;
   if ((flags & ~kChfAll) != 0) return true;
@@ -77,8 +81,8 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
 
   // A request is a member of its chain, by its flags, whichever step it fails at.
   const uint16_t flags = verdict.header.chain_flags;
-  const bool form_wrong =
-      verdict.status == DafsStatus::kOk && ChainFormWrong(flags, *verdict.proc, chain);
+  const bool form_wrong = verdict.status == DafsStatus::kOk &&
+                          ChainFormWrong(flags, *verdict.proc, chain, context.attributes_after);
   verdict.continues_chain = chain.forw && (flags & kChfBack) != 0;
   if (!verdict.continues_chain) chain = {false, false, false, chain.chain + 1};
   verdict.chain = chain.chain;

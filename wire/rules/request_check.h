@@ -35,6 +35,7 @@ struct RequestContext {
   bool back_control = false;         // the responder is the client, on the Back-control Channel
   uint32_t granted_nreq = 1;         // stream_id must be less than this
   NameRule names = NameRule::kUtf8;  // of the session
+  bool attributes_after = false;     // kExtensionAttributesAfter was granted
   // Whether the responder supports `proc`; empty: it supports every procedure in the table.
   std::function<bool(Proc)> implements = {};
   // Whether a nonzero cred_handle is registered; empty: none is.

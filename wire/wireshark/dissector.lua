@@ -45,6 +45,8 @@ local own = {
   chain_save = own_field(ProtoField.bool, "chain_flags.save", "Save", 16, nil, 0x04),
   chain_fh = own_field(ProtoField.bool, "chain_flags.fh", "Uses the current filehandle", 16, nil, 0x08),
   chain_stateid = own_field(ProtoField.bool, "chain_flags.stateid", "Uses the current state id", 16, nil, 0x10),
+  chain_attributes = own_field(ProtoField.bool, "chain_flags.attributes", "Wants attributes", 16, nil, 0x0100),
+  chain_other = own_field(ProtoField.bool, "chain_flags.other_attributes", "Wants other attributes", 16, nil, 0x0200),
   chain_member = own_field(ProtoField.uint32, "chain.member", "Member of a chain"),
   chain_first = own_field(ProtoField.framenum, "chain.first_in", "First member in", base.NONE),
   spec_cond = own_field(ProtoField.uint16, "spec_cond", "Special conditions", base.HEX),
@@ -469,6 +471,7 @@ local function new_call(m, connection, key, pinfo)
       if field.n == "procedure" then call.result_of = u32(m, HEADER + field.o) end
     end
   end
+  call.wants_attributes = has_bit(m.chain_flags, 8) or has_bit(m.chain_flags, 9)
   follow_chain(m, connection, call, pinfo.number)
   pending[key] = call
   return call
@@ -482,7 +485,8 @@ end
 
 local function show_request(m, tree, call)
   local flags = add(m, tree, own.chain_flags, 10, 2)
-  for _, flag in ipairs({"chain_forw", "chain_back", "chain_save", "chain_fh", "chain_stateid"}) do
+  for _, flag in ipairs({"chain_forw", "chain_back", "chain_save", "chain_fh", "chain_stateid", "chain_attributes",
+                            "chain_other"}) do
     add(m, flags, own[flag], 10, 2)
   end
   add_chain(tree, call)
@@ -514,6 +518,18 @@ local function show_result(m, tree, call)
   if m.proc == READ_INLINE then show_data(m, tree, procedure.res_size, m.values.bytes_read) end
 end
 
+-- Attributes after the result: docs/wire.md 9.8.
+local function show_attributes_after(m, tree)
+  local start = u32(m, 36)
+  if m.failed or start == 0 or not have(m, tree, start, 16, "attributes after the result") then return end
+  for _, each in ipairs({{"current", 0}, {"other", 8}}) do
+    local offset = u32(m, start + each[2])
+    if offset ~= 0 and not m.failed then
+      show_attributes(m, tree, {n = each[1] .. " attributes after the request", of = file_attributes}, start + offset)
+    end
+  end
+end
+
 local function show_response(m, tree, call, pinfo)
   local conditions = add(m, tree, own.spec_cond, 10, 2)
   for _, condition in ipairs({"cond_lmoved", "cond_failover", "cond_promises"}) do
@@ -534,6 +550,7 @@ local function show_response(m, tree, call, pinfo)
   local elapsed = math.max(pinfo.rel_ts - call.time, 0)
   tree:add(own.time, NSTime.new(math.floor(elapsed), math.floor(elapsed % 1 * 1e9))):set_generated()
   show_result(m, tree, call)
+  if call.wants_attributes then show_attributes_after(m, tree) end
   return name .. " reply"
 end
 

@@ -5,7 +5,7 @@ import struct
 
 from findings import Findings, expecter, root_peer
 from layout import ALL_FATTR, ALL_FSATTR, BIT, FSATTR, FSBIT, ZERO64, attributes, buffers
-from peer import Peer
+from peer import Peer, Request
 from rig import scenario
 
 
@@ -207,5 +207,44 @@ def peer_attributes(rig):
                               f"{len(structure)} bytes")
             findings.equal(len(response.message), 48, "length of SETATTR_DIRECT")
         peer.must(peer.setattr(file, {"OWNER": "0", "OWNER_GROUP": "0"}))
+        peer.close()
+    findings.finish()
+
+
+STAT_BITS = sum(BIT[name] for name in (
+    "OBJECT_TYPE", "MODE", "NUM_LINKS", "CHANGE", "OBJECT_SIZE", "FILE_ID", "SPACE_USED", "TIME_ACCESS", "TIME_CREATE",
+    "TIME_METADATA", "TIME_MODIFY", "RAW_DEV", "OWNER", "OWNER_GROUP"))
+AFTER, OTHER_AFTER = 0x100, 0x200  # docs/wire.md 9.8
+
+
+@scenario(timeout=60, where="server", loopback=True)
+def peer_attributes_after(rig):
+    """Responses carry the attributes that a GETATTR after the request reports, with checksums, too."""
+    server, findings = rig.serve(), Findings()
+    for order in "<>":
+        (rig.export / "file").write_bytes(b"12345")
+        (rig.export / "dir").mkdir(exist_ok=True)
+        peer, data = root_peer(server.port, order, checksums=True)
+        expect = expecter(peer, findings, order)
+        expect(peer.lookup(data, ["file"], flags=AFTER), "CHAIN_FORM", "without the extension")
+        granted = peer.must(Request("EXTENSIONS", ZERO64 + struct.pack(order + "Q", 0x80))).get("Q", 0)
+        findings.equal(granted, 0x80, "extensions granted")
+        peer.wants_after = True
+        file, directory = peer.walk("data", "file"), peer.walk("data", "dir")
+        both = AFTER | OTHER_AFTER
+        for request, current, other in (
+                (peer.lookup(data, ["file"], flags=both), file, None),
+                (peer.lookup(data, ["file"]), None, None),
+                (peer.setattr(file, {"MODE": 0o600}, flags=both), file, None),
+                (peer.link(file, data, "linked", flags=both), data, file),
+                (peer.rename(data, "linked", directory, "moved", flags=both), directory, data),
+                (peer.rename(directory, "moved", directory, "again", flags=OTHER_AFTER), None, directory),
+                (peer.remove(directory, "again", flags=both), directory, None)):
+            response = expect(request, "OK")
+            wanted = {name: (peer.must(peer.getattr(handle, STAT_BITS)).attributes()[2], 0)
+                      for name, handle in (("current", current), ("other", other)) if handle is not None}
+            findings.equal(response.attributes_after(), wanted, f"{order}: attributes after {request.name}")
+        expect(peer.lookup(data, ["missing"], flags=AFTER), "NOENT", "a missing name")
+        expect(peer.getattr(file, flags=AFTER), "CHAIN_FORM", "a bulk fetch")
         peer.close()
     findings.finish()

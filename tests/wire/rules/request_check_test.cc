@@ -91,6 +91,22 @@ TEST(RequestCheckTest, EveryProcedureAcceptsOnlyTheChainFlagsOfTheTable) {
   }
 }
 
+// WIRE 9.8.
+TEST(RequestCheckTest, AttributesAfterTheRequestNeedTheExtensionAndAFilehandle) {
+  RequestContext context = Authenticated();
+  for (const uint16_t flags : {kChfAttributes, kChfOtherAttributes, kChfAnyAttributes}) {
+    context.attributes_after = false;
+    EXPECT_EQ(StatusOf(Message(Lookup(), flags), context), DafsStatus::kChainForm);
+    context.attributes_after = true;
+    EXPECT_EQ(StatusOf(Message(Lookup(), flags), context), DafsStatus::kOk);
+    EXPECT_EQ(StatusOf(Message(Close(), flags), context), DafsStatus::kOk);
+    // A bulk fetch, one that leaves no filehandle, and one that is special.
+    EXPECT_EQ(StatusOf(Message(GetattrInlineArgs(), flags), context), DafsStatus::kChainForm);
+    EXPECT_EQ(StatusOf(Message(NullArgs(), flags), context), DafsStatus::kChainForm);
+    EXPECT_EQ(StatusOf(Message(PromisesArgs(), flags), context), DafsStatus::kChainForm);
+  }
+}
+
 // Shows DAFS-4.3.2-04, DAFS-4.3.2-05.
 TEST(RequestCheckTest, BackMustEqualForwOfThePreviousRequest) {
   Chain c;

@@ -1,0 +1,42 @@
+// GETATTRs that need no request: the response to the member before them carries their results.
+// Spec: WIRE 9.8. Belongs to the thread of the session's loop.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "client/session/call.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::client {
+
+class AttachedChain {
+ public:
+  // Attaches the GETATTRs that follow the last other member of `chain` to that member, as far as
+  // its response can carry what they ask for. The calls outlive this.
+  explicit AttachedChain(std::span<CallBase* const> chain);
+
+  // The members to send, in their order.
+  std::span<CallBase* const> sent() const { return {sent_.data(), count_}; }
+  // The members that were sent have their responses. If one has failed, those attached have failed
+  // as members of a broken chain. Otherwise those without a result have no response.
+  void Finish();
+
+ private:
+  std::array<CallBase*, kMaxChain> sent_;
+  size_t count_;
+  size_t carrier_;  // the last that is no GETATTR
+};
+
+// The flags for what is attached to `call`.
+uint16_t AttributeFlags(const CallBase& call);
+
+// Gives the results that a response to `call` carries at `attributes_at` to what is attached to it.
+// kDataLoss: they are malformed.
+absl::Status TakeAttributes(CallBase& call, std::span<const std::byte> message,
+                            uint32_t attributes_at, wire::ByteOrder order);
+
+}  // namespace dafs::client
