@@ -1,5 +1,6 @@
 #include "client/files/attributes.h"
 
+#include <optional>
 #include <utility>
 
 #include "client/recovery/committer.h"
@@ -47,11 +48,20 @@ Task<absl::StatusOr<Attributes>> AttributeOperations::SetAttributes(
     CO_RETURN_IF_ERROR(co_await waiting);
   }
   const bool changes_rights = client_.options().delegations && (attributes.valid & kRights) != 0;
-  if (changes_rights) client_.delegations().StopLocalOpens(file);
+  if (changes_rights) {
+    const bool sets_mode = attributes.has(wire::kFattrMode);
+    client_.delegations().RightsChange(
+        file, who, sets_mode ? std::optional(attributes.mode) : std::nullopt, nullptr);
+  }
   if (cuts && client_.options().delegations) client_.delegations().LeaseEnds(file);
   Task<absl::Status> task = RunAll(&who, chain, "set attributes");
   absl::Status status = co_await task;
-  if (changes_rights) client_.delegations().StopLocalOpens(file);
+  if (changes_rights && status.ok()) {
+    const wire::FileAttributes& after = stat.res.obj_attributes;
+    client_.delegations().RightsChange(file, who, after.mode, &after.owner);
+  } else if (changes_rights) {
+    client_.delegations().StopLocalOpens(file);
+  }
   if (cuts) {
     if (status.ok()) client_.uncommitted().Forget(file, attributes.object_size, UINT64_MAX);
     client_.uncommitted().EndWrite(file);

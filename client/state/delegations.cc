@@ -1,5 +1,7 @@
 #include "client/state/delegations.h"
 
+#include <sys/stat.h>
+
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -16,6 +18,10 @@ namespace {
 constexpr uint32_t kMayRead = 1;
 
 bool Covers(uint32_t access, uint32_t wanted) { return (wanted & ~access) == 0; }
+uint32_t AccessOfOwner(uint32_t mode) {
+  return ((mode & S_IRUSR) != 0 ? wire::kShareRead : 0) |
+         ((mode & S_IWUSR) != 0 ? wire::kShareWrite : 0);
+}
 bool Writes(uint32_t access) { return (access & wire::kShareWrite) != 0; }
 
 }  // namespace
@@ -258,6 +264,20 @@ void Delegations::StopLocalOpens(const wire::FileHandle& file) {
   absl::MutexLock lock(&mutex_);
   Doom(file);
   if (const DelegationPtr delegation = Find(file)) delegation->stopped = true;
+}
+
+void Delegations::RightsChange(const wire::FileHandle& file, const Identity& who,
+                               std::optional<uint32_t> mode, const std::string* owner) {
+  absl::MutexLock lock(&mutex_);
+  Doom(file);
+  const DelegationPtr delegation = Find(file);
+  if (delegation == nullptr) return;
+  const bool permitted = !mode.has_value() || Covers(AccessOfOwner(*mode), delegation->access);
+  if (!permitted || !delegation->settled || !(delegation->who == who)) {
+    delegation->stopped = true;
+  } else if (owner != nullptr) {
+    delegation->owner = *owner;
+  }
 }
 
 void Delegations::LeaseEnds(const wire::FileHandle& file) {

@@ -207,6 +207,12 @@ class Delegations {
   // The rights to open the file are about to change, or have. No local opens from now on, nor by a
   // delegation that was requested before.
   void StopLocalOpens(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `who` is about to set mode or owner of the file, or has. Only its owner or a superuser can, and
+  // they may open it if the bits of the owner in `mode` permit that. So local opens go on if these
+  // are by `who`, and permitted; otherwise as StopLocalOpens. `mode`: that of the file after the
+  // change; nullopt: not known yet. `owner`: as of Settle; null: not known yet.
+  void RightsChange(const wire::FileHandle& file, const Identity& who, std::optional<uint32_t> mode,
+                    const std::string* owner) ABSL_LOCKS_EXCLUDED(mutex_);
   // A request of this client is about to end the lease of the server's kernel that protects a read
   // delegation of the file from local programs. No local opens until it is returned.
   void LeaseEnds(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);

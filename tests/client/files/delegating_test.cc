@@ -368,8 +368,20 @@ TEST_F(DelegatingTest, ChangeOfRightsEndsLocalOpens) {
   wire::FileAttributes mode;
   mode.mode = 0600;
   mode.set(wire::kFattrMode);
+  Identity other = who_;
+  other.uid = 0;
+  ASSERT_OK(Await(files_->attributes().SetAttributes(other, file_, {}, mode)));
+  ExpectReplaced();
+  // The user of the delegation is the owner, who may not read the file any more.
+  mode.mode = 0277;
   ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, mode)));
   ExpectReplaced();
+  // The owner may still read it.
+  mode.mode = 0400;
+  ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, mode)));
+  Sent();
+  Close(Open());
+  EXPECT_THAT(Sent(), IsEmpty());
   wire::FileAttributes times;
   times.set(wire::kFattrTimeModify);
   ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, times)));

@@ -147,6 +147,45 @@ TEST_F(DelegationsTest, StoppedLocalOpensAlsoConcernGrantsOnTheirWay) {
   EXPECT_FALSE(Open(1).has_value());
 }
 
+TEST_F(DelegationsTest, LocalOpensGoOnIfTheirUserChangesRightsAndKeepsThem) {
+  const std::string owner = "8";
+  table().Close(Grant(1));
+  table().RightsChange(File(1), who_, std::nullopt, nullptr);
+  table().RightsChange(File(1), who_, 0400, &owner);
+  const std::optional<Delegations::LocalOpen> open = Open(1);
+  ASSERT_TRUE(open.has_value());
+  EXPECT_EQ(open->owner, "8");
+  // The open and its delegation stay, with no new open beside them.
+  table().RightsChange(File(1), who_, 0244, nullptr);
+  EXPECT_FALSE(Open(1).has_value());
+  EXPECT_EQ(table().Close(open->open).what, What::kReturn);
+
+  Identity other = who_;
+  other.uid = 8;
+  table().Close(Grant(2));
+  table().RightsChange(File(2), other, 0777, &owner);
+  EXPECT_FALSE(Open(2).has_value());
+}
+
+// A local open for writing needs more than one for reading.
+TEST_F(DelegationsTest, RightsChangeOfAWriteDelegationMustPermitWriting) {
+  Grant(1, Type::kWrite);
+  table().RightsChange(File(1), who_, 0600, nullptr);
+  EXPECT_TRUE(Open(1).has_value());
+  table().RightsChange(File(1), who_, 0400, nullptr);
+  EXPECT_FALSE(Open(1).has_value());
+}
+
+TEST_F(DelegationsTest, RightsChangeConcernsGrantsOnTheirWay) {
+  const uint64_t asked = client_->promises().sequence();
+  table().RightsChange(File(1), who_, 0600, nullptr);
+  wire::OpenDelegation late;
+  late.delegation_type = Type::kRead;
+  late.delegation_state_id = wire::OpaqueFromUint64<wire::StateId>(5);
+  table().Settle(table().Granted(Info(1), late, server_, asked), true, "7");
+  EXPECT_FALSE(Open(1).has_value());
+}
+
 TEST_F(DelegationsTest, TheOldestUnusedAreDueBeyondTheMost) {
   for (uint64_t file = 0; file < Delegations::kMostIdle; ++file) table().Close(Grant(file));
   table().Close(Open(0)->open);  // used last

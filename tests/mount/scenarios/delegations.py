@@ -135,6 +135,17 @@ def delegations_messages(rig):
     done = subprocess.run(["cat", rig.mnt / "made"], user=1234, group=1234, extra_groups=[], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False)
     check(done.returncode != 0 and b"ermission" in done.stdout, f"another user reads a file of mode 0600: {done.stdout}")
+    # What tar does: the rights that the owner gives to others do not concern opens by the owner.
+    with Messages(rig) as messages:
+        descriptor = os.open(rig.mnt / "unpacked", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.fchown(descriptor, 0, 1234)
+        os.fchmod(descriptor, 0o644)
+        os.close(descriptor)
+        equal(read(rig.mnt / "unpacked"), b"", "content")
+    equal(messages.of_opens(), {"OPEN": 1, "OPEN_DOWNGRADE": 1}, "opens and closes of a file with new rights")
+    os.chmod(rig.mnt / "unpacked", 0)
+    equal(read(rig.mnt / "unpacked"), b"", "what root reads of a file of mode 0")
+    equal(os.stat(rig.mnt / "unpacked").st_mode & 0o777, 0, "mode")
     report = held(rig, rig.mnt)
     note(f"delegations: {report}")
     check(report["read"] > 100 and report["local_opens"] > 100, f"few delegations: {report}")
