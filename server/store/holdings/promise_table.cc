@@ -43,7 +43,11 @@ uint32_t PromiseTable::Find(size_t hash, const ObjectKey& key) {
 }
 
 uint32_t PromiseTable::FindOrAdd(size_t hash, const ObjectKey& key) {
-  if (const uint32_t found = Find(hash, key); found != 0) return found;
+  const uint32_t found = Find(hash, key);
+  return found != 0 ? found : Add(hash, key);
+}
+
+uint32_t PromiseTable::Add(size_t hash, const ObjectKey& key) {
   const uint32_t number = objects_.Add();
   while (buckets_.size() < objects_.used()) AddBucket();
   PromisedObject& object = objects_[number];

@@ -81,6 +81,8 @@ class PromiseTable {
   // `hash` is that of `key`. The number stays the same until EraseIfUnused. 0: not there.
   uint32_t Find(size_t hash, const ObjectKey& key);
   uint32_t FindOrAdd(size_t hash, const ObjectKey& key);
+  // `key` is not there.
+  uint32_t Add(size_t hash, const ObjectKey& key);
   // Erases an object that has no holder, no mark, and is not open for writing.
   void EraseIfUnused(uint32_t object);
   PromisedObject& object(uint32_t number) { return objects_[number]; }

@@ -147,13 +147,12 @@ void Promises::RemoveIfOver(Shard& shard, uint32_t number) {
 
 // --- Promises ---
 
-uint8_t Promises::GiveLocked(Shard& shard, size_t hash, const ObjectKey& key, Promisee to,
-                             uint8_t what) {
+uint8_t Promises::GiveLocked(Shard& shard, uint32_t object, size_t hash, const ObjectKey& key,
+                             Promisee to, uint8_t what) {
   Client* const client = Find(to);
   if (client == nullptr || client->admission == 0 || client->endings != 0) return 0;
   if (client->is_overdue) return 0;
   PromiseTable& table = shard.table;
-  uint32_t object = table.Find(hash, key);
   if (object != 0) {
     if (shard.IsOpenToOthers(object, client->id)) what &= ~kPromisedAttributes;
     if (what == 0) return 0;
@@ -173,7 +172,7 @@ uint8_t Promises::GiveLocked(Shard& shard, size_t hash, const ObjectKey& key, Pr
     refused_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  if (object == 0) object = table.FindOrAdd(hash, key);
+  if (object == 0) object = table.Add(hash, key);
   table.holder(table.AddHolder(object, to % kClientsMax)).what = what;
   return what;
 }
@@ -187,7 +186,7 @@ uint8_t Promises::Give(const ObjectKey& key, Promisee to, uint8_t what) {
     absl::MutexLock lock(&shard.mutex);
     const uint32_t object = shard.table.Find(hash, key);
     if (object != 0 && shard.table.object(object).marks != 0) return 0;
-    given = GiveLocked(shard, hash, key, to, what);
+    given = GiveLocked(shard, object, hash, key, to, what);
   }
   CheckRoom(to);
   return given;

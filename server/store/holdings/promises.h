@@ -246,8 +246,9 @@ class Promises {
   // Without `also_called` an unanswered call keeps preventing that the promise is given again.
   void Sweep(size_t index, bool also_called) ABSL_EXCLUSIVE_LOCKS_REQUIRED(clients_mutex_);
 
-  // The caller holds the shard's mutex. GiveLocked does not look at the marks.
-  uint8_t GiveLocked(Shard& shard, size_t hash, const ObjectKey& key, Promisee to,
+  // The caller holds the shard's mutex. GiveLocked does not look at the marks. `object`: the number
+  // of `key` in the table; 0: not there.
+  uint8_t GiveLocked(Shard& shard, uint32_t object, size_t hash, const ObjectKey& key, Promisee to,
                      uint8_t what) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void RemoveIfOver(Shard& shard, uint32_t holder) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 

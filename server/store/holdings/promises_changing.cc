@@ -72,8 +72,8 @@ bool Promises::Changing::End(bool keeps) {
     PromisedObject& object = mark.shard->table.object(mark.object);
     if (keeps && (mark.what & kPromisedNames) != 0) {
       has_names = true;
-      if (object.is_contested || promises_.GiveLocked(*mark.shard, PromiseTable::Hash(object.key),
-                                                      object.key, by_, kPromisedNames) == 0) {
+      if (object.is_contested ||
+          promises_.GiveLocked(*mark.shard, mark.object, 0, object.key, by_, kPromisedNames) == 0) {
         has_all = false;
       }
     }
