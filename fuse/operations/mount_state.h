@@ -93,7 +93,8 @@ struct MountState {
   // How many more parts of listings are read with ACLs, which ls -l requests afterwards and find(1)
   // does not. A request for an ACL renews the count. A hint; publishes nothing.
   static constexpr int kListingsWithAcls = 6;
-  std::atomic<int> listings_with_acls{kListingsWithAcls};
+  // At first, three: as much as ls -l reads before its first request.
+  std::atomic<int> listings_with_acls{kListingsWithAcls / 2};
   // Notified after the kernel's INIT was answered; `init_error` (errno) is set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`
