@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "runtime/wait_handle.h"
 #include "wire/dat/address.h"
+#include "wire/dat/tls.h"
 
 namespace dafs::dat {
 
@@ -206,6 +207,8 @@ class Endpoint {
   virtual std::span<const std::byte> peer_private_data() const = 0;
   virtual const Address& peer() const = 0;
   virtual uint32_t max_segments() const = 0;
+  // What TLS has proven about the peer; null: the connection has no TLS. Valid as the private data.
+  virtual std::shared_ptr<const TlsPeer> tls_peer() const { return nullptr; }
   // For logs and dafsctl: "iwarp over TCP, CRC32C off", "verbs device siw0 port 1".
   virtual std::string description() const = 0;
 };
@@ -224,6 +227,7 @@ class PendingEndpoint {
                                                                    const EndpointOptions&) = 0;
   virtual std::span<const std::byte> peer_private_data() const = 0;  // empty on the client
   virtual const Address& peer() const = 0;
+  virtual std::shared_ptr<const TlsPeer> tls_peer() const { return nullptr; }  // the server's
 };
 
 // Accepts connections. Belongs to one thread. A PendingEndpoint may move to another thread before

@@ -52,6 +52,7 @@ class ForwardingEndpoint : public Endpoint {
     return inner_->peer_private_data();
   }
   const Address& peer() const override { return inner_->peer(); }
+  std::shared_ptr<const TlsPeer> tls_peer() const override { return inner_->tls_peer(); }
   uint32_t max_segments() const override { return inner_->max_segments(); }
   std::string description() const override { return inner_->description(); }
 

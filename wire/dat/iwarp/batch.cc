@@ -1,7 +1,5 @@
-// Lays out FPDUs as pieces of memory and sends them on the socket.
+// Lays out FPDUs as pieces of memory and sends them.
 // Spec: RFC 5044, 4.
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -11,12 +9,6 @@
 #include "wire/dat/iwarp/transmit.h"
 
 namespace dafs::dat::iwarp {
-namespace {
-
-constexpr int kSendFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
-
-}  // namespace
-
 // Takes the next `size` bytes of control_. Extends the last piece if the bytes follow it directly.
 std::byte* Transmit::AddControl(size_t size) {
   std::byte* bytes = &control_[control_used_];
@@ -56,7 +48,7 @@ void Transmit::EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_byte
   const size_t pad = PadBytes(ulpdu_bytes);
   std::byte* trailer = AddControl(pad + kCrcBytes);
   std::memset(trailer, 0, pad + kCrcBytes);
-  if (stream_.crc) {
+  if (options_.crc) {
     uint32_t crc = 0;
     size_t left = kFpduHeaderBytes + ulpdu_bytes + pad;
     size_t at = fpdu_at_;
@@ -74,22 +66,12 @@ void Transmit::EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_byte
 // Sends as much of the batch as possible. Returns false if the socket accepted only a part, or
 // failed (`*error`).
 bool Transmit::SendBatch(absl::Status* error) {
-  msghdr message = {};
-  message.msg_iov = &pieces_[pieces_sent_];
-  message.msg_iovlen = pieces_used_ - pieces_sent_;
-  ssize_t sent = 0;
-  do {
-    // Small messages in one batch form a single piece, for which send has less overhead than
-    // sendmsg.
-    sent = message.msg_iovlen == 1
-               ? send(stream_.fd, message.msg_iov->iov_base, message.msg_iov->iov_len, kSendFlags)
-               : sendmsg(stream_.fd, &message, kSendFlags);
-  } while (sent < 0 && errno == EINTR);
+  const ssize_t sent = options_.stream.Send({&pieces_[pieces_sent_], pieces_used_ - pieces_sent_});
   if (sent < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    if (IsWaiting(errno)) {
       blocked_ = true;
     } else {
-      *error = absl::ErrnoToStatus(errno, "send");
+      *error = options_.stream.Error("send");
     }
     return false;
   }
@@ -104,7 +86,7 @@ bool Transmit::SendBatch(absl::Status* error) {
     piece.iov_len -= left;
   }
   CompleteMarks();
-  blocked_ = pieces_sent_ < pieces_used_;
+  blocked_ = pieces_sent_ < pieces_used_ || options_.stream.has_output();
   return !blocked_;
 }
 

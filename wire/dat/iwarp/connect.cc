@@ -1,8 +1,11 @@
-// The handshake of an iwarp endpoint: TCP connection, MPA request and reply, start of the stream.
+// The handshake of an iwarp endpoint: TCP connection, TLS, MPA request and reply, start of the
+// stream.
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <cerrno>
+#include <memory>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -69,7 +72,9 @@ absl::Status IwarpEndpoint::Connect(std::span<const std::byte> private_data) {
   if (absl::Status status = deadline_wait_.Open(); !status.ok()) return status;
   absl::StatusOr<UniqueFd> socket = StartConnection(peer_, provider_);
   if (absl::IsResourceExhausted(socket.status())) return socket.status();
-  hello_ = MakeRequest(provider_, private_data);
+  hello_ = MakeRequest({.want_crc = provider_.want_crc && provider_.tls == nullptr,
+                        .recognise_peer = provider_.recognise_peer},
+                       private_data);
   StartDeadline(provider_.handshake_timeout);
   state_ = State::kConnecting;
   if (socket.ok()) {
@@ -88,8 +93,9 @@ absl::Status IwarpEndpoint::Accept(std::span<const std::byte> private_data) {
     return absl::InvalidArgumentError(absl::StrCat("accept: private data of ", private_data.size(),
                                                    " bytes, the limit is ", kMaxUserPrivateData));
   }
-  hello_ = MakeReply(provider_, peer_hello_, private_data, options_.max_rdma_reads);
-  crc_ = provider_.want_crc || peer_hello_.frame.crc;
+  hello_ = MakeReply({.want_crc = WantsCrc(), .recognise_peer = provider_.recognise_peer},
+                     peer_hello_, private_data, options_.max_rdma_reads);
+  crc_ = WantsCrc() || peer_hello_.frame.crc;
   state_ = State::kAccepting;
   MakeProgress();
   return absl::OkStatus();
@@ -105,6 +111,32 @@ void IwarpEndpoint::ContinueConnecting() {
     Die(absl::UnavailableError(absl::ErrnoToStatus(error, "connect").message()), true);
     return;
   }
+  if (provider_.tls == nullptr) {
+    state_ = State::kAsking;
+    if (SendHello()) ReadReply();
+    return;
+  }
+  absl::StatusOr<std::unique_ptr<TlsStream>> tls = provider_.tls->NewStream(socket_.get());
+  if (!tls.ok()) {
+    Die(tls.status(), true);
+    return;
+  }
+  tls_ = *std::move(tls);
+  state_ = State::kSecuring;
+  ContinueSecuring();
+}
+
+void IwarpEndpoint::ContinueSecuring() {
+  switch (tls_->Handshake()) {
+    case TlsStream::Progress::kWaits:
+      return;
+    case TlsStream::Progress::kFailed:
+      // An alert has told the peer why. A reset could overtake it.
+      Die(tls_->error(), false);
+      return;
+    case TlsStream::Progress::kDone:
+      break;
+  }
   state_ = State::kAsking;
   if (SendHello()) ReadReply();
 }
@@ -112,21 +144,20 @@ void IwarpEndpoint::ContinueConnecting() {
 // Returns true after our whole frame is sent.
 bool IwarpEndpoint::SendHello() {
   while (hello_sent_ < hello_.size) {
-    const ssize_t sent = send(socket_.get(), &hello_.bytes[hello_sent_], hello_.size - hello_sent_,
-                              MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    iovec piece = {.iov_base = &hello_.bytes[hello_sent_], .iov_len = hello_.size - hello_sent_};
+    const ssize_t sent = stream().Send({&piece, 1});
+    if (sent < 0 && IsWaiting(errno)) return false;
     if (sent < 0) {
-      Die(absl::UnavailableError(absl::ErrnoToStatus(errno, "MPA handshake").message()), true);
+      Die(stream().Error("MPA handshake"), true);
       return false;
     }
     hello_sent_ += static_cast<size_t>(sent);
   }
-  return true;
+  return stream().Flush();
 }
 
 void IwarpEndpoint::ReadReply() {
-  const absl::StatusOr<bool> whole = reply_reader_.Read(socket_.get());
+  const absl::StatusOr<bool> whole = reply_reader_.Read(stream());
   if (!whole.ok()) {
     Die(whole.status(), true);
     return;
@@ -138,21 +169,21 @@ void IwarpEndpoint::ReadReply() {
     return;
   }
   peer_hello_ = *std::move(reply);
-  crc_ = provider_.want_crc || peer_hello_.frame.crc;
+  crc_ = WantsCrc() || peer_hello_.frame.crc;
   OpenStream();
 }
 
 void IwarpEndpoint::OpenStream() {
   ChooseCongestionControl(socket_.get());
-  StreamOptions stream;
-  stream.fd = socket_.get();
-  stream.crc = crc_;
-  stream.max_ulpdu_bytes = ChooseMaxUlpdu(peer_hello_, provider_.recognise_peer, socket_.get());
-  stream.max_rdma_reads = ChooseMaxRdmaReads(peer_hello_, options_.max_rdma_reads);
+  StreamOptions options;
+  options.stream = stream();
+  options.crc = crc_;
+  options.max_ulpdu_bytes = ChooseMaxUlpdu(peer_hello_, provider_.recognise_peer, socket_.get());
+  options.max_rdma_reads = ChooseMaxRdmaReads(peer_hello_, options_.max_rdma_reads);
   // An end of this provider is ready once it has sent its request; an adapter may not be.
-  stream.wait_for_first_fpdu = is_server_ && !peer_hello_.trailer.has_value();
-  transmit_.Start(stream);
-  receive_.Start(stream);
+  options.wait_for_first_fpdu = is_server_ && !peer_hello_.trailer.has_value();
+  transmit_.Start(options);
+  receive_.Start(options);
   state_ = State::kOpen;
   if (deadline_.has_value()) {
     deadline_.reset();

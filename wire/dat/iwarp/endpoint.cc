@@ -71,10 +71,11 @@ IwarpEndpoint::IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions
 
 IwarpEndpoint::IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions& options,
                              IwarpDomain& domain, const Address& peer, UniqueFd socket,
-                             PeerHello request)
+                             std::unique_ptr<TlsStream> tls, PeerHello request)
     : IwarpEndpoint(provider, options, domain, peer) {
   is_server_ = true;
   socket_ = std::move(socket);
+  tls_ = std::move(tls);
   peer_hello_ = std::move(request);
 }
 
@@ -216,6 +217,9 @@ void IwarpEndpoint::MakeProgress() {
     case State::kConnecting:
       ContinueConnecting();
       break;
+    case State::kSecuring:
+      ContinueSecuring();
+      break;
     case State::kAsking:
       if (SendHello()) ReadReply();
       break;
@@ -243,7 +247,7 @@ void IwarpEndpoint::Stream() {
       Die(absl::OkStatus(), false);
       return;
     case Receive::Outcome::kLost:
-      Die(absl::UnavailableError(receive_.lost_status().message()), true);
+      Die(receive_.lost_status(), true);
       return;
     case Receive::Outcome::kFault:
       HandleFault();
@@ -271,7 +275,7 @@ void IwarpEndpoint::FlushTransmit() {
     HandleFault();
     return;
   }
-  Die(absl::UnavailableError(status.message()), true);
+  Die(status, true);
 }
 
 void IwarpEndpoint::HandleFault() {
@@ -283,7 +287,7 @@ void IwarpEndpoint::HandleFault() {
     terminate.ddp_segment_bytes = fault.ddp_segment_bytes;
     terminate.rdma_header = std::span(fault.rdma_header).first(fault.rdma_header_bytes);
     transmit_.SendTerminate(terminate);
-    shutdown(socket_.get(), SHUT_WR);
+    stream().CloseOurHalf();
     // Closing with unread bytes would send a reset that may overtake the Terminate. The amount
     // discarded is bounded, so a peer that keeps sending may miss the Terminate.
     constexpr size_t kDiscardBytes = 1 << 20;
@@ -316,10 +320,14 @@ WaitHandle IwarpEndpoint::Arm() {
   }
   uint32_t events = EPOLLIN;
   if (IsStreaming()) {
+    if (stream().may_have_input()) return {};
     if (state_ != State::kClosing && transmit_.has_work()) return {};
     if (state_ != State::kClosing && transmit_.blocked()) events |= EPOLLOUT;
-  } else if (hello_sent_ < hello_.size) {
-    events = EPOLLOUT;
+  } else {
+    if (state_ == State::kAsking && hello_sent_ == hello_.size && stream().may_have_input()) {
+      return {};
+    }
+    events = HandshakeEvents();
   }
   if (!deadline_.has_value()) return {.fd = socket_.get(), .events = events};
   if (watched_) {
@@ -329,6 +337,11 @@ WaitHandle IwarpEndpoint::Arm() {
     watched_ = true;
   }
   return {.fd = deadline_wait_.fd(), .events = EPOLLIN};
+}
+
+uint32_t IwarpEndpoint::HandshakeEvents() const {
+  if (state_ != State::kSecuring && hello_sent_ < hello_.size) return EPOLLOUT;
+  return stream().has_output() ? EPOLLIN | EPOLLOUT : EPOLLIN;
 }
 
 void IwarpEndpoint::Disconnect() {
@@ -346,8 +359,9 @@ void IwarpEndpoint::Disconnect() {
   if (state_ == State::kDraining && transmit_.drained()) CloseOurHalf();
 }
 
+// If TLS waits for the socket, the endpoint stays draining and calls this again.
 void IwarpEndpoint::CloseOurHalf() {
-  shutdown(socket_.get(), SHUT_WR);
+  if (!stream().CloseOurHalf()) return;
   state_ = State::kClosing;
   StartDeadline(provider_.close_timeout);
 }
@@ -355,8 +369,7 @@ void IwarpEndpoint::CloseOurHalf() {
 void IwarpEndpoint::Abort(absl::Status why) {
   if (state_ == State::kDead) return;
   if (state_ == State::kMade && is_server_) {
-    const MpaFrameBytes reject = MakeReject(peer_hello_.frame.crc);
-    (void)send(socket_.get(), reject.bytes.data(), reject.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    SendReject(stream(), peer_hello_.frame.crc);
     Die(std::move(why), false);
     return;
   }
@@ -369,6 +382,7 @@ void IwarpEndpoint::Die(absl::Status why, bool reset) {
   state_ = State::kDead;
   if (socket_.valid()) {
     if (watched_) deadline_wait_.Forget(socket_.get());
+    if (!reset && tls_ != nullptr) (void)tls_->Close();
     if (reset) ResetOnClose(socket_.get());
     CloseKeepingNumber(socket_.get());
   }
@@ -390,8 +404,13 @@ void IwarpEndpoint::RegionGone(std::span<const std::byte> memory) {
   }
 }
 
+std::shared_ptr<const TlsPeer> IwarpEndpoint::tls_peer() const {
+  return tls_ == nullptr ? nullptr : tls_->peer();
+}
+
 std::string IwarpEndpoint::description() const {
-  return absl::StrCat("iwarp over TCP, CRC32C ", crc_ ? "on" : "off");
+  return absl::StrCat("iwarp over TCP, ", tls_ == nullptr ? "" : tls_->description() + ", ",
+                      "CRC32C ", crc_ ? "on" : "off");
 }
 
 }  // namespace dafs::dat::iwarp

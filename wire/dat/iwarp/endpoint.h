@@ -3,7 +3,7 @@
 // Spec: RFC 5040, 6 (stream set-up and teardown); RFC 5044, 7; WIRE 11.6.
 // Belongs to one thread.
 //
-// States: made -> connecting -> asking (client) or accepting (server) -> open
+// States: made -> connecting -> securing (TLS) -> asking (client) or accepting (server) -> open
 //         -> draining (Disconnect: send what was posted) -> closing (our half is closed)
 //         -> dead (kDisconnected is in the completion queue).
 #pragma once
@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "runtime/unique_fd.h"
 #include "wire/dat/dat.h"
+#include "wire/dat/iwarp/byte_stream.h"
 #include "wire/dat/iwarp/completions.h"
 #include "wire/dat/iwarp/domain.h"
 #include "wire/dat/iwarp/handshake.h"
@@ -24,6 +25,7 @@
 #include "wire/dat/iwarp/receive.h"
 #include "wire/dat/iwarp/socket.h"
 #include "wire/dat/iwarp/transmit.h"
+#include "wire/dat/tls.h"
 
 namespace dafs::dat::iwarp {
 
@@ -32,9 +34,11 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   // A client's endpoint, not yet connected. `options` must come from ClampOptions.
   IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions& options, IwarpDomain& domain,
                 const Address& peer);
-  // A server's endpoint. `socket` is connected and `request` was read from it.
+  // A server's endpoint. `socket` is connected and `request` was read from it. `tls`: null for
+  // none.
   IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions& options, IwarpDomain& domain,
-                const Address& peer, UniqueFd socket, PeerHello request);
+                const Address& peer, UniqueFd socket, std::unique_ptr<TlsStream> tls,
+                PeerHello request);
   ~IwarpEndpoint() override;
 
   absl::Status Connect(std::span<const std::byte> private_data) override;
@@ -56,12 +60,14 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   std::span<const std::byte> peer_private_data() const override { return peer_hello_.private_data; }
   const Address& peer() const override { return peer_; }
   uint32_t max_segments() const override { return options_.max_segments; }
+  std::shared_ptr<const TlsPeer> tls_peer() const override;
   std::string description() const override;
 
  private:
   enum class State : uint8_t {
     kMade,
     kConnecting,
+    kSecuring,
     kAsking,
     kAccepting,
     kOpen,
@@ -73,10 +79,14 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   bool IsStreaming() const {
     return state_ == State::kOpen || state_ == State::kDraining || state_ == State::kClosing;
   }
+  ByteStream stream() const { return {.fd = socket_.get(), .tls = tls_.get()}; }
+  bool WantsCrc() const { return provider_.want_crc && tls_ == nullptr; }
+  uint32_t HandshakeEvents() const;
   absl::Status CheckPost(std::span<const Segment> segments) const;
   void StartDeadline(absl::Duration timeout);
   void MakeProgress();
   void ContinueConnecting();
+  void ContinueSecuring();
   bool SendHello();
   void ReadReply();
   void OpenStream();
@@ -94,7 +104,8 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   IwarpDomain& domain_;
   Address peer_;
   UniqueFd socket_;
-  DeadlineWait deadline_wait_;  // opened when a deadline is first needed
+  std::unique_ptr<TlsStream> tls_;  // null: none
+  DeadlineWait deadline_wait_;      // opened when a deadline is first needed
   std::optional<absl::Time> deadline_;
   bool watched_ = false;  // whether deadline_wait_ watches the socket
   State state_ = State::kMade;

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -107,6 +108,12 @@ MpaFrameBytes MakeReject(bool crc) {
   return MakeFrame(frame, std::nullopt, {}, false);
 }
 
+void SendReject(const ByteStream& stream, bool crc) {
+  MpaFrameBytes reject = MakeReject(crc);
+  iovec piece = {.iov_base = reject.bytes.data(), .iov_len = reject.size};
+  (void)stream.Send({&piece, 1});
+}
+
 absl::StatusOr<PeerHello> JudgeReply(const MpaFrame& frame,
                                      std::span<const std::byte> private_data) {
   if (frame.reject) {
@@ -133,14 +140,12 @@ uint32_t ChooseMaxRdmaReads(const PeerHello& peer, uint32_t wanted) {
   return std::max<uint32_t>(reads, 1);
 }
 
-absl::StatusOr<bool> MpaFrameReader::Read(int fd) {
+absl::StatusOr<bool> MpaFrameReader::Read(const ByteStream& stream) {
   while (have_ < want_) {
-    const ssize_t got = recv(fd, &bytes_[have_], want_ - have_, MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-    if (got < 0) {
-      return absl::UnavailableError(absl::ErrnoToStatus(errno, "MPA handshake").message());
-    }
+    iovec piece = {.iov_base = &bytes_[have_], .iov_len = want_ - have_};
+    const ssize_t got = stream.Receive({&piece, 1});
+    if (got < 0 && IsWaiting(errno)) return false;
+    if (got < 0) return stream.Error("MPA handshake");
     if (got == 0) return absl::UnavailableError("MPA handshake: the peer closed the connection");
     have_ += static_cast<size_t>(got);
     if (have_ == want_ && want_ == kMpaFrameHeaderBytes) {

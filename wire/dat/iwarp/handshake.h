@@ -1,7 +1,7 @@
 // The MPA request and reply, by which both sides agree on CRC, FPDU size and RDMA reads in flight,
 // and exchange their users' private data. Spec: RFC 5044, 7.1; RFC 6581 (answered); WIRE 11.1,
 // 11.6.
-// Pure except for MpaFrameReader, which reads one frame from a socket. Not thread-safe.
+// Pure except for MpaFrameReader, which reads one frame from a connection. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "wire/dat/iwarp/byte_stream.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/iwarp/mpa.h"
 
@@ -43,6 +44,8 @@ absl::StatusOr<PeerHello> JudgeRequest(const MpaFrame& frame,
 MpaFrameBytes MakeReply(const IwarpOptions& options, const PeerHello& request,
                         std::span<const std::byte> private_data, uint32_t max_rdma_reads);
 MpaFrameBytes MakeReject(bool crc);
+// Sends MakeReject(crc), if the connection takes it at once.
+void SendReject(const ByteStream& stream, bool crc);
 // kUnavailable: the peer rejected the connection. kDataLoss, kUnimplemented: as above.
 absl::StatusOr<PeerHello> JudgeReply(const MpaFrame& frame,
                                      std::span<const std::byte> private_data);
@@ -55,9 +58,9 @@ uint32_t ChooseMaxRdmaReads(const PeerHello& peer, uint32_t wanted);
 class MpaFrameReader {
  public:
   explicit MpaFrameReader(MpaFrameKind kind) : kind_(kind) {}
-  // Reads the available bytes from `fd`. Returns true when the frame is complete. Errors:
-  // kDataLoss: not such a frame; kUnavailable: the peer closed, or the socket failed.
-  absl::StatusOr<bool> Read(int fd);
+  // Reads the available bytes of `stream`. Returns true when the frame is complete. Errors:
+  // kDataLoss: not such a frame; kUnavailable: the peer closed, or the socket failed; those of TLS.
+  absl::StatusOr<bool> Read(const ByteStream& stream);
   const MpaFrame& frame() const { return frame_; }
   std::span<const std::byte> private_data() const {
     return std::span(bytes_).subspan(kMpaFrameHeaderBytes, frame_.private_data_bytes);

@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "runtime/unique_fd.h"
 #include "wire/dat/dat.h"
+#include "wire/dat/tls.h"
 
 namespace dafs::dat {
 
@@ -19,7 +21,7 @@ struct IwarpOptions {
   // Request CRC32C on every FPDU. It is used if either side requests it (RFC 5044, 7.1.1).
   bool want_crc = false;
   // Limits the time from Connect to kConnected. In a listener, limits the time from TCP accept to a
-  // complete MPA request.
+  // complete MPA request, TLS included.
   absl::Duration handshake_timeout = absl::Seconds(10);
   // How long an orderly close waits for the peer to close too.
   absl::Duration close_timeout = absl::Seconds(5);
@@ -31,6 +33,12 @@ struct IwarpOptions {
   // Connect from a reserved port (wire/dat/reserved_ports.h). A program that may not bind one
   // connects from any port instead.
   bool reserved_port = true;
+  // TLS below MPA. A connection with it has no CRC of its own, unless the peer requests one.
+  // Connect: null for a plain connection. Listen: the first byte of a connection tells TLS from an
+  // MPA request; null refuses TLS with an alert.
+  std::shared_ptr<TlsContext> tls = nullptr;
+  // Listener: called on its thread for a connection whose TLS failed, for the log. May be null.
+  std::function<void(const Address& peer, const absl::Status& why)> on_tls_refused = nullptr;
   // Let two ends of this provider recognise each other, and then use FPDUs longer than a TCP
   // segment.
   bool recognise_peer = true;

@@ -20,18 +20,33 @@ constexpr int kBacklog = 1024;
 // The most connections accepted in one Next, so that a flood cannot keep the thread here.
 constexpr int kMaxAcceptsPerNext = 64;
 
+// RFC 8446, 5.1: the first byte of a ClientHello's record.
+constexpr uint8_t kTlsHandshakeRecord = 0x16;
+// RFC 8446, 6: a fatal alert, handshake_failure.
+constexpr uint8_t kNoTlsAlert[] = {0x15, 3, 3, 0, 2, 2, 40};
+
+// Closing with unread bytes would send a reset, which can overtake an alert.
+void DiscardInput(int fd) {
+  constexpr size_t kMost = 64 << 10;
+  (void)recv(fd, nullptr, kMost, MSG_DONTWAIT | MSG_TRUNC);
+}
+
 UniqueFd OpenReserve() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 // A pending endpoint of either side.
 class IwarpPending final : public PendingEndpoint {
  public:
   IwarpPending(const IwarpOptions& options, const Address& peer) : options_(options), peer_(peer) {}
-  IwarpPending(const IwarpOptions& options, const Address& peer, UniqueFd socket, PeerHello request)
-      : options_(options), peer_(peer), socket_(std::move(socket)), request_(std::move(request)) {}
+  IwarpPending(const IwarpOptions& options, const Address& peer, UniqueFd socket,
+               std::unique_ptr<TlsStream> tls, PeerHello request)
+      : options_(options),
+        peer_(peer),
+        socket_(std::move(socket)),
+        tls_(std::move(tls)),
+        request_(std::move(request)) {}
   ~IwarpPending() override {
     if (!socket_.valid()) return;
-    const MpaFrameBytes reject = MakeReject(request_->frame.crc);
-    (void)send(socket_.get(), reject.bytes.data(), reject.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    SendReject({.fd = socket_.get(), .tls = tls_.get()}, request_->frame.crc);
   }
 
   absl::StatusOr<std::unique_ptr<Domain>> NewDomain() override {
@@ -52,18 +67,22 @@ class IwarpPending final : public PendingEndpoint {
       return std::make_unique<IwarpEndpoint>(options_, *options, own, peer_);
     }
     return std::make_unique<IwarpEndpoint>(options_, *options, own, peer_, std::move(socket_),
-                                           *std::exchange(request_, std::nullopt));
+                                           std::move(tls_), *std::exchange(request_, std::nullopt));
   }
   std::span<const std::byte> peer_private_data() const override {
     if (!request_.has_value()) return {};
     return request_->private_data;
   }
   const Address& peer() const override { return peer_; }
+  std::shared_ptr<const TlsPeer> tls_peer() const override {
+    return tls_ == nullptr ? nullptr : tls_->peer();
+  }
 
  private:
   const IwarpOptions options_;
   Address peer_;
   UniqueFd socket_;
+  std::unique_ptr<TlsStream> tls_;    // null: none
   std::optional<PeerHello> request_;  // the server's
   bool used_ = false;
 };
@@ -105,7 +124,7 @@ absl::StatusOr<std::unique_ptr<PendingEndpoint>> IwarpListener::Next() {
   DropExpired();
   for (size_t i = 0; i < half_open_.size();) {
     bool remove = false;
-    std::unique_ptr<PendingEndpoint> pending = ReadOne(i, &remove);
+    std::unique_ptr<PendingEndpoint> pending = ReadOne(*half_open_[i], &remove);
     if (remove) {
       Remove(i);
     } else {
@@ -147,24 +166,85 @@ absl::Status IwarpListener::AcceptAll() {
   return absl::OkStatus();
 }
 
-// Reads from half_open_[index]. Sets `*remove` if the connection is complete or has failed.
-std::unique_ptr<PendingEndpoint> IwarpListener::ReadOne(size_t index, bool* remove) {
-  HalfOpen& peer = *half_open_[index];
-  const absl::StatusOr<bool> whole = peer.reader.Read(peer.socket.get());
+// Reads from `peer`. Sets `*remove` if the connection is complete or has failed.
+std::unique_ptr<PendingEndpoint> IwarpListener::ReadOne(HalfOpen& peer, bool* remove) {
+  if (peer.step == HalfOpen::Step::kFirstByte && !ReadFirstByte(peer, remove)) return nullptr;
+  if (peer.step == HalfOpen::Step::kTls && !ContinueTls(peer, remove)) return nullptr;
+  const absl::StatusOr<bool> whole = peer.reader.Read(peer.stream());
   if (whole.ok() && !*whole) return nullptr;
   *remove = true;
-  if (!whole.ok()) return nullptr;
+  if (!whole.ok()) {
+    if (peer.tls != nullptr) RefuseTls(peer, whole.status());
+    return nullptr;
+  }
   absl::StatusOr<PeerHello> request = JudgeRequest(peer.reader.frame(), peer.reader.private_data());
   if (!request.ok()) {
     if (absl::IsUnimplemented(request.status())) {
-      const MpaFrameBytes reject = MakeReject(peer.reader.frame().crc);
-      (void)send(peer.socket.get(), reject.bytes.data(), reject.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+      SendReject(peer.stream(), peer.reader.frame().crc);
     }
     return nullptr;
   }
   wait_.Forget(peer.socket.get());
   return std::make_unique<IwarpPending>(options_, peer.peer, std::move(peer.socket),
-                                        *std::move(request));
+                                        std::move(peer.tls), *std::move(request));
+}
+
+// Chooses the next step. Returns false if the byte has not arrived, or sets `*remove`.
+bool IwarpListener::ReadFirstByte(HalfOpen& peer, bool* remove) {
+  uint8_t first = 0;
+  ssize_t got = 0;
+  do {
+    got = recv(peer.socket.get(), &first, 1, MSG_DONTWAIT | MSG_PEEK);
+  } while (got < 0 && errno == EINTR);
+  if (got != 1) {
+    *remove = got == 0 || !IsWaiting(errno);
+    return false;
+  }
+  if (first != kTlsHandshakeRecord) {
+    peer.step = HalfOpen::Step::kRequest;
+    return true;
+  }
+  if (options_.tls == nullptr) {
+    (void)send(peer.socket.get(), kNoTlsAlert, sizeof(kNoTlsAlert), MSG_NOSIGNAL | MSG_DONTWAIT);
+    DiscardInput(peer.socket.get());
+    RefuseTls(peer, absl::FailedPreconditionError(
+                        "TLS: this server has no certificate; start it with --tls-cert and "
+                        "--tls-key, or connect without TLS"));
+    *remove = true;
+    return false;
+  }
+  absl::StatusOr<std::unique_ptr<TlsStream>> tls = options_.tls->NewStream(peer.socket.get());
+  if (!tls.ok()) {
+    RefuseTls(peer, tls.status());
+    *remove = true;
+    return false;
+  }
+  peer.tls = *std::move(tls);
+  peer.step = HalfOpen::Step::kTls;
+  return true;
+}
+
+// Returns true if the handshake is done.
+bool IwarpListener::ContinueTls(HalfOpen& peer, bool* remove) {
+  switch (peer.tls->Handshake()) {
+    case TlsStream::Progress::kDone:
+      peer.step = HalfOpen::Step::kRequest;
+      wait_.Change(peer.socket.get(), EPOLLIN);
+      return true;
+    case TlsStream::Progress::kWaits:
+      wait_.Change(peer.socket.get(), peer.tls->has_output() ? EPOLLIN | EPOLLOUT : EPOLLIN);
+      return false;
+    case TlsStream::Progress::kFailed:
+      RefuseTls(peer, peer.tls->error());
+      DiscardInput(peer.socket.get());
+      *remove = true;
+      return false;
+  }
+  return false;
+}
+
+void IwarpListener::RefuseTls(const HalfOpen& peer, const absl::Status& why) const {
+  if (options_.on_tls_refused) options_.on_tls_refused(peer.peer, why);
 }
 
 void IwarpListener::Remove(size_t index) {

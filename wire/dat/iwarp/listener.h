@@ -1,5 +1,6 @@
-// Accepts TCP connections, reads their MPA requests, and returns those that are complete.
-// Spec: RFC 5044, 7.1.2; B.4. Belongs to one thread; see wire/dat/dat.h.
+// Accepts TCP connections, reads their MPA requests, and returns those that are complete. The first
+// byte of a connection is that of an MPA request ('M') or of a TLS handshake record (0x16).
+// Spec: RFC 5044, 7.1.2; RFC 8446, 5.1; B.4. Belongs to one thread; see wire/dat/dat.h.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,11 @@
 
 #include "runtime/unique_fd.h"
 #include "wire/dat/dat.h"
+#include "wire/dat/iwarp/byte_stream.h"
 #include "wire/dat/iwarp/handshake.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/iwarp/socket.h"
+#include "wire/dat/tls.h"
 
 namespace dafs::dat::iwarp {
 
@@ -29,7 +32,12 @@ class IwarpListener final : public Listener {
  private:
   // A peer that has not sent its whole request yet.
   struct HalfOpen {
+    enum class Step : uint8_t { kFirstByte, kTls, kRequest };
+    ByteStream stream() const { return {.fd = socket.get(), .tls = tls.get()}; }
+
     UniqueFd socket;
+    Step step = Step::kFirstByte;
+    std::unique_ptr<TlsStream> tls;  // null: none
     Address peer;
     absl::Time deadline;
     MpaFrameReader reader{MpaFrameKind::kRequest};
@@ -37,7 +45,10 @@ class IwarpListener final : public Listener {
 
   IwarpListener(const IwarpOptions& options, UniqueFd socket, const Address& local);
   absl::Status AcceptAll();
-  std::unique_ptr<PendingEndpoint> ReadOne(size_t index, bool* remove);
+  std::unique_ptr<PendingEndpoint> ReadOne(HalfOpen& peer, bool* remove);
+  bool ReadFirstByte(HalfOpen& peer, bool* remove);
+  bool ContinueTls(HalfOpen& peer, bool* remove);
+  void RefuseTls(const HalfOpen& peer, const absl::Status& why) const;
   void Remove(size_t index);
   void DropExpired();
 

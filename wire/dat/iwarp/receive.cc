@@ -1,6 +1,5 @@
 #include "wire/dat/iwarp/receive.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -45,7 +44,7 @@ Receive::Receive(const EndpointOptions& options, IwarpDomain& domain, Completion
       receives_(options.max_receives) {}
 
 void Receive::Start(const StreamOptions& options) {
-  fd_ = options.fd;
+  stream_ = options.stream;
   crc_ = options.crc;
   staging_bytes_ = crc_ ? kStagingBytesWithCrc : kStagingBytes;
   staging_.reset(new std::byte[staging_bytes_]);  // not touched until first used
@@ -227,7 +226,7 @@ size_t Receive::StagingBound() const {
   return crc_ || small_fpdus_ ? room : std::min(room, kUsualRecvBytes);
 }
 
-// Calls recv once, into target and staging. Returns false if Run must return `*end`.
+// Receives once, into target and staging. Returns false if Run must return `*end`.
 bool Receive::ReceiveMore(Outcome* end) {
   if (begin_ == end_) {
     begin_ = end_ = 0;
@@ -253,17 +252,10 @@ bool Receive::ReceiveMore(Outcome* end) {
     if (!header_.last) staged = trailer_left_ + kFpduHeaderBytes + HeaderBytes(header_.tagged);
   }
   pieces[count++] = {.iov_base = &staging_[end_], .iov_len = staged};
-  msghdr message = {};
-  message.msg_iov = pieces.data();
-  message.msg_iovlen = count;
-  ssize_t got = 0;
-  do {
-    got = count == 1 ? recv(fd_, pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT)
-                     : recvmsg(fd_, &message, MSG_DONTWAIT);
-  } while (got < 0 && errno == EINTR);
+  const ssize_t got = stream_.Receive(std::span(pieces).first(count));
   if (got < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
-    lost_status_ = absl::ErrnoToStatus(errno, "receive");
+    if (IsWaiting(errno)) return false;
+    lost_status_ = stream_.Error("receive");
     *end = Outcome::kLost;
     return false;
   }

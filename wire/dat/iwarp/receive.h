@@ -87,7 +87,7 @@ class Receive {
   IwarpDomain& domain_;
   CompletionQueue& completions_;
   Transmit& transmit_;
-  int fd_ = -1;
+  ByteStream stream_;
   bool crc_ = false;
 
   Ring<PostedReceive> receives_;

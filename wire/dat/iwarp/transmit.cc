@@ -38,7 +38,7 @@ Transmit::Transmit(const EndpointOptions& options, IwarpDomain& domain,
 }
 
 void Transmit::Start(const StreamOptions& options) {
-  stream_ = options;
+  options_ = options;
   held_ = options.wait_for_first_fpdu;
 }
 
@@ -103,17 +103,20 @@ void Transmit::FinishHeadRead() {
   if (read.last_of_work) FinishWork(read.work, absl::OkStatus());
 }
 
-bool Transmit::drained() const { return !CanSend() && waiting_reads_.empty() && reads_.empty(); }
+bool Transmit::drained() const {
+  return !CanSend() && waiting_reads_.empty() && reads_.empty() && !options_.stream.has_output();
+}
 
 bool Transmit::CanSend() const {
   return pieces_sent_ < pieces_used_ || message_.kind != MessageKind::kNone || !queue_.empty() ||
-         !responses_.empty() || (!waiting_reads_.empty() && reads_.size() < stream_.max_rdma_reads);
+         !responses_.empty() ||
+         (!waiting_reads_.empty() && reads_.size() < options_.max_rdma_reads);
 }
 
 absl::Status Transmit::Flush() {
   if (held_) return absl::OkStatus();
-  blocked_ = false;
-  for (int batch = 0; batch < kMaxBatchesPerFlush; ++batch) {
+  blocked_ = !options_.stream.Flush();
+  for (int batch = 0; !blocked_ && batch < kMaxBatchesPerFlush; ++batch) {
     if (pieces_sent_ == pieces_used_ && !FillBatch()) break;
     absl::Status error;
     if (!SendBatch(&error)) return error;
@@ -137,7 +140,7 @@ bool Transmit::BatchHasRoom() const {
   // Keep three pieces for one header, one payload and one trailer.
   return fpdus_ < kMaxBatchFpdus && control_used_ + kFpduRoomBytes <= kControlBytes &&
          pieces_used_ + 3 <= kMaxPieces &&
-         batch_bytes_ < (stream_.crc ? kBatchBytesWithCrc : kBatchBytes);
+         batch_bytes_ < (options_.crc ? kBatchBytesWithCrc : kBatchBytes);
 }
 
 // Chooses the next message. A read that exceeds the limit of reads in flight waits, and later posts
@@ -146,7 +149,7 @@ bool Transmit::PickMessage() {
   while (!queue_.empty() && work_[queue_.front()].kind == WorkKind::kRead) {
     waiting_reads_.push_back(queue_.pop_front());
   }
-  if (!waiting_reads_.empty() && reads_.size() < stream_.max_rdma_reads) {
+  if (!waiting_reads_.empty() && reads_.size() < options_.max_rdma_reads) {
     AddReadRequest();
     return true;
   }
@@ -200,8 +203,8 @@ void Transmit::AddReadRequest() {
 }
 
 size_t Transmit::PayloadLimit(bool tagged) const {
-  if (stream_.max_ulpdu_bytes >= kMaxUlpduBytes) return kLongPayloadBytes;
-  return stream_.max_ulpdu_bytes - HeaderBytes(tagged);
+  if (options_.max_ulpdu_bytes >= kMaxUlpduBytes) return kLongPayloadBytes;
+  return options_.max_ulpdu_bytes - HeaderBytes(tagged);
 }
 
 // Makes one FPDU of message_. Returns false if the message cannot continue.

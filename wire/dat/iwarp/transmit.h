@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "wire/dat/dat.h"
+#include "wire/dat/iwarp/byte_stream.h"
 #include "wire/dat/iwarp/completions.h"
 #include "wire/dat/iwarp/ddp.h"
 #include "wire/dat/iwarp/domain.h"
@@ -28,7 +29,7 @@ inline constexpr uint32_t kMaxInboundReads = 128;
 
 // The connection's options after the handshake.
 struct StreamOptions {
-  int fd = -1;
+  ByteStream stream;
   bool crc = false;
   size_t max_ulpdu_bytes = 0;
   uint32_t max_rdma_reads = 0;       // ORD
@@ -77,8 +78,8 @@ class Transmit {
   uint64_t queued_bytes() const { return queued_bytes_; }
   // Whether a call of Flush could send something now.
   bool has_work() const { return !held_ && !blocked_ && CanSend(); }
-  // Whether the socket was full at the last Flush.
-  bool blocked() const { return blocked_; }
+  // Whether the socket was full at the last Flush, or when TLS replied to the peer.
+  bool blocked() const { return blocked_ || options_.stream.has_output(); }
   // Whether nothing is queued or partly sent, and no read is in flight.
   bool drained() const;
   // Whether the source region of a partly sent read response was deregistered.
@@ -145,7 +146,7 @@ class Transmit {
 
   IwarpDomain& domain_;
   CompletionQueue& completions_;
-  StreamOptions stream_;
+  StreamOptions options_;
   bool held_ = true;
   bool blocked_ = false;
   bool lost_source_ = false;
