@@ -2,7 +2,9 @@
 
 #include "tests/wire/dat/conformance.h"
 #include "tests/wire/dat/dat_pair.h"
+#include "tests/wire/dat/tls/certificates.h"
 #include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/tls/openssl_tls.h"
 #ifdef DAFS_HAVE_VERBS
 #include "wire/dat/verbs/verbs.h"
 #endif
@@ -20,6 +22,21 @@ ConformanceCase Iwarp(const std::string& name, const IwarpOptions& options) {
   ConformanceCase one;
   one.name = name;
   one.make = IwarpWith(options);
+  one.address = LoopbackAddress;
+  return one;
+}
+
+// The key changes every few records, so that each transfer meets changes.
+ConformanceCase IwarpTls() {
+  static Certificates certificates;
+  const auto make = [](TlsOptions options) {
+    options.records_per_key = 5;
+    return NewIwarpProvider({.tls = *NewTls(options)});
+  };
+  ConformanceCase one;
+  one.name = "IwarpTls";
+  one.make = [make] { return make(certificates.ClientWithCertificate()); };
+  one.make_server = [make] { return make(certificates.Server()); };
   one.address = LoopbackAddress;
   return one;
 }
@@ -96,7 +113,7 @@ std::vector<ConformanceCase> ConformanceCases() {
   std::vector<ConformanceCase> cases = {
       Iwarp("Iwarp", {}), Iwarp("IwarpCrc", {.want_crc = true}),
       Iwarp("IwarpForeign", {.recognise_peer = false}),
-      Iwarp("IwarpForeignCrc", {.want_crc = true, .recognise_peer = false})};
+      Iwarp("IwarpForeignCrc", {.want_crc = true, .recognise_peer = false}), IwarpTls()};
   AddDeviceCases(&cases);
   return cases;
 }

@@ -1,0 +1,54 @@
+#include "wire/dat/tls/openssl_tls.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "wire/dat/tls/certificates.h"
+#include "wire/dat/tls/stream.h"
+
+namespace dafs::dat {
+namespace {
+
+class OpenSslContext final : public TlsContext {
+ public:
+  explicit OpenSslContext(const TlsOptions& options) : options_(options) {}
+
+  absl::StatusOr<std::unique_ptr<TlsStream>> NewStream(int socket) override {
+    absl::MutexLock lock(&mutex_);
+    // A mount outlives its certificates. If the new files are bad, the old ones may still do.
+    if (!options_.is_server && tls::StampOfFiles(options_) != stamp_) (void)Load();
+    return tls::OpenSslStream::Create(context_.get(), options_, socket);
+  }
+
+  absl::Status Reload() override {
+    absl::MutexLock lock(&mutex_);
+    return Load();
+  }
+
+ private:
+  absl::Status Load() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::string stamp = tls::StampOfFiles(options_);
+    absl::StatusOr<tls::ContextHandle> context = tls::LoadContext(options_);
+    if (!context.ok()) return context.status();
+    context_ = *std::move(context);
+    stamp_ = std::move(stamp);
+    return absl::OkStatus();
+  }
+
+  const TlsOptions options_;
+  absl::Mutex mutex_;
+  tls::ContextHandle context_ ABSL_GUARDED_BY(mutex_);
+  std::string stamp_ ABSL_GUARDED_BY(mutex_);  // of the files that context_ was made of
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<TlsContext>> NewTls(const TlsOptions& options) {
+  auto context = std::make_shared<OpenSslContext>(options);
+  if (absl::Status status = context->Reload(); !status.ok()) return status;
+  return context;
+}
+
+}  // namespace dafs::dat
