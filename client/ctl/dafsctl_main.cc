@@ -15,6 +15,7 @@
 #include "client/ctl/mount_query.h"
 #include "client/ctl/restart_command.h"
 #include "client/ctl/server_command.h"
+#include "client/ctl/tls_arguments.h"
 #include "client/files/files.h"
 #include "client/session/report.h"
 #include "client/state/client.h"
@@ -22,7 +23,6 @@
 #include "runtime/run.h"
 #include "runtime/status_macros.h"
 #include "wire/dat/address.h"
-#include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/verbs/verbs.h"
 
 namespace dafs::client {
@@ -35,6 +35,7 @@ struct PingOptions {
   int count = 4;
   std::string proto = "auto";
   double timeout_s = 2;
+  TlsArguments tls;
 };
 
 std::string Microseconds(absl::Duration duration) {
@@ -81,8 +82,12 @@ absl::Status Ping(const PingOptions& ping) {
   ClientOptions options;
   ASSIGN_OR_RETURN(options.addresses, dat::ResolveHost(host, port));
   std::unique_ptr<dat::Provider> rdma, tcp;
-  if (ping.proto != "tcp") rdma = dat::NewVerbsProvider();
-  if (ping.proto != "rdma") tcp = dat::NewIwarpProvider();
+  if (ping.proto != "tcp" && !ping.tls.wanted()) rdma = dat::NewVerbsProvider();
+  if (ping.proto != "rdma") {
+    ASSIGN_OR_RETURN(tcp, NewTcpProvider(ping.tls, host));
+  } else if (ping.tls.wanted()) {
+    return absl::InvalidArgumentError("--xprtsec: RDMA devices have no TLS; use --proto tcp");
+  }
   for (dat::Provider* provider : {rdma.get(), tcp.get()}) {
     if (provider != nullptr) options.providers.push_back(provider);
   }
@@ -150,6 +155,8 @@ int Main(int argc, char** argv) {
                    "seconds to wait for the connection, and for each reply")
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
+
+  AddTlsArguments(*ping_command, ping.tls);
 
   MountQuery query;
   bool json = false;

@@ -37,7 +37,7 @@ Findings CheckAll(const DoctorOptions& options) {
   add(CheckNames(options.place));
   add(CheckClock());
   add(CheckExports(options.place));
-  if (!options.server.empty()) add(CheckServer(options.server));
+  if (!options.server.empty()) add(CheckServer(options.server, options.tls));
   return all;
 }
 
@@ -65,6 +65,7 @@ CLI::App* AddDoctorCommand(CLI::App& app, DoctorOptions& options) {
   CLI::App* const doctor = app.add_subcommand(
       "doctor", "Check what a mount needs: this machine, and the way to a server");
   doctor->add_option("SERVER", options.server, "host, host:port, [address]:port");
+  AddTlsArguments(*doctor, options.tls);
   doctor->add_flag("--json", options.json, "print JSON");
   doctor->add_option("--socket", options.place.server_socket, "the socket of dafsd")
       ->capture_default_str();

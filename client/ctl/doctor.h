@@ -5,6 +5,7 @@
 #include <string>
 
 #include "client/ctl/doctor_checks.h"
+#include "client/ctl/tls_arguments.h"
 
 namespace CLI {
 class App;
@@ -14,6 +15,7 @@ namespace dafs::client {
 
 struct DoctorOptions {
   std::string server;  // empty: only this machine
+  TlsArguments tls;
   DoctorPlace place;
   bool json = false;
 };

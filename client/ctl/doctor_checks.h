@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/ctl/tls_arguments.h"
 
 namespace dafs::client {
 
@@ -45,7 +46,7 @@ Findings CheckClock();
 Findings CheckExports(const DoctorPlace& place);
 
 // The way to `server` ("host", "host:port"): name, route, device and MTU, port, protocol.
-Findings CheckServer(const std::string& server);
+Findings CheckServer(const std::string& server, const TlsArguments& tls = {});
 
 // The parts of the above that tests call by themselves.
 // What adjtimex(2) has returned, and how far the clock may be off.

@@ -26,7 +26,7 @@
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
 #include "wire/dat/address.h"
-#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/dat.h"
 
 namespace dafs::client {
 namespace {
@@ -122,9 +122,10 @@ Finding CheckPort(const dat::Address& peer) {
                     : "let the firewalls on the way pass this port; check that the server is up");
 }
 
-absl::StatusOr<SessionReport> OpenSession(const std::string& server,
+absl::StatusOr<SessionReport> OpenSession(const std::string& server, const std::string& host,
+                                          const TlsArguments& tls,
                                           std::vector<dat::Address> addresses) {
-  const std::unique_ptr<dat::Provider> tcp = dat::NewIwarpProvider();
+  ASSIGN_OR_RETURN(const std::unique_ptr<dat::Provider> tcp, NewTcpProvider(tls, host));
   ClientOptions options;
   options.addresses = std::move(addresses);
   options.providers = {tcp.get()};
@@ -147,8 +148,9 @@ absl::StatusOr<SessionReport> OpenSession(const std::string& server,
   return session;
 }
 
-Finding CheckProtocol(const std::string& server, const std::vector<dat::Address>& addresses) {
-  const absl::StatusOr<SessionReport> session = OpenSession(server, addresses);
+Finding CheckProtocol(const std::string& server, const std::string& host, const TlsArguments& tls,
+                      const std::vector<dat::Address>& addresses) {
+  const absl::StatusOr<SessionReport> session = OpenSession(server, host, tls, addresses);
   if (!session.ok()) {
     return Failed("protocol", std::string(session.status().message()),
                   "check that the port is that of a dafsd, and read the log there");
@@ -156,14 +158,15 @@ Finding CheckProtocol(const std::string& server, const std::vector<dat::Address>
   if (!session->trusted) {
     return {"protocol", Verdict::kWarning,
             "the server answers, but admits this machine to no export",
-            "mount as root, or give the export `insecure` or this address in clients="};
+            "mount as root, use TLS (--xprtsec), or give the export `insecure` or this address in "
+            "clients="};
   }
   return Ok("protocol", absl::StrCat("a session over ", session->transport));
 }
 
 }  // namespace
 
-Findings CheckServer(const std::string& server) {
+Findings CheckServer(const std::string& server, const TlsArguments& tls) {
   std::string host;
   uint16_t port = dat::kDefaultPort;
   if (const absl::Status split = dat::SplitHostPort(server, &host, &port); !split.ok()) {
@@ -184,7 +187,7 @@ Findings CheckServer(const std::string& server) {
     findings.push_back(CheckPort(address));
     reached |= findings.back().verdict == Verdict::kOk;
   }
-  if (reached) findings.push_back(CheckProtocol(server, *addresses));
+  if (reached) findings.push_back(CheckProtocol(server, host, tls, *addresses));
   // One of several addresses is enough.
   if (reached) {
     for (Finding& one : findings) {

@@ -12,6 +12,7 @@
 #include "fuse/mount/handover.h"
 #include "fuse/mount/mount_error.h"
 #include "fuse/mount/shared_directories.h"
+#include "fuse/mount/tls_module.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/verbs/verbs.h"
@@ -72,6 +73,13 @@ client::ClientOptions ClientOptionsOf(const Options& o, bool may_lock) {
   return c;
 }
 
+dat::TlsOptions TlsOptionsOf(const Options& o) {
+  return {.server_name = o.source.host,
+          .ca_file = o.tls_ca,
+          .cert_file = o.tls_cert,
+          .key_file = o.tls_key};
+}
+
 }  // namespace
 
 bool HasRdmaDevice() {
@@ -80,7 +88,17 @@ bool HasRdmaDevice() {
   return !error && devices != std::filesystem::directory_iterator();
 }
 
-void MountClient::AddTransports(const Options& o, client::ClientOptions& c) {
+absl::Status MountClient::AddTransports(const Options& o, client::ClientOptions& c) {
+  dat::IwarpOptions tcp = {.want_crc = o.crc, .reserved_port = o.reserved_port};
+  if (o.xprtsec != Xprtsec::kNone) {
+    absl::StatusOr<std::shared_ptr<dat::TlsContext>> tls = NewTlsFromModule(TlsOptionsOf(o));
+    if (!tls.ok()) return tls.status();
+    tcp.tls = *std::move(tls);
+    tcp_ = dat::NewIwarpProvider(tcp);
+    c.providers.push_back(tcp_.get());
+    c.left_out = "rdma: it has no TLS";
+    return absl::OkStatus();
+  }
   if (o.proto == Proto::kRdma || (o.proto == Proto::kAuto && HasRdmaDevice())) {
     rdma_ = dat::NewVerbsProvider({.reserved_port = o.reserved_port});
     c.providers.push_back(rdma_.get());
@@ -88,9 +106,10 @@ void MountClient::AddTransports(const Options& o, client::ClientOptions& c) {
     c.left_out = "rdma: no RDMA device on this machine";
   }
   if (o.proto != Proto::kRdma) {
-    tcp_ = dat::NewIwarpProvider({.want_crc = o.crc, .reserved_port = o.reserved_port});
+    tcp_ = dat::NewIwarpProvider(tcp);
     c.providers.push_back(tcp_.get());
   }
+  return absl::OkStatus();
 }
 
 Outcome MountClient::Make(const Options& options, bool may_lock) {
@@ -99,7 +118,9 @@ Outcome MountClient::Make(const Options& options, bool may_lock) {
   if (!addresses.ok()) return HostError(options, addresses.status());
   client::ClientOptions c = ClientOptionsOf(options, may_lock);
   c.addresses = *std::move(addresses);
-  AddTransports(options, c);
+  if (absl::Status status = AddTransports(options, c); !status.ok()) {
+    return {ExitCode::kUsage, std::string(status.message())};
+  }
   client_id_ = TakeClientId(options, {.locks = kRuntimeDirectory, .secret = kStateDirectory});
   c.client_id_string = client_id_.text;
   return Create(std::move(c));
@@ -109,7 +130,9 @@ Outcome MountClient::MakeAgain(const Options& options, bool may_lock, const Hand
                                UniqueFd lock) {
   client::ClientOptions c = ClientOptionsOf(options, may_lock);
   SetClientOptions(record, c);
-  AddTransports(options, c);
+  if (absl::Status status = AddTransports(options, c); !status.ok()) {
+    return {ExitCode::kUsage, std::string(status.message())};
+  }
   client_id_ = {record.client_id_string, std::move(lock)};
   return Create(std::move(c));
 }

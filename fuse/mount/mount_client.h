@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "client/state/client.h"
 #include "fuse/mount/client_id.h"
 #include "fuse/mount/exit_code.h"
@@ -36,7 +37,7 @@ class MountClient {
 
  private:
   Outcome Create(client::ClientOptions options);
-  void AddTransports(const Options& options, client::ClientOptions& client);
+  absl::Status AddTransports(const Options& options, client::ClientOptions& client);
 
   ClientId client_id_;
   std::unique_ptr<dat::Provider> rdma_;

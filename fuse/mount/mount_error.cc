@@ -15,6 +15,28 @@ std::string ServerText(const Options& o) {
   return (v6 ? "[" + o.source.host + "]" : o.source.host) + ":" + std::to_string(o.port);
 }
 
+// The server's log says which of these it is.
+std::string SecurityRemedy(const Options& o) {
+  const std::string port = std::string("a port below 1024: mount as root") +
+                           (o.reserved_port ? "" : " without noresvport") +
+                           ", or export with insecure";
+  switch (o.xprtsec) {
+    case Xprtsec::kNone:
+      return "the export takes only clients with TLS (mount with xprtsec=tls) or with " + port;
+    case Xprtsec::kTls:
+      return "the export takes only clients with a certificate (mount with xprtsec=mtls), without "
+             "TLS "
+             "(xprtsec=none), or with " +
+             port;
+    case Xprtsec::kMtls:
+      return "the export takes only clients with another certificate (certs= of the export), "
+             "without "
+             "TLS (xprtsec=none), or with " +
+             port;
+  }
+  return port;
+}
+
 // The target of a symbolic link is a path on the server, which may lie outside the export.
 Outcome SymlinkError(const Options& options) {
   return {ExitCode::kMountFailure,
@@ -41,6 +63,11 @@ Outcome ConnectError(const Options& options, const absl::Status& status) {
             ": another client with the identity of this mount has a lease; if that is a copy of "
             "this machine, give each its own name with -o clientid=NAME; if it is this machine, "
             "whose address has changed, retry in two minutes"};
+  }
+  const std::string message = Message(status);
+  const size_t tls = message.find("TLS: ");
+  if (tls != message.npos && !absl::IsUnavailable(status)) {
+    return {ExitCode::kMountFailure, server + ": " + message.substr(tls)};
   }
   switch (status.code()) {
     case absl::StatusCode::kPermissionDenied:
@@ -81,10 +108,7 @@ Outcome ExportError(const Options& options, const absl::Status& status) {
                     ": not permitted by the server: no export there admits this machine's "
                     "address (clients=), or its root may not search a directory of the path"};
       case wire::DafsStatus::kWrongSec:
-        return {ExitCode::kUsage,
-                source + ": the server takes only clients with a port below 1024: mount as root" +
-                    (options.reserved_port ? "" : " without noresvport") +
-                    ", or export with insecure"};
+        return {ExitCode::kUsage, source + ": " + SecurityRemedy(options)};
       default:
         break;
     }

@@ -75,6 +75,14 @@ std::string SetRdmaDevice(Options& o, std::string_view value) {
   return "";
 }
 
+// A daemon changes its directory, and mount(8) may have another one than fstab's author.
+template <auto kField>
+std::string SetPath(Options& o, std::string_view value) {
+  if (value.empty() || value[0] != '/') return "expected an absolute path";
+  o.*kField = std::string(value);
+  return "";
+}
+
 using enum OptionGroup;
 
 constexpr OptionRow kOptions[] = {
@@ -93,6 +101,15 @@ constexpr OptionRow kOptions[] = {
     {kConnection, "proto", "", ChoiceOf<&Options::proto>("auto|tcp|rdma"),
      "transport; auto (default) tries rdma, then tcp"},
     {kConnection, "rdmadev", "", Text{"NAME", SetRdmaDevice}, "RDMA device (default: by route)"},
+    {kConnection, "xprtsec", "", ChoiceOf<&Options::xprtsec>("none|tls|mtls"),
+     "protection of the connections, which are then over TCP: none (default), TLS, or TLS with a "
+     "certificate of this machine"},
+    {kConnection, "tlsca", "", Text{"FILE", SetPath<&Options::tls_ca>},
+     "CAs that may have signed the certificate of the server (default: those of the system)"},
+    {kConnection, "tlscert", "", Text{"FILE", SetPath<&Options::tls_cert>},
+     "certificate of this machine, for xprtsec=mtls"},
+    {kConnection, "tlskey", "", Text{"FILE", SetPath<&Options::tls_key>},
+     "its private key, which other users must not be able to read"},
     {kConnection, "windows", "", ChoiceOf<&Options::windows>("auto|on|off"),
      "whether the server accesses data buffers through memory windows, each for one request: if "
      "the device enforces them (default), if it has any, or never"},

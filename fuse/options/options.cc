@@ -57,6 +57,23 @@ std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
   return options;
 }
 
+absl::Status CheckProtection(const Options& o) {
+  if (o.xprtsec == Xprtsec::kNone) {
+    if (!o.tls_ca.empty()) return BadOption("tlsca=", "needs xprtsec=tls or xprtsec=mtls");
+  } else if (o.proto == Proto::kRdma || !o.rdma_device.empty()) {
+    return BadOption("xprtsec=", "RDMA devices have no TLS; use proto=tcp");
+  }
+  const bool has_both = !o.tls_cert.empty() && !o.tls_key.empty();
+  const bool has_any = !o.tls_cert.empty() || !o.tls_key.empty();
+  if (o.xprtsec == Xprtsec::kMtls && !has_both) {
+    return BadOption("xprtsec=mtls", "needs tlscert= and tlskey=");
+  }
+  if (o.xprtsec != Xprtsec::kMtls && has_any) {
+    return BadOption(o.tls_cert.empty() ? "tlskey=" : "tlscert=", "needs xprtsec=mtls");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTogether(const Options& o) {
   if (o.cache.reg_min > o.cache.reg_max || o.cache.dir_min > o.cache.dir_max) {
     return BadOption("ac*", "a minimum is larger than its maximum; set acregmax or acdirmax too");
@@ -64,7 +81,7 @@ absl::Status CheckTogether(const Options& o) {
   if (o.proto == Proto::kTcp && !o.rdma_device.empty()) {
     return BadOption(Cat({"rdmadev=", o.rdma_device}), "not allowed with proto=tcp");
   }
-  return absl::OkStatus();
+  return CheckProtection(o);
 }
 
 // Iterates over the words of a command line.

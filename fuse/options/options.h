@@ -19,6 +19,9 @@
 namespace dafs::fuse {
 
 enum class Proto : uint8_t { kAuto, kTcp, kRdma };
+// xprtsec=: how the connections are protected.
+enum class Xprtsec : uint8_t { kNone, kTls, kMtls };
+
 enum class Windows : uint8_t { kAuto, kOn, kOff };
 
 // The byte order of numbers in messages. The client chooses it (6.1.1.5).
@@ -69,6 +72,10 @@ struct Options {
   Proto proto = Proto::kAuto;
   std::string rdma_device;  // rdmadev=; empty: the device of the route to the server
   Windows windows = Windows::kAuto;
+  Xprtsec xprtsec = Xprtsec::kNone;
+  std::string tls_ca;    // tlsca=; empty: the CAs of the system
+  std::string tls_cert;  // tlscert=, tlskey=: with kMtls
+  std::string tls_key;
   uint16_t port = 20149;      // from the source, port=, or the default
   std::string client_id;      // clientid=; empty: none given
   bool reserved_port = true;  // connect from a port below 1024, where that is permitted

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "runtime/size_text.h"
+#include "server/store/objects/export.h"
 #include "wire/protocol/lock_ranges.h"
 
 namespace dafs::server {
@@ -222,6 +223,11 @@ std::string ExportsReportText(const Json& report) {
     const std::string squash = Text(e, "squash");
     options.push_back(squash == "none" ? "no_root_squash" : squash + "_squash");
     options.emplace_back(Is(e, "secure") ? "secure" : "insecure");
+    if (const std::string xprtsec = Text(e, "xprtsec"); xprtsec != XprtsecText(kXprtsecAll)) {
+      options.push_back("xprtsec=" + xprtsec);
+    }
+    const auto certs = e["certs"].get<std::vector<std::string>>();
+    if (!certs.empty()) options.push_back("certs=" + absl::StrJoin(certs, "+"));
     if (Is(e, "handles_lasting")) options.emplace_back("handles=lasting");
     if (Is(e, "changed_by_clients")) options.emplace_back("changed_by=clients");
     if (!Is(e, "served")) options.emplace_back("(not served yet)");

@@ -270,6 +270,8 @@ Json ExportsReport(const AdminView& view) {
                     {"anongid", e.anongid},
                     {"secure", !e.insecure},
                     {"clients", std::move(clients)},
+                    {"xprtsec", XprtsecText(e.xprtsec)},
+                    {"certs", e.certs},
                     {"handles_lasting", e.lasting_handles},
                     {"changed_by_clients", e.only_clients_change}});
   }

@@ -16,6 +16,7 @@
 #include "server/store/objects/export.h"
 #include "server/store/store.h"
 #include "wire/dat/address.h"
+#include "wire/dat/tls.h"
 
 namespace dafs::server {
 
@@ -39,6 +40,10 @@ struct ServerOptions {
   std::function<absl::StatusOr<std::vector<Export>>()> read_exports;
   // Adds to a message about an export where it is configured. May be null.
   std::function<std::string(std::string_view message)> place_export;
+  // The certificates of the TCP transport; no cert_file: none. The transport reads them.
+  dat::TlsOptions tls = {.is_server = true};
+  // Reads them again, for a reload. Null: there are none.
+  std::function<absl::Status()> reload_tls;
   std::vector<ListenAddress> listen;  // empty: 127.0.0.1 and ::1, port 20149, by TCP
   std::string state_dir;              // exists; two servers never share one
   // The path of the control socket (server/admin); empty: none. If it cannot be made, that is an

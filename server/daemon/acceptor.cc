@@ -98,7 +98,7 @@ Acceptor::~Acceptor() {
 }
 
 void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
-  const Peer peer = PeerOf(pending->peer());
+  const Peer peer = PeerOf(pending->peer(), pending->tls_peer());
   SessionTable::Place place =
       SessionTable::PlaceOf(peer.address, IsTrusted(shared_.store->exports(), peer));
   absl::Status admitted = shared_.sessions->Admit(place);

@@ -72,13 +72,20 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--export", raw.exports,
                  "/NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N]"
-                 "[,anongid=N][,secure|insecure][,clients=CIDR ...][,handles=lasting]"
+                 "[,anongid=N][,secure|insecure][,clients=CIDR ...]"
+                 "[,xprtsec=none:tls:mtls][,certs=NAME ...][,handles=lasting]"
                  "[,changed_by=clients|anyone]: "
                  "serve DIR under /NAME")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--listen", raw.listen,
                  "tcp:ADDR[:PORT] or rdma:ADDR[:PORT]; without it, loopback only, port 20149")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--tls-cert", s.tls.cert_file,
+                 "the server's certificate with its chain (PEM); TCP connections may then use TLS");
+  app.add_option("--tls-key", s.tls.key_file,
+                 "its private key (PEM), which only its owner may read");
+  app.add_option("--tls-ca", s.tls.ca_file,
+                 "CAs of the certificates of clients (PEM), for xprtsec=mtls");
   app.add_option("--state-dir", s.state_dir, "directory for state that must survive a restart");
   app.add_option("--config", raw.config, "a file with these options, one `key = value` per line");
   app.add_option("--pid-file", config.pid_file, "default: dafsd.pid in the state directory");
@@ -394,6 +401,12 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
     return absl::InvalidArgumentError("nothing to serve; give --export /NAME=DIR");
   }
   RETURN_IF_ERROR(Convert(raw, config));
+  if (config.server.tls.cert_file.empty() != config.server.tls.key_file.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key are needed together");
+  }
+  if (config.server.tls.cert_file.empty() && !config.server.tls.ca_file.empty()) {
+    return absl::InvalidArgumentError("--tls-ca needs --tls-cert and --tls-key");
+  }
   if (config.server.state_dir.empty()) {
     return absl::InvalidArgumentError("no state directory; give --state-dir DIR");
   }

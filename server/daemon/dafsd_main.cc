@@ -1,6 +1,7 @@
 // dafsd: serves directories over DAFS. See man/dafsd.8. Exit status: 0 was stopped by a signal, or
 // became a daemon that serves; 1 could not start; 2 bad options. SIGTERM and SIGINT stop the
-// server; SIGHUP makes it read its exports again.
+// server; SIGHUP makes it read its exports and
+// certificates again.
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/log.h"
+#include "runtime/loop.h"
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
 #include "server/daemon/config.h"
@@ -24,7 +26,9 @@
 #include "server/daemon/passed_sockets.h"
 #include "server/daemon/server.h"
 #include "server/daemon/stop_signals.h"
+#include "server/session/refusal_log.h"
 #include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/tls/openssl_tls.h"
 #include "wire/dat/verbs/verbs.h"
 
 namespace dafs::server {
@@ -46,14 +50,34 @@ void MakeAbsolute(std::string& path) {
 // manager and its operator wait longer.
 constexpr absl::Duration kStopWithin = absl::Seconds(5);
 
+// Sets options.reload_tls if the server has certificates.
+absl::StatusOr<std::unique_ptr<dat::Provider>> NewTcpProvider(ServerOptions& options,
+                                                              std::vector<UniqueFd> sockets) {
+  dat::IwarpOptions tcp;
+  if (!options.tls.cert_file.empty()) {
+    ASSIGN_OR_RETURN(tcp.tls, dat::NewTls(options.tls));
+    options.reload_tls = [tls = tcp.tls] { return tls->Reload(); };
+  }
+  tcp.on_tls_refused = [log = std::make_shared<RefusalLog>()](const dat::Address& peer,
+                                                              const absl::Status& why) {
+    dat::Address host = peer;
+    host.set_port(0);
+    if (!log->Admits(host.ToString(), "tls", Loop::Now())) return;
+    LogWarning(absl::StrCat("connection from ", peer.ToString(), " refused: ", why.message()));
+  };
+  return dat::NewIwarpProvider(tcp, std::move(sockets));
+}
+
 int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& daemon,
           const StopSignals& stop) {
-  std::unique_ptr<dat::Provider> tcp = dat::NewIwarpProvider({}, std::move(sockets));
+  absl::StatusOr<std::unique_ptr<dat::Provider>> tcp =
+      NewTcpProvider(config.server, std::move(sockets));
+  if (!tcp.ok()) return Fail(tcp.status(), 1);
   std::unique_ptr<dat::Provider> rdma = dat::NewVerbsProvider();
   absl::StatusOr<std::unique_ptr<Server>> server;
   {
     const StopSignals::EndProcess meanwhile(stop);
-    server = Server::Start(config.server, {.tcp = tcp.get(), .rdma = rdma.get()});
+    server = Server::Start(config.server, {.tcp = tcp->get(), .rdma = rdma.get()});
   }
   if (!server.ok()) return Fail(server.status(), 1);
   std::unique_ptr<PidFile> pid_file;
@@ -110,6 +134,9 @@ int Main(std::vector<std::string> arguments) {
   ReadExportsAgain(arguments, config->server);
   MakeAbsolute(config->server.state_dir);
   MakeAbsolute(config->pid_file);
+  MakeAbsolute(config->server.tls.cert_file);
+  MakeAbsolute(config->server.tls.key_file);
+  MakeAbsolute(config->server.tls.ca_file);
   MakeAbsolute(config->server.admin_socket);
   PrepareProcess();
   const StopSignals stop;

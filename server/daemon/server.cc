@@ -56,6 +56,7 @@ absl::Status CheckOptions(const ServerOptions& options) {
   if (options.max_transfer_bytes < 65536 || options.max_transfer_bytes > (16u << 20)) {
     return bad("--max-transfer-size ", options.max_transfer_bytes, ": 65536 to 16777216 bytes");
   }
+  RETURN_IF_ERROR(CheckProtection(options.exports, options.tls));
   if (options.workers > 256 || options.pool_threads < 1 || options.pool_threads > 256) {
     return bad("--threads and --disk-threads: 1 to 256");
   }
@@ -320,6 +321,7 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   }
   absl::StatusOr<std::vector<Export>> wanted = options_.read_exports();
   if (!wanted.ok()) return failed(wanted.status());
+  if (absl::Status fits = CheckProtection(*wanted, options_.tls); !fits.ok()) return failed(fits);
   const absl::StatusOr<ExportChanges> changes =
       store_->ReloadExports(*std::move(wanted), options_.open_within);
   if (!changes.ok()) return failed(changes.status());
@@ -333,6 +335,16 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   add(changes->changed, "changed the options of");
   if (said.empty()) said = "no export has changed";
   LogNotice(absl::StrCat("reload by ", Text(by), ": ", said));
+  if (options_.reload_tls == nullptr) return said;
+  if (absl::Status status = options_.reload_tls(); !status.ok()) {
+    const std::string why =
+        absl::StrCat(status.message(),
+                     "; the certificates that were read before stay in use: correct that and "
+                     "reload again");
+    LogError(absl::StrCat("reload by ", Text(by), ": ", why));
+    return absl::Status(status.code(), absl::StrCat(said, "; but ", why));
+  }
+  LogNotice(absl::StrCat("reload by ", Text(by), ": certificates were read again"));
   return said;
 }
 

@@ -124,7 +124,9 @@ Task<void> Readdir(Call& call) {
         &result);
   };
   co_await OffloadIf(list.MayWait(), call.pool(), session.loop(), read);
-  if (result.hides_for_port) session.refusals().SayWrongPort(session.identity().client_id_string());
+  if (result.hides_for_security) {
+    session.refusals().SayWrongSecurity(session.identity().client_id_string());
+  }
   if (status == DafsStatus::kOk && !list.Fits(room.size())) status = DafsStatus::kReaddirNoSpc;
   if (status != DafsStatus::kOk) {
     call.FinishError(status);

@@ -18,7 +18,7 @@ Connection::Connection(Loop& loop, Pollable& source, dat::Domain& domain,
       source_(source),
       domain_(domain),
       endpoint_(std::move(endpoint)),
-      peer_(PeerOf(endpoint_->peer())),
+      peer_(PeerOf(endpoint_->peer(), endpoint_->tls_peer())),
       peer_name_(endpoint_->peer().ToString()) {}
 
 void Connection::Close() {

@@ -1,8 +1,12 @@
 #include "server/session/refusals.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/log.h"
 #include "server/clients/client_name.h"
 #include "server/session/refusal_log.h"
@@ -14,6 +18,31 @@ namespace {
 constexpr char kWrongPort[] =
     "an export without `insecure` takes only clients with a port below 1024; mount as root, or "
     "export with insecure";
+
+// What an export demands that its port is not about, and the remedy. Null: nothing.
+const char* DemandOf(Export::Misfit misfit) {
+  switch (misfit) {
+    case Export::Misfit::kNeedsTls:
+      return "takes only connections with TLS; mount with xprtsec=tls or xprtsec=mtls";
+    case Export::Misfit::kRefusesTls:
+      return "takes only connections without TLS; mount with xprtsec=none";
+    case Export::Misfit::kNeedsCertificate:
+      return "takes only clients with a certificate; mount with xprtsec=mtls";
+    case Export::Misfit::kCertificate:
+      return "names none of the names in its certificate; add one to the export's certs=";
+    case Export::Misfit::kNone:
+    case Export::Misfit::kAddress:
+    case Export::Misfit::kPort:
+      break;
+  }
+  return nullptr;
+}
+
+// The kind of the log line: what the client has. One machine may try all of them.
+const char* KindOf(const Peer& peer) {
+  if (peer.tls == nullptr) return "no TLS";
+  return peer.tls->has_certificate ? "certificate" : "no certificate";
+}
 
 }  // namespace
 
@@ -30,16 +59,31 @@ void Refusals::SayInUse(const std::string& client_id_string, const PeerAddress& 
 }
 
 void Refusals::SayNotAdmitted(const std::string& client_id_string) {
-  if (HasWrongPort()) return SayWrongPort(client_id_string);
+  if (HasWrongSecurity()) return SayWrongSecurity(client_id_string);
   Say(client_id_string, "address",
       "no export admits its address; add that to an export's clients= to admit it");
 }
 
-void Refusals::SayWrongPort(const std::string& client_id_string) {
-  Say(client_id_string, "port", kWrongPort);
+// Which export was meant is not known here, so the line has all that refuse the client.
+void Refusals::SayWrongSecurity(const std::string& client_id_string) {
+  constexpr size_t kMostNamed = 4;
+  const Peer& peer = connection_.peer();
+  std::vector<std::string> demands;
+  for (const Export* each : shared_.store->exports().Served()) {
+    const char* demand = DemandOf(each->MisfitOf(peer));
+    if (demand != nullptr && demands.size() < kMostNamed) {
+      demands.push_back(absl::StrCat("export ", each->name, " ", demand));
+    }
+  }
+  if (demands.empty()) return Say(client_id_string, "port", kWrongPort);
+  if (peer.tls != nullptr && peer.tls->has_certificate) {
+    demands.push_back(absl::StrCat("the certificate is for ",
+                                   absl::CHexEscape(absl::StrJoin(peer.tls->names, ", "))));
+  }
+  Say(client_id_string, KindOf(peer), absl::StrJoin(demands, "; "));
 }
 
-bool Refusals::HasWrongPort() const {
+bool Refusals::HasWrongSecurity() const {
   const Peer& peer = connection_.peer();
   const std::vector<const Export*> served = shared_.store->exports().Served();
   return std::any_of(served.begin(), served.end(), [&peer](const Export* each) {

@@ -23,10 +23,11 @@ class Refusals {
   void SayInUse(const std::string& client_id_string, const PeerAddress& holder);
   // No export admits the client.
   void SayNotAdmitted(const std::string& client_id_string);
-  // An export refused the client because its port is not reserved (Export::Admission).
-  void SayWrongPort(const std::string& client_id_string);
-  // Returns true if some export refuses the peer because of its port.
-  bool HasWrongPort() const;
+  // An export refused the client with kWrongSec (Export::Admission): because of its port, or of
+  // TLS.
+  void SayWrongSecurity(const std::string& client_id_string);
+  // Returns true if some export refuses the peer with kWrongSec.
+  bool HasWrongSecurity() const;
 
  private:
   const Shared& shared_;

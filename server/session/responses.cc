@@ -94,7 +94,7 @@ void Requests::Settle(Request& request, DafsStatus status, std::span<const std::
   request.modification.reset();
   request.credential.reset();
   if (status == DafsStatus::kWrongSec) {
-    session_.refusals().SayWrongPort(session_.identity().client_id_string());
+    session_.refusals().SayWrongSecurity(session_.identity().client_id_string());
   }
   recorder_.Record(request, status, response);
   if (std::exchange(request.holds_stream, false)) flow_.streams().End(header.stream_id);

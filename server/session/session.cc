@@ -177,8 +177,8 @@ void Session::SetAuthenticated(wire::AuthType method) {
                                      negotiated.max_request_size, " bytes, responses of ",
                                      negotiated.max_response_size, " bytes, checksums ",
                                      negotiated.use_checksums ? "on" : "off"));
-  // A wrong port is reported when an export is refused.
-  if (!identity_.trusted() && !refusals_.HasWrongPort()) {
+  // Wrong security is reported when an export is refused.
+  if (!identity_.trusted() && !refusals_.HasWrongSecurity()) {
     refusals_.SayNotAdmitted(identity_.client_id_string());
   }
 }

@@ -131,7 +131,7 @@ enum class Squashes : uint8_t { kNobody, kEverybody, kEverybodyInSome };
 struct ReaddirResult {
   wire::Verifier cookieverf;
   bool eof = false;
-  bool hides_for_port = false;  // some exports are left out because the caller has no reserved port
+  bool hides_for_security = false;  // exports are left out that refuse the caller with kWrongSec
 };
 
 // Receives one entry. Returns false if the entry does not fit: the listing then ends before it. If

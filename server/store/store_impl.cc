@@ -263,7 +263,7 @@ DafsStatus StoreImpl::AdmissionBelow(const Caller& caller, const PseudoNode& nod
   for (const auto& [name, child] : node.children) {
     const DafsStatus status = AdmissionBelow(caller, *child);
     if (status == DafsStatus::kOk) return status;
-    if (status == DafsStatus::kWrongSec) refusal = status;  // remedy: a reserved port
+    if (status == DafsStatus::kWrongSec) refusal = status;  // has a remedy
   }
   return refusal;
 }

@@ -38,7 +38,7 @@ _dafs() {
     mount.*) _dafs_mount ;;
     dafsd)
       case $before in
-        --config|--pid-file|--admin-socket) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        --config|--pid-file|--admin-socket|--tls-*) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
         --state-dir) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
         --*) _dafs_reply < <(_dafs_values "$before" "$program") ;;
       esac
@@ -60,7 +60,7 @@ _dafs_ctl() {
     return
   fi
   case $before in
-    --socket) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+    --socket|--tls-*) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
     --*)
       _dafs_reply < <(_dafs_values "$before" "${command[@]}")
       ((${#COMPREPLY[@]} == 0)) || return ;;

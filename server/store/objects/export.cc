@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 
@@ -52,6 +56,49 @@ absl::Status ParseId(std::string_view text, std::string_view key, std::string_vi
   return absl::OkStatus();
 }
 
+constexpr std::pair<absl::string_view, Xprtsec> kXprtsecWords[] = {
+    {"none", kXprtsecNone}, {"tls", kXprtsecTls}, {"mtls", kXprtsecMtls}};
+
+absl::Status ParseXprtsec(std::string_view text, std::string_view value, Export* result) {
+  result->xprtsec = 0;
+  for (absl::string_view word : absl::StrSplit(Text(value), ':')) {
+    const auto* known = std::find_if(std::begin(kXprtsecWords), std::end(kXprtsecWords),
+                                     [word](const auto& one) { return one.first == word; });
+    if (known == std::end(kXprtsecWords)) {
+      return Bad(text, absl::StrCat("xprtsec= takes none, tls and mtls, separated by ':', not '",
+                                    word, "'"));
+    }
+    result->xprtsec = static_cast<uint8_t>(result->xprtsec | known->second);
+  }
+  return absl::OkStatus();
+}
+
+// Names as they stand in certificates: letters, digits and "-._:", with "*." at most in front.
+absl::Status ParseCerts(std::string_view text, std::string_view value, Export* result) {
+  for (absl::string_view name : absl::StrSplit(Text(value), '+')) {
+    absl::string_view plain = name;
+    absl::ConsumePrefix(&plain, "*.");
+    const bool is_name = !plain.empty() && std::all_of(plain.begin(), plain.end(), [](char c) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+             absl::string_view("-._:").find(c) != absl::string_view::npos;
+    });
+    if (!is_name) {
+      return Bad(text, absl::StrCat("certs= takes names of certificates, separated by '+', not '",
+                                    name, "'"));
+    }
+    result->certs.emplace_back(absl::AsciiStrToLower(name));
+  }
+  return absl::OkStatus();
+}
+
+// Whether a certificate's name is one that certs= has. "*." stands for one label.
+bool NameFits(absl::string_view pattern, const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  if (!absl::ConsumePrefix(&pattern, "*.")) return lower == pattern;
+  const size_t dot = lower.find('.');
+  return dot != std::string::npos && dot > 0 && absl::string_view(lower).substr(dot + 1) == pattern;
+}
+
 absl::Status ParseOption(std::string_view text, std::string_view option, Export* result) {
   if (option == "ro") return result->read_only = true, absl::OkStatus();
   if (option == "rw") return result->read_only = false, absl::OkStatus();
@@ -81,6 +128,8 @@ absl::Status ParseOption(std::string_view text, std::string_view option, Export*
     result->only_clients_change = value == "clients";
     return absl::OkStatus();
   }
+  if (key == "xprtsec") return ParseXprtsec(text, value, result);
+  if (key == "certs") return ParseCerts(text, value, result);
   if (key == "clients") {
     for (absl::string_view block : absl::StrSplit(Text(value), '+')) {
       absl::StatusOr<Cidr> cidr = Cidr::Parse(Std(block));
@@ -157,12 +206,41 @@ bool Cidr::Contains(const PeerAddress& address) const {
 }
 
 wire::DafsStatus Export::Admission(const Peer& peer) const {
-  if (removed) return wire::DafsStatus::kAcces;
+  switch (MisfitOf(peer)) {
+    case Misfit::kNone:
+      return wire::DafsStatus::kOk;
+    case Misfit::kAddress:
+      return wire::DafsStatus::kAcces;
+    default:
+      return wire::DafsStatus::kWrongSec;
+  }
+}
+
+Export::Misfit Export::MisfitOf(const Peer& peer) const {
+  if (removed) return Misfit::kAddress;
   const bool known =
       clients.empty() || std::any_of(clients.begin(), clients.end(),
                                      [&](const Cidr& c) { return c.Contains(peer.address); });
-  if (!known) return wire::DafsStatus::kAcces;
-  return insecure || peer.reserved_port ? wire::DafsStatus::kOk : wire::DafsStatus::kWrongSec;
+  if (!known) return Misfit::kAddress;
+  if (xprtsec != kXprtsecAll || !certs.empty()) {
+    const Misfit misfit = ProtectionMisfit(peer);
+    if (misfit != Misfit::kNone) return misfit;
+  }
+  return insecure || peer.reserved_port ? Misfit::kNone : Misfit::kPort;
+}
+
+// A client that has a certificate may also use what takes TLS without one.
+Export::Misfit Export::ProtectionMisfit(const Peer& peer) const {
+  if (peer.tls == nullptr) return (xprtsec & kXprtsecNone) != 0 ? Misfit::kNone : Misfit::kNeedsTls;
+  if ((xprtsec & (kXprtsecTls | kXprtsecMtls)) == 0) return Misfit::kRefusesTls;
+  if ((xprtsec & kXprtsecTls) != 0) return Misfit::kNone;
+  if (!peer.tls->has_certificate) return Misfit::kNeedsCertificate;
+  const auto fits = [&](const std::string& pattern) {
+    return std::any_of(peer.tls->names.begin(), peer.tls->names.end(),
+                       [&](const std::string& name) { return NameFits(pattern, name); });
+  };
+  return certs.empty() || std::any_of(certs.begin(), certs.end(), fits) ? Misfit::kNone
+                                                                        : Misfit::kCertificate;
 }
 
 std::vector<std::string_view> Export::Components() const {
@@ -188,7 +266,37 @@ absl::StatusOr<Export> ParseExport(std::string_view text) {
   for (size_t i = 1; i < rest.size(); ++i) {
     RETURN_IF_ERROR(ParseOption(text, Std(rest[i]), &result));
   }
+  if (!result.certs.empty()) {
+    if (result.xprtsec == kXprtsecAll) result.xprtsec = kXprtsecMtls;
+    if (result.xprtsec != kXprtsecMtls) {
+      return Bad(text, "certs= needs xprtsec=mtls: other clients have no certificate");
+    }
+  }
   return result;
+}
+
+std::string XprtsecText(uint8_t xprtsec) {
+  std::string text;
+  for (const auto& [word, bit] : kXprtsecWords) {
+    if ((xprtsec & bit) != 0) absl::StrAppend(&text, text.empty() ? "" : ":", word);
+  }
+  return text;
+}
+
+absl::Status CheckProtection(const std::vector<Export>& exports, const dat::TlsOptions& tls) {
+  for (const Export& one : exports) {
+    const std::string what = absl::StrCat(one.name, "=", one.directory);
+    if ((one.xprtsec & kXprtsecNone) != 0) continue;
+    if (tls.cert_file.empty()) {
+      return Bad(what, absl::StrCat("xprtsec=", XprtsecText(one.xprtsec),
+                                    " needs a certificate of this server; give --tls-cert and "
+                                    "--tls-key"));
+    }
+    if (one.xprtsec == kXprtsecMtls && tls.ca_file.empty()) {
+      return Bad(what, "xprtsec=mtls needs the CAs of the clients; give --tls-ca");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckExports(const std::vector<Export>& exports) {

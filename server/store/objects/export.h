@@ -1,7 +1,8 @@
 // One directory that `dafsd` exports, its options, and the clients that it admits.
 // `--export /NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N][,anongid=N]
-// [,secure|insecure][,clients=CIDR ...][,handles=lasting][,changed_by=clients|anyone]`; all but the
-// last two mean what they mean in exports(5).
+// [,secure|insecure][,clients=CIDR ...][,xprtsec=none:tls:mtls][,certs=NAME ...][,handles=lasting]
+// [,changed_by=clients|anyone]`; all but certs, handles and changed_by mean what they mean in
+// exports(5).
 // Values; usable from any thread.
 #pragma once
 
@@ -9,12 +10,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "wire/dat/tls.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::server {
@@ -33,13 +36,19 @@ struct PeerAddress {
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
 
-// The address and port class from which a request came.
+// Where a request came from: the address, the class of the port, and what TLS has proven.
 struct Peer {
   PeerAddress address;
   // The client's port is below 1024, which on its machine requires privilege.
   bool reserved_port = false;
 
-  friend bool operator==(const Peer&, const Peer&) = default;
+  // Null: the connection has no TLS. Shared by the connection and its requests.
+  std::shared_ptr<const dat::TlsPeer> tls = nullptr;
+
+  friend bool operator==(const Peer& a, const Peer& b) {
+    const bool same_tls = a.tls == nullptr || b.tls == nullptr ? a.tls == b.tls : *a.tls == *b.tls;
+    return a.address == b.address && a.reserved_port == b.reserved_port && same_tls;
+  }
 };
 
 // A block of addresses, "192.0.2.0/24", "2001:db8::/32" or one address.
@@ -51,6 +60,14 @@ struct Cidr {
   bool Contains(const PeerAddress& address) const;
 
   friend bool operator==(const Cidr&, const Cidr&) = default;
+};
+
+// xprtsec=: which protection of connections an export takes. Bits.
+enum Xprtsec : uint8_t {
+  kXprtsecNone = 1,  // no TLS
+  kXprtsecTls = 2,   // TLS
+  kXprtsecMtls = 4,  // TLS with a certificate of the client
+  kXprtsecAll = 7,
 };
 
 // Which callers become the anonymous user.
@@ -70,6 +87,10 @@ struct Export {
   uint32_t anongid = 65534;
   bool insecure = false;      // also admits clients without a reserved port
   std::vector<Cidr> clients;  // empty: all clients
+  uint8_t xprtsec = kXprtsecAll;
+  // A certificate of the client must have one of these names; "*.example.org" stands for one more
+  // label. Empty: any certificate that the server accepts.
+  std::vector<std::string> certs;
   // handles=lasting: the administrator states that FUSE file systems in the export have persistent
   // handles.
   bool lasting_handles = false;
@@ -79,19 +100,39 @@ struct Export {
   // A reload has taken it away: it admits no client.
   bool removed = false;
 
-  // kAcces: the address is not admitted. kWrongSec: the port is not reserved.
+  // Why the export does not admit a peer.
+  enum class Misfit : uint8_t {
+    kNone,
+    kAddress,
+    kNeedsTls,
+    kRefusesTls,
+    kNeedsCertificate,
+    kCertificate,  // not one of `certs`
+    kPort,         // not reserved
+  };
+  Misfit MisfitOf(const Peer& peer) const;
+  // kAcces: the address is not admitted. kWrongSec: another misfit.
   wire::DafsStatus Admission(const Peer& peer) const;
   bool Admits(const Peer& peer) const { return Admission(peer) == wire::DafsStatus::kOk; }
   // The name's parts, outermost first; none for "/".
   std::vector<std::string_view> Components() const;
 
   friend bool operator==(const Export&, const Export&) = default;
+
+ private:
+  Misfit ProtectionMisfit(const Peer& peer) const;
 };
 
 // Parses the argument of `--export`. The clients option may be given several times, or once with
 // blocks separated by '+' (a comma ends the option). Errors are kInvalidArgument with a message for
 // the administrator: "export /a=/srv/a: option 'rx' is unknown".
 absl::StatusOr<Export> ParseExport(std::string_view text);
+
+// The words of `xprtsec`, as the option has them: "tls:mtls".
+std::string XprtsecText(uint8_t xprtsec);
+
+// Checks that a server with these certificates can serve the exports. Errors as of ParseExport.
+absl::Status CheckProtection(const std::vector<Export>& exports, const dat::TlsOptions& tls);
 
 // Checks that `exports` form one name space: at least one export, no name twice, none inside
 // another. Errors: kInvalidArgument, naming both exports.

@@ -137,7 +137,7 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
     // Hides exports that do not admit the client, and directories that lead only to such exports.
     const DafsStatus admission = store.AdmissionBelow(caller, *child);
     if (admission == DafsStatus::kWrongSec) {
-      res->hides_for_port = true;
+      res->hides_for_security = true;
       promises.NoNames();  // a LOOKUP of the name reports the reason
     }
     if (admission != DafsStatus::kOk) continue;

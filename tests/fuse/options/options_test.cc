@@ -188,6 +188,15 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"cpu_latency=soon", "cpu_latency=soon"},
       {"rdmadev=", "rdmadev="},
       {"proto=tcp,rdmadev=siw0", "rdmadev=siw0"},
+      {"xprtsec=ssl", "xprtsec=ssl"},
+      {"xprtsec=tls,tlsca=ca.pem", "tlsca=ca.pem: expected an absolute path"},
+      {"tlsca=/ca", "tlsca=: needs xprtsec=tls or xprtsec=mtls"},
+      {"xprtsec=mtls", "needs tlscert= and tlskey="},
+      {"xprtsec=mtls,tlscert=/c", "needs tlscert= and tlskey="},
+      {"xprtsec=tls,tlscert=/c,tlskey=/k", "tlscert=: needs xprtsec=mtls"},
+      {"tlskey=/k", "tlskey=: needs xprtsec=mtls"},
+      {"xprtsec=tls,proto=rdma", "RDMA devices have no TLS"},
+      {"xprtsec=tls,rdmadev=siw0", "RDMA devices have no TLS"},
       {"lookupcache=some", "lookupcache=some"},
       {"local_lock=some", "local_lock=some"},
       {"byteorder=middle", "byteorder=middle"},
@@ -200,6 +209,17 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
     EXPECT_THAT(std::string(o.status().message()), HasSubstr("bad option ")) << list;
     EXPECT_THAT(std::string(o.status().message()), HasSubstr(named)) << list;
   }
+}
+
+TEST(ParseOptions, TlsNeedsItsFiles) {
+  absl::StatusOr<Options> o = ParseList("xprtsec=mtls,tlsca=/a,tlscert=/b,tlskey=/c");
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->xprtsec, Xprtsec::kMtls);
+  EXPECT_EQ(o->tls_ca, "/a");
+  EXPECT_EQ(o->tls_cert, "/b");
+  EXPECT_EQ(o->tls_key, "/c");
+  ASSERT_TRUE(ParseList("xprtsec=tls").ok());
+  EXPECT_EQ(ParseList("")->xprtsec, Xprtsec::kNone);
 }
 
 TEST(ParseOptions, SloppyIgnoresUnknownOptionsOnly) {

@@ -37,6 +37,9 @@ TEST(ConfigTest, ParsesEveryOption) {
                              "--delegations=read",
                              "--max-delegations=5",
                              "--recall-time=2.5",
+                             "--tls-cert=/c",
+                             "--tls-key=/k",
+                             "--tls-ca=/ca",
                              "--admin-socket=/run/x.sock"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server.exports.size(), 2u);
@@ -59,6 +62,10 @@ TEST(ConfigTest, ParsesEveryOption) {
   EXPECT_EQ(config->server.delegations.most, Delegations::Type::kRead);
   EXPECT_EQ(config->server.delegations.of_client, 5u);
   EXPECT_EQ(config->server.recall_time, absl::Seconds(2.5));
+  EXPECT_TRUE(config->server.tls.is_server);
+  EXPECT_EQ(config->server.tls.cert_file, "/c");
+  EXPECT_EQ(config->server.tls.key_file, "/k");
+  EXPECT_EQ(config->server.tls.ca_file, "/ca");
   EXPECT_EQ(config->server.admin_socket, "/run/x.sock");
   EXPECT_FALSE(config->server.is_admin_socket_default);
 }
@@ -174,6 +181,10 @@ TEST(ConfigTest, ReportsMistakesInOptions) {
               HasSubstr("--cpu-latency soon: expected auto, off or"));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--rdma-read-channel=yes"}),
               HasSubstr("rdma-read-channel"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--tls-cert=/c"}),
+              HasSubstr("--tls-cert and --tls-key are needed together"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--tls-ca=/c"}),
+              HasSubstr("--tls-ca needs --tls-cert"));
   EXPECT_THAT(message({"--config", "/nonexistent/dafsd.conf"}), HasSubstr("/nonexistent"));
   EXPECT_THAT(std::string(ParseConfigFile("ok = 1\n[section]\n", "f").status().message()),
               HasSubstr("f:2"));

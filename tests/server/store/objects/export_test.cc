@@ -6,6 +6,9 @@
 #include <netinet/in.h>
 
 #include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace dafs::server {
 namespace {
@@ -64,6 +67,88 @@ TEST(StoreExportTest, SecureAcceptsOnlyReservedPorts) {
   EXPECT_EQ(e->Admission(From("192.0.2.1", false)), wire::DafsStatus::kOk);
 }
 
+Peer Encrypted(std::vector<std::string> names = {}) {
+  Peer peer = From("192.0.2.1");
+  peer.tls = std::make_shared<const dat::TlsPeer>(
+      dat::TlsPeer{.has_certificate = !names.empty(), .names = names});
+  return peer;
+}
+
+TEST(StoreExportTest, XprtsecDecidesWhichConnectionsAreTaken) {
+  using enum Export::Misfit;
+  const Peer plain = From("192.0.2.1"), tls = Encrypted(), mutual = Encrypted({"a.example"});
+  struct Case {
+    const char* option;
+    Export::Misfit plain, tls, mutual;
+  };
+  const Case cases[] = {
+      {"", kNone, kNone, kNone},
+      {",xprtsec=none:tls:mtls", kNone, kNone, kNone},
+      {",xprtsec=none", kNone, kRefusesTls, kRefusesTls},
+      {",xprtsec=tls", kNeedsTls, kNone, kNone},
+      {",xprtsec=tls:mtls", kNeedsTls, kNone, kNone},
+      {",xprtsec=mtls", kNeedsTls, kNeedsCertificate, kNone},
+      {",xprtsec=none:mtls", kNone, kNeedsCertificate, kNone},
+      {",xprtsec=mtls,clients=198.51.100.1", kAddress, kAddress, kAddress},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.option);
+    const auto e = ParseExport(std::string("/a=/srv") + one.option);
+    ASSERT_TRUE(e.ok()) << e.status();
+    EXPECT_EQ(e->MisfitOf(plain), one.plain);
+    EXPECT_EQ(e->MisfitOf(tls), one.tls);
+    EXPECT_EQ(e->MisfitOf(mutual), one.mutual);
+    EXPECT_EQ(e->Admits(tls), one.tls == kNone);
+  }
+  // TLS does not replace the reserved port.
+  Peer high = mutual;
+  high.reserved_port = false;
+  EXPECT_EQ(ParseExport("/a=/srv,xprtsec=mtls")->MisfitOf(high), kPort);
+  EXPECT_EQ(ParseExport("/a=/srv,xprtsec=mtls,insecure")->MisfitOf(high), kNone);
+}
+
+TEST(StoreExportTest, CertsNamesTheCertificatesOfClients) {
+  using enum Export::Misfit;
+  const auto e = ParseExport("/a=/srv,certs=One.example+*.two.example,certs=192.0.2.7");
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(e->xprtsec, kXprtsecMtls);
+  for (const char* name : {"one.example", "ONE.example", "x.two.example", "192.0.2.7"}) {
+    EXPECT_EQ(e->MisfitOf(Encrypted({"other", name})), kNone) << name;
+  }
+  for (const char* name : {"two.example", "x.y.two.example", ".two.example", "xone.example",
+                           "one.example.org", "*.two.example.org", "192.0.2.70"}) {
+    EXPECT_EQ(e->MisfitOf(Encrypted({name})), kCertificate) << name;
+  }
+  EXPECT_EQ(e->MisfitOf(Encrypted()), kNeedsCertificate);
+  EXPECT_EQ(e->MisfitOf(From("192.0.2.1")), kNeedsTls);
+  EXPECT_FALSE(ParseExport("/a=/srv,certs=a,xprtsec=tls:mtls").ok());
+  EXPECT_TRUE(ParseExport("/a=/srv,xprtsec=mtls,certs=a").ok());
+}
+
+TEST(StoreExportTest, ProtectionNeedsCertificatesOfTheServer) {
+  const auto check = [](const char* text, const dat::TlsOptions& tls) {
+    return std::string(CheckProtection({*ParseExport(text)}, tls).message());
+  };
+  const dat::TlsOptions none = {.is_server = true};
+  const dat::TlsOptions own = {.is_server = true, .cert_file = "/c", .key_file = "/k"};
+  dat::TlsOptions both = own;
+  both.ca_file = "/ca";
+  EXPECT_EQ(check("/a=/srv", none), "");
+  EXPECT_EQ(check("/a=/srv,xprtsec=none:tls", none), "");
+  EXPECT_THAT(check("/a=/srv,xprtsec=tls", none), HasSubstr("export /a=/srv: xprtsec=tls needs"));
+  EXPECT_EQ(check("/a=/srv,xprtsec=tls", own), "");
+  EXPECT_THAT(check("/a=/srv,certs=x", own), HasSubstr("--tls-ca"));
+  EXPECT_EQ(check("/a=/srv,certs=x", both), "");
+}
+
+TEST(StoreExportTest, PeersAreEqualIfTlsHasProvenTheSame) {
+  EXPECT_TRUE(Encrypted({"a"}) == Encrypted({"a"}));
+  EXPECT_FALSE(Encrypted({"a"}) == Encrypted({"b"}));
+  EXPECT_FALSE(Encrypted({"a"}) == Encrypted());
+  EXPECT_FALSE(Encrypted() == From("192.0.2.1"));
+  EXPECT_TRUE(From("192.0.2.1") == From("192.0.2.1"));
+}
+
 TEST(StoreExportTest, ErrorsNameTheFault) {
   const auto message = [](const char* text) {
     return std::string(ParseExport(text).status().message());
@@ -78,6 +163,11 @@ TEST(StoreExportTest, ErrorsNameTheFault) {
   EXPECT_THAT(message("/a=/srv,changed_by=root"), HasSubstr("clients or anyone, not 'root'"));
   EXPECT_THAT(message("/a=/srv,anonuid=x"), HasSubstr("anonuid needs a number"));
   EXPECT_THAT(message("/a=/srv,anonuid=4294967295"), HasSubstr("anonuid needs a number"));
+  EXPECT_THAT(message("/a=/srv,xprtsec=ssl"), HasSubstr("none, tls and mtls"));
+  EXPECT_THAT(message("/a=/srv,xprtsec="), HasSubstr("none, tls and mtls"));
+  EXPECT_THAT(message("/a=/srv,certs="), HasSubstr("names of certificates"));
+  EXPECT_THAT(message("/a=/srv,certs=a/b"), HasSubstr("not 'a/b'"));
+  EXPECT_THAT(message("/a=/srv,certs=*"), HasSubstr("not '*'"));
   EXPECT_THAT(message("/a=/srv,clients=1.2.3"), HasSubstr("'1.2.3' is not an IP address"));
   EXPECT_THAT(message("/a=/srv,clients=1.2.3.4/33"), HasSubstr("prefix length of 0 to 32"));
   EXPECT_THAT(message("/a=/srv,clients=::1/129"), HasSubstr("prefix length of 0 to 128"));
