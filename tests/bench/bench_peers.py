@@ -247,6 +247,27 @@ class DafsPower(Dafs):
         super().__init__(place, "", self.name, ("--stable", "power"))
 
 
+class DafsTls(Dafs):
+    """The same over TLS, with a certificate that is made for the run."""
+
+    name = "dafs-tls"
+    about = "the same with xprtsec=tls"
+    export_options = ",xprtsec=tls"
+
+    def __init__(self, place):
+        certificate, key = place.base / "tls.pem", place.base / "tls.key"
+        super().__init__(place, f"xprtsec=tls,tlsca={certificate}", self.name,
+                         ("--tls-cert", certificate, "--tls-key", key))
+        self.certificate, self.key = certificate, key
+
+    def start(self):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+                        "-keyout", self.key, "-out", self.certificate], check=True, capture_output=True)
+        self.key.chmod(0o600)
+        return super().start()
+
+
 class DafsAsleep(Dafs):
     """The same without a limit on the wake-up latency of idle CPUs."""
 
