@@ -206,8 +206,8 @@ constexpr OptionRow kOptions[] = {
        o.guardian = is_name;
        o.guardian_given = true;
      }},
-     "whether a process stays beside the mount, so that dafsctl restart can replace mount.dafs, and "
-     "a crash does not end the mount (default: if root mounts, except with -f)"},
+     "whether a process stays beside the mount, so that dafsctl restart can replace mount.dafs, "
+     "and a crash does not end the mount (default: if root mounts, except with -f)"},
     {kOthers, "remount", "", Elsewhere{}, "change ro, rw, nosuid and similar flags of a mount"},
     {kOthers, "context=, fscontext=, defcontext=, rootcontext=", "", Elsewhere{},
      "passed to the kernel"},

@@ -102,8 +102,8 @@ struct Options {
   absl::Duration spin = absl::Microseconds(50);  // how long a worker polls before it sleeps
   CpuLatencyWish cpu_latency;                    // limits the idle states of CPUs under load
   IoUring io_uring = IoUring::kOff;
-  // Whether a guardian process stays, so that the program can be replaced. On by default for root in
-  // the background.
+  // Whether a guardian process stays, so that the program can be replaced. On by default for root
+  // in the background.
   bool guardian = false;
   bool guardian_given = false;
   uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
