@@ -1,4 +1,4 @@
-// What changed between two reports of a mount or of a server, for dafsctl top and iostat. Pure
+// The difference of two reports of a mount or of a server, for dafsctl top and iostat. Pure
 // functions of the JSON that dafsctl(8) documents.
 #pragma once
 

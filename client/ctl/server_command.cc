@@ -44,7 +44,7 @@ constexpr Word kWords[] = {
     {"reload", "Read the exports of the configuration file again, and serve these"},
 };
 
-// What follows the word in the question.
+// The argument of the word in the question.
 std::string ArgumentOf(const std::string& word, const ServerQuestion& question) {
   if (word == "clients") return question.sort == "load" ? "load" : "";
   if (word == "drain") return question.undo ? "undo" : "";

@@ -84,7 +84,7 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
   co_return answer;
 }
 
-// What the server does for a known wait (private).
+// Options of the LOCK request for a known wait (private).
 uint32_t LockOperations::WaitOptions(const LockOwner& owner) const {
   const uint64_t extensions = client_.limits().extensions.load(std::memory_order_relaxed);
   if ((extensions & wire::kExtensionLockWaits) == 0) return 0;

@@ -69,7 +69,7 @@ class BackControl final : public Channel {
   absl::Status Agree(const wire::ConnectBindArgs& asked, const wire::ConnectBindRes& res) override;
   void OnMessage(uint64_t index, uint32_t size_bytes) override;
   void OnSent(uint64_t index) override;
-  // What a valid directive says to the handler.
+  // The content of a valid directive, for the handler.
   struct Directive {
     std::vector<wire::CompletionNotification> completions;
     std::vector<wire::Changed> changed;

@@ -121,7 +121,7 @@ class CallBase {
   bool damaged = false;   // the response had a bad checksum and was dropped
   Xid xid;                // once `sent`
   wire::DafsStatus status = wire::DafsStatus::kOk;
-  // What the response promises (client/state/promises.h): the sequence before the request was sent,
+  // Promises of the response (client/state/promises.h): the sequence before the request was sent,
   // and the bits of the response; 0 if the result was fetched from a Response Cache.
   uint64_t asked = 0;
   uint16_t spec_cond = 0;

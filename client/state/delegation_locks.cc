@@ -62,7 +62,7 @@ std::optional<LockAnswer> Delegations::Lock(const LockOwner& owner, const LockRa
   return answer;
 }
 
-// What is released here before the open becomes one at the server is not requested there.
+// A lock that is released here before the open becomes one at the server is not requested there.
 Delegations::Unlocking Delegations::Unlock(const LockOwner& owner, uint64_t first, uint64_t last) {
   absl::MutexLock lock(&mutex_);
   if (becoming_real_.contains(owner.state_id)) return Unlocking::kBusy;

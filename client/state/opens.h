@@ -24,7 +24,7 @@
 
 namespace dafs::client {
 
-// What an open was requested with: the arguments of a reclaim, and of the CLOSE. Owned by this
+// The arguments of an open, for a reclaim and for the CLOSE. Owned by this
 // table and by the calls in progress.
 struct OpenInfo {
   wire::FileHandle handle;

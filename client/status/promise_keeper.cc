@@ -199,7 +199,7 @@ Task<void> PromiseKeeper::Ask(Session& session) {
     co_return;
   }
   if (!status.ok()) {
-    // A damaged response, or another session is there. Without a session, SessionReady follows.
+    // A damaged response, or the session was replaced. Without a session, SessionReady follows.
     if (connection_.session() != nullptr) Renew();
     co_return;
   }
@@ -214,7 +214,7 @@ Task<void> PromiseKeeper::Ask(Session& session) {
   }
   refused_ = false;
   if (!known) {
-    // What was cached by time would outlast the promises: from now on nothing is.
+    // Entries cached by time would outlast the promises: from now on none are.
     promises_.Ask();
     Renew();
     co_return;

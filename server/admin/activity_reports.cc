@@ -125,7 +125,7 @@ uint64_t LoadOf(const Json& row) {
                   Number(row, "received_bytes_per_s") + Number(row, "sent_bytes_per_s"));
 }
 
-// What all workers together did with a file, per second.
+// The load on a file from all workers together, per second.
 struct FileRate {
   double requests = 0;
   double bytes = 0;

@@ -1,4 +1,4 @@
-// What the answers of the control socket read. Borrowed; all of it is thread-safe.
+// The objects that answers of the control socket read. Borrowed; all are thread-safe.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What root changes through the control socket. Called on its thread. Nothing waits for a client; a
+// The commands of root on the control socket. Called on its thread. Nothing waits for a client; a
 // reload waits for the file systems of new exports, for a limited time.
 #pragma once
 

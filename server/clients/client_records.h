@@ -74,7 +74,7 @@ class ClientRecords {
   // Whether it may have promises, of this instance or an earlier one.
   bool MayHavePromises(const Holdings* holdings) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The names of the clients that may have promises of an earlier instance; kUnknownClient if there
-  // may be others. Of a machine that was started long ago these have ended.
+  // may be others. If the machine was started long ago, these have ended.
   std::set<std::string, std::less<>> Returning() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Clients that have not sent PROMISES to this instance have none.
   void EndReturning() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -188,7 +188,7 @@ absl::StatusOr<std::unique_ptr<ResponseCache>> ResponseCache::Open(const Options
   const std::string directory = options.state_dir + "/responses";
   const bool is_missing = mkdir(directory.c_str(), 0700) == 0;
   if (is_missing && options.has_served) {
-    LogError(absl::StrCat(directory, ": missing; made anew: ", kIfRemoved));
+    LogError(absl::StrCat(directory, ": missing; created again: ", kIfRemoved));
   }
   if (!is_missing && errno != EEXIST) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -273,7 +273,7 @@ absl::StatusOr<std::vector<Export>> ReadExports(const std::vector<std::string>& 
                                                 std::vector<std::string>* others) {
   Config config;
   Raw raw;
-  // Of the command line alone: the file comes first, as at the start.
+  // The command line without the file, which comes first, as at the start.
   RETURN_IF_ERROR(ParseArguments(arguments, config, raw));
   std::vector<Export> exports;
   std::vector<std::string> places;

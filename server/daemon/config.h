@@ -27,7 +27,7 @@ struct Config {
 // line that names the error; in the file it begins with FILE:LINE.
 absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments);
 
-// Reads the exports again, for a reload: from the same arguments, with their file as it is now.
+// Reads the exports again, for a reload: the same arguments, with the file as it now reads.
 // `others`, if not null, gets the lines of the file that are no exports. kInvalidArgument as above;
 // the message names the line of the export.
 absl::StatusOr<std::vector<Export>> ReadExports(const std::vector<std::string>& arguments,

@@ -68,7 +68,7 @@ class Server {
 
   // Reads the exports again (options.read_exports) and serves them from now on, without an effect
   // on sessions and on other exports. Returns what has changed, as text; logs it, too. `by`: the
-  // user who asked for it, logged. On an error nothing has changed; the message names the place and
+  // user who requested it, logged. On an error nothing has changed; the message names the place and
   // the remedy. Waits at most options.open_within for the file systems of new exports.
   // Thread-safe; not during Stop.
   absl::StatusOr<std::string> Reload(std::string_view by) ABSL_LOCKS_EXCLUDED(reloading_);

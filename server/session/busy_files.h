@@ -21,7 +21,7 @@ struct FileUse {
   uint64_t bytes = 0;  // of messages and data
 };
 
-// What a request or a file weighs: many small requests cost as much as few large ones.
+// The weight of a request or a file: many small requests cost as much as few large ones.
 inline uint64_t WeightOf(uint64_t requests, uint64_t bytes) { return requests + (bytes >> 14); }
 
 class BusyFiles {

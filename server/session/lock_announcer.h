@@ -1,4 +1,4 @@
-// Tells clients by BC_LOCK_FREE that a lock for which they wait can be granted now.
+// Notifies clients by BC_LOCK_FREE that a lock for which they wait can be granted now.
 // Spec: WIRE 9.6.
 //
 // A client is reached on the Back-control Channel of the session on which it sent PROMISES. When

@@ -6,7 +6,7 @@
 // other delegations are revoked at the same time, and later ones at once: in sum it delays others
 // for recall-time, until it sends PROMISES again. A client that answers BADHANDLE
 // or BAD_STATEID does not know it: perhaps the response that grants it is on its way, so the recall
-// is sent once more. A client with an expired lease is not waited for. A client without a channel
+// is sent again. A client with an expired lease is not waited for. A client without a channel
 // is recalled when it sends PROMISES again.
 //
 // Thread-safe. Nothing blocks.

@@ -82,7 +82,7 @@ class Session final : public Pollable {
   Traffic& traffic() { return traffic_; }
   RateMeter& rate() { return rate_; }
   HolderWaits& holder_waits() { return holder_waits_; }
-  // Whether responses tell the client that all promises to it have ended.
+  // Whether responses say to the client that all promises to it have ended.
   bool IsVoid();
   // The batches of this session. Null until a procedure sets them.
   PendingWork* pending_work() { return pending_work_.get(); }

@@ -1,4 +1,4 @@
-// What a session and a worker report about themselves to the administrator. Values.
+// Reports of a session and of a worker for the administrator. Values.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +68,7 @@ struct SessionReport {
   wire::ProgramVersion version;  // of the client's program
 };
 
-// What the sessions of one worker have done since the start of the server.
+// Counts of the sessions of one worker since the start of the server.
 struct WorkerCounts {
   wire::CallTotals totals;
   uint64_t sessions_opened = 0;  // whose client has authenticated

@@ -1,4 +1,4 @@
-// What a procedure is about to change, for StoreImpl::Announce (WIRE 9.6).
+// The change that a procedure is about to make, for StoreImpl::Announce (WIRE 9.6).
 #pragma once
 
 #include <cstdint>

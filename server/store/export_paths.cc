@@ -72,7 +72,7 @@ void StoreImpl::NoteLeads(size_t export_index, bool nowhere) {
   const std::string which = absl::StrCat("export ", exported.name, "=", exported.directory);
   if (!nowhere) return LogNotice(which + ": the path leads to a directory again");
   LogWarning(which +
-             ": nothing is at this path any more; clients still see the directory that was there, "
+             ": nothing is at this path any more; clients still see the earlier directory, "
              "until another one is");
 }
 

@@ -1,4 +1,4 @@
-// What clients hold in the store, for the administrator: opens, locks, waiters, and the names of
+// State of clients in the store, for the administrator: opens, locks, waiters, and the names of
 // their files. Nothing here calls a file system, so nothing waits for one that hangs.
 // Thread-safe. Takes a lock of the store only to copy.
 #pragma once

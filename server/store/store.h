@@ -55,7 +55,7 @@ struct Intent;
 struct JournalSlot;
 struct Result;
 
-// What a reload has changed: the names of exports.
+// The names of exports that a reload has changed.
 struct ExportChanges {
   std::vector<std::string> added, removed, changed;
   bool none() const { return added.empty() && removed.empty() && changed.empty(); }
@@ -166,7 +166,7 @@ class Store {
   std::vector<size_t> Opening() const;  // their indices
   size_t export_count() const;          // at the start
 
-  // The exports as they are now. Valid as long as the store.
+  // The present exports. Valid as long as the store.
   const ExportSet& exports() const;
   // Replaces the exports while requests run. The next request sees the new ones.
   // - Added: its directory is opened first; waits at most `within` for its file system.
@@ -325,12 +325,12 @@ class Store {
   // work where only that export waits. Call before the first request. `run` outlives all requests.
   using RunForExport = std::function<void(size_t export_index, absl::AnyInvocable<void()> work)>;
   void SetRunForExport(RunForExport run);
-  // Sets how clients that wait are told that a lock can be granted. `send` returns at once: false
+  // Sets how waiting clients are notified that a lock can be granted. `send` returns at once: false
   // if it cannot reach the client. Call before the first request. `send` outlives all requests.
   using SendLockFree =
       std::function<bool(const wire::ClientId& client_id, const wire::BcLockFreeArgs& args)>;
   void SetSendLockFree(SendLockFree send);
-  // The client can no longer be told, until it asks for its locks again.
+  // The client cannot be notified until it requests its locks again.
   void CannotBeTold(const wire::ClientId& client_id);
   // For the administrator: ends the open of this lock owner of a file as a revocation does. Its
   // locks are released and waiters get theirs; its state id then fails with EXPIRED, so that the
@@ -432,7 +432,7 @@ class Store {
   // The write verifiers of the files in all exports. Valid as long as the store.
   WriteVerifier& write_verifiers();
 
-  // What clients hold, for the administrator.
+  // Opens, locks and waiters of clients, for the administrator.
   Inventory inventory() const;
 
   // --- For statistics and tests ----------------------------------------------------------------

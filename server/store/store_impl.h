@@ -261,7 +261,7 @@ class StoreImpl {
   // Promises `what` of an object to `caller` before it is read. Returns whether that is promised.
   bool GivePromise(const Caller& caller, const ObjectKey& key, uint8_t what);
 
-  // Announces changes to the clients that were promised to be told. DELAY if there are some: the
+  // Announces changes to the clients that were promised a notice. DELAY if there are some: the
   // procedure returns it, with nothing changed or journalled, and the session calls these clients
   // and then the procedure again. Call with the identity entered and the names guarded.
   // The kernel would refuse some changes. `refusal` finds out which at some cost, and is called
@@ -361,7 +361,7 @@ class StoreImpl {
   const size_t max_descriptors;
   const HandleMac mac;
   ExportSet exports;
-  // The directories above the exports. What it returns stays valid until the end.
+  // The directories above the exports. The result stays valid until the end.
   const PseudoFs& pseudo() const { return *pseudo_.load(std::memory_order_acquire); }
   const uint32_t instance;
   std::atomic<size_t> lock_descriptors{0};  // a count; publishes no other data
@@ -379,7 +379,7 @@ class StoreImpl {
   absl::Mutex& ReclaimLock(const ObjectKey& key) { return LocksOf(key).reclaiming; }
   Store::RunForExport run_for_export;  // null: runs the work at once
   Store::EndPromises end_promises;     // null: no client takes part
-  Store::SendLockFree send_lock_free;  // null: no client can be told
+  Store::SendLockFree send_lock_free;  // null: no client can be notified
   NamedAttributes attributes;
   const std::unique_ptr<Mounts> mounts;
   const std::unique_ptr<WriteVerifier> write_verifier;

@@ -100,7 +100,7 @@ TEST(WaitListTest, WaitEndsAtItsDeadlineOrWithItsEvent) {
   const absl::Time now = Loop::Now();
   Start(WaitUntil(list, absl::InfiniteFuture(), &ended));
   Start(WaitUntil(list, now + absl::Hours(1), &ended));
-  Start(WaitUntil(list, now - absl::Seconds(1), &ended));  // suspends all the same
+  Start(WaitUntil(list, now - absl::Seconds(1), &ended));  // suspends nevertheless
   EXPECT_TRUE(ended.empty());
   while (ended.empty()) loop->RunOnce(absl::InfiniteDuration());
   EXPECT_TRUE(absl::IsDeadlineExceeded(ended[0])) << ended[0];

@@ -33,7 +33,7 @@
 
 namespace dafs::wire::wireshark {
 
-// What the fields of all messages have in common.
+// Facts about fields that all messages share.
 struct Shared {
   std::map<std::string, std::vector<std::string_view>, std::less<>> enums;  // names by value
   // Whether a field is one that DAFS_CHF_FH or DAFS_CHF_STATEID replaces.

@@ -33,7 +33,7 @@ struct Caller {
   bool keeps_atime = false;                      // reads do not update the access time
 
   Promisee promisee = 0;  // the client in Promises; 0: it has sent no PROMISES
-  // What a request that modifies is about to change. If Promises::Changing::Begin returns false,
+  // The changes that a request is about to make. If Promises::Changing::Begin returns false,
   // the function of the store returns DELAY without having changed or journalled anything. The
   // session then calls the holders, and the function again. Null: no client is called.
   Promises::Changing* changing = nullptr;

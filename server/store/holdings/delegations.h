@@ -67,7 +67,7 @@ class Delegations {
     std::string client_name;  // client_id_string
     bool has_holder = true;   // false: it awaits CLAIM_DELEGATE_PREV, so nothing can be sent
   };
-  // What a request waits for.
+  // An event that a request waits for.
   struct Awaited {
     wire::StateId state_id;
     bool answer = false;  // the answer to BC_GETATTR; otherwise the end of the delegation
@@ -171,7 +171,7 @@ class Delegations {
     std::optional<uint64_t> size;
     std::optional<wire::Time> time_modify;
   };
-  // What the holder of a write delegation reports to a GETATTR of another client. Asks it at most
+  // Values from the holder of a write delegation, for a GETATTR of another client. Asks it at most
   // once in kAskedFor, and returns false if its answer must be awaited.
   bool Reported(const ObjectKey& key, const wire::ClientId& by, absl::Time now,
                 AwaitedList* awaited, Values* values) ABSL_LOCKS_EXCLUDED(mutex_) {

@@ -205,7 +205,7 @@ class Grace {
   ExportOf export_of_;
   std::function<void()> on_partly_over_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Holdings*, std::less<>> expected_ ABSL_GUARDED_BY(mutex_);
-  // Of them, those that may have delegations.
+  // Those of `expected_` that may have delegations.
   std::set<std::string, std::less<>> delegated_ ABSL_GUARDED_BY(mutex_);
   Holdings* unknown_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // The clients expected at the start, and whether each may have had locks.

@@ -46,7 +46,7 @@ class KernelLeases {
   // Makes sure that the file has a lease that is not broken. If it needs one, takes it on `fd`, a
   // descriptor of the file for reading, which it keeps until the end. Returns false if the kernel
   // grants none.
-  // What on_break must find is recorded before this call.
+  // The caller records before this call everything that on_break must find.
   bool Take(const ObjectKey& key, std::shared_ptr<const UniqueFd> fd);
   // Ends the lease of the file: a program that waits for it proceeds. Returns whether there was
   // one.

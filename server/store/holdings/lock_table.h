@@ -8,7 +8,7 @@
 // blocks a ticket, the ticket reserves nothing: otherwise a request queued after it could wait for
 // locks of its own owner.
 //
-// A client that waits to be told (private, WIRE 9.6) retries rarely. Once its ticket reserves the
+// A client that waits for a notice (private, WIRE 9.6) retries rarely. Once its ticket reserves the
 // range, TakeTurns returns the ticket, and the caller sends BC_LOCK_FREE. From then on the
 // reservation lasts for kTicketLife.
 //
@@ -56,7 +56,7 @@ class LockTable {
  public:
   // Clients retry ten times a second. A waiter that has not retried for this long has gone away.
   static constexpr absl::Duration kTicketLife = absl::Seconds(2);
-  // The same for a client that waits to be told. It retries every five seconds.
+  // The same for a client that waits for a notice. It retries every five seconds.
   static constexpr absl::Duration kAwaitingTicketLife = absl::Seconds(15);
   // Limits for each client, which bound the memory of the table.
   static constexpr size_t kLocksPerClient = 1 << 16;
@@ -94,7 +94,7 @@ class LockTable {
     // A program on the server holds the conflicting lock. The table cannot see when it ends, so the
     // ticket reserves nothing, and TakeTurns does not return it.
     bool by_kernel = false;
-    bool awaits = false;      // the client waits to be told
+    bool awaits = false;      // the client waits for a notice
     bool of_process = false;  // may be part of a deadlock
   };
   // Adds or renews the ticket of `owner` for `range`, which was denied. Returns false if that would
@@ -104,7 +104,7 @@ class LockTable {
   // Removes the owner's tickets that overlap `range`.
   void StopWaiting(const ObjectKey& file, const LockOwner& owner, const wire::LockRange& range);
 
-  // A ticket whose client must be told that the range is reserved for it.
+  // A ticket whose client must get a notice that the range is reserved for it.
   struct Turn {
     ObjectKey file;
     LockOwner owner;
@@ -115,9 +115,9 @@ class LockTable {
   // Returns each such ticket once, in the order in which they wait. Examines only files with
   // tickets that have changed since the last call.
   std::vector<Turn> TakeTurns(absl::Time now);
-  // The client cannot be told: removes the ticket, so that the next one gets its turn.
+  // The client cannot be reached: removes the ticket, so that the next one gets its turn.
   void Untold(const Turn& turn);
-  // The client can no longer be told: removes its tickets that wait for that.
+  // The client can no longer be reached: removes its tickets that wait for a notice.
   void DropAwaiting(const wire::ClientId& client_id);
 
   // The KernelLock of an owner for a file; null if there is none. The pointer is valid while the

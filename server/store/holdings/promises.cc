@@ -300,7 +300,7 @@ std::vector<Promises::Call> Promises::PickToEnd(Promisee promisee, size_t most) 
   return calls;
 }
 
-// Picks a few of one shard. What was given again meanwhile stays once more.
+// Picks a few of one shard. Promises that were given again since the last call stay.
 void Promises::PickFrom(Shard& shard, Promisee promisee, size_t most, std::vector<Call>& calls) {
   constexpr int kLookedAt = 32;
   constexpr int kPicked = 8;

@@ -58,7 +58,7 @@ namespace dafs::server {
 // A client that takes part; 0: none. A number is not used again for another client.
 using Promisee = uint32_t;
 
-// What is promised of an object, or changes; the values of wire::Changed::what.
+// The promised or changed part of an object; the values of wire::Changed::what.
 inline constexpr uint8_t kPromisedNames = 1;       // of a directory: its names
 inline constexpr uint8_t kPromisedAttributes = 2;  // with ACL and names of extended attributes
 inline constexpr uint8_t kPromisedAll = 4;         // only in a Call: everything; no key
@@ -148,7 +148,7 @@ class Promises {
     // The calls to make, once. Empty: nothing but awaits_return() keeps the request from going on.
     std::vector<Call> TakeCalls();
     bool has_calls() const { return !calls_.empty(); }
-    // What is begun from now on was so before the restart: the open of a reclaim. Clients that have
+    // Changes from now on are of a reclaim, and restore earlier state. Clients that have
     // not returned rely on nothing that it changes, and it must not outlast the grace period.
     void SkipReturn() { skips_return_ = true; }
     // Whether the session must wait for AwaitReturn.
@@ -235,7 +235,7 @@ class Promises {
   static constexpr size_t kShards = 64;
   static constexpr size_t kClientsMax = 4096;  // more are not admitted
   // After so many calls that name one entry of a directory, without a Give in between, the next
-  // call ends the promise: an idle client must not be called for ever.
+  // call ends the promise: an idle client must not be called forever.
   static constexpr uint8_t kNamedCallsMax = 8;
 
   Shard& ShardOf(size_t hash) { return *shards_[(hash >> 32) % kShards]; }

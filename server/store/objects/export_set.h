@@ -17,7 +17,7 @@
 
 namespace dafs::server {
 
-// The options of one export as they are now. A value; refers to the ExportSet.
+// The present options of one export. A value; refers to the ExportSet.
 class ExportRef {
  public:
   ExportRef() = default;

@@ -67,7 +67,7 @@ DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wir
 
 namespace {
 
-// What the previous request in the chain found; null if the attributes must be read. An object that
+// The object that the previous request in the chain found; null if it must be read. An object that
 // was removed since still existed then.
 const RecentStats::Entry* FindRecent(const Caller& caller, const wire::FileHandle& filehandle,
                                      AnswerPromises& promises) {

@@ -9,7 +9,7 @@
 
 namespace dafs::server {
 
-// What an open may get: a read delegation if no client has the file open for writing, a write
+// The delegation that an open may get: read if no client has the file open for writing, write
 // delegation if no other client has it open.
 struct Grant {
   ObjectRef file;

@@ -23,7 +23,7 @@ enum class Made : uint8_t {
   kDelegated,  // the client has a delegation of it, and may have opened it already
 };
 
-// What an open has made.
+// The result of an open.
 struct Opened {
   wire::StateId state_id;  // zero: the delegation has taken the place of the open
   Shares before;           // what its owner had open already

@@ -37,7 +37,7 @@ DafsStatus ResolveDirectories(StoreImpl& store, const Caller& caller, const wire
   return store.CheckNotReserved(**target, args.newname);
 }
 
-// What a rename finds at its names.
+// The objects at the two names of a rename.
 struct Found {
   ObjectKey moved;
   DafsStatus existing = DafsStatus::kOk;  // of the new name

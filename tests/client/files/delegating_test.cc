@@ -640,7 +640,7 @@ TEST_F(LocalLocksTest, OpenByNameLeavesADelegationWithReadLocks) {
   Close(open);
 }
 
-// Its session may hang. What is due is left to a worker that the server answers.
+// Its session may hang. Due returns are left to a worker that the server answers.
 TEST_F(DelegatingTest, QuietWorkerReturnsWhatIsDueAfterAnAnswer) {
   server_.delegates = Type::kRead;
   Close(Open());

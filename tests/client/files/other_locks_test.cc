@@ -241,7 +241,7 @@ TEST_F(LockWaitTest, WaiterSendsNothingUntilTheLockIsAnnounced) {
   EXPECT_EQ(requests_.size(), 3u);
 }
 
-// The announcement may arrive before the response to the request that asked for it.
+// The announcement may arrive before the response to the LOCK that requested it.
 TEST_F(LockWaitTest, EarlyAnnouncementIsNotLost) {
   StartWaiting(true);
   server_.script = [this, next = server_.script](ScriptedConnection& c, const Request& request) {

@@ -1,5 +1,5 @@
-// What a refused request needs, and how often it may be tried; and what an answer about a lost
-// request says.
+// The remedy for a refused request, how often it may be tried, and the meaning of an answer about a
+// lost request.
 #include "client/recovery/refusal.h"
 
 #include "client/recovery/chain_members.h"

@@ -1,4 +1,4 @@
-// What a worker without a session reports.
+// The report of a worker without a session.
 #include "client/session/connection_history.h"
 
 #include <string>

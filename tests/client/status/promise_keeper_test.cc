@@ -115,7 +115,7 @@ class PromiseKeeperTest : public ScriptedTest, public PromiseObserver {
   Promise before_;  // of an answer before the change
 };
 
-// What was cached by time before the first grant is dropped, and then promises are requested again.
+// Entries cached by time before the first grant are dropped; then promises are requested again.
 TEST_F(PromiseKeeperTest, PromisesBeginAfterEverythingWasDropped) {
   holds_ = true;
   StartKeeper(this);
