@@ -1,7 +1,7 @@
 // Writes log lines to standard error in the foreground, and to syslog(3) in a daemon. If systemd
 // has connected standard error to its journal, a line begins with its severity as <N>
 // (sd-daemon(3)) instead of the time and the program, which the journal records itself. One line
-// per event, `what: why` with the numbers in it (STYLE). Thread-safe. Takes no lock of ours, but
+// per event, `what: why` with the numbers in it. Thread-safe. Takes no lock of this program, but
 // may block in write(2) or syslog(3): do not call it on a data path.
 #pragma once
 

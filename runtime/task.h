@@ -1,6 +1,6 @@
 // Coroutines that await transport completions. A metadata operation or a server procedure reads as
-// sequential code and never blocks its loop (ARCHITECTURE: one worker, one session, one loop). A
-// Task starts when it is awaited or given to Start(), and runs on the thread that resumes it.
+// sequential code and never blocks its loop (docs/threading.md).
+// A Task starts when it is awaited or given to Start(), and runs on the thread that resumes it.
 // Nothing here is thread-safe: a task, its frame and what it awaits belong to one thread.
 #pragma once
 

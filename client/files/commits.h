@@ -1,5 +1,5 @@
-// Makes written data stable, and reports data that is lost.
-// Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
+// Makes written data stable, and reports data that is lost. Threads and blocking:
+// client/files/files.h. Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
 #pragma once
 
 #include <cstddef>

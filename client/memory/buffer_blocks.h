@@ -8,7 +8,7 @@
 // write dirty pages back to the mount; the reserve receives them from the kernel without new
 // memory.
 //
-// Belongs to the pool's thread. Take blocks while it makes a block resident: 0.2 to 1 ms, plus the
+// Belongs to the pool's thread. Take() may make a block resident, which takes 0.2 to 1 ms, plus the
 // time that the device needs to register it.
 #pragma once
 
@@ -81,7 +81,7 @@ class BufferBlocks {
 
   // Returns a free buffer; null: all are in use, or no more can be made resident (why_not).
   internal::Buffer* Take(internal::BufferKind kind);
-  // Returns a write source for a request that may not be a write. It does not count as used until
+  // Returns a write source to read the next request of the kernel into. It does not count as used until
   // MarkUsed. It is the reserve while no other write source is resident.
   internal::Buffer* TakeToListen();
   // Records that a write could not be kept because it was in the reserve: the next TakeToListen

@@ -1,5 +1,5 @@
-// Sends COMMIT, and keeps the data of unstable writes until it is safe
-// (client/state/uncommitted.h). Writes the data again if the server lost it.
+// Sends COMMIT, and writes data of unstable writes again if the server lost it. The data is kept in
+// client/state/uncommitted.h until then.
 // Spec: 6.5.8, 6.5.38: data written under another verifier than COMMIT's may be lost.
 // Belongs to the thread of its loop; one for each worker. Nothing blocks.
 #pragma once

@@ -37,14 +37,14 @@ class AttributeCache {
   // Records that `attributes` of the node are about to be sent to the kernel at `now`, in reply to
   // a request that `arrived` then. Returns how long the kernel may cache them, see
   // KernelView::Send. Their promise decides that: if the server has announced a change since, that
-  // is zero. `hides_change` (may be null) receives whether another client has changed the file, and
-  // the kernel does not see it: it drops its pages only if size or mtime differ. If mode, owner or
-  // group differ too, that is said of the next attributes, for which the kernel then asks at once.
+  // is zero. `hides_change` (may be null): true if another client has changed the file but size and
+  // mtime are as before, so that the kernel would keep old pages and the caller must drop them. If
+  // mode, owner or group differ too, the next call says so; the kernel then asks again at once.
   absl::Duration Sent(uint64_t nodeid, const client::Attributes& attributes, absl::Time now,
                       absl::Time arrived = absl::InfiniteFuture(), bool* hides_change = nullptr);
-  // Call before the kernel's pages are dropped that Sent has asked for with attributes under
-  // `promise`. Returns false if a change was announced since: the drop would discard attributes
-  // from after that change. Then Sent asks again with the next ones.
+  // Call before the drop of pages that `hides_change` requested, with the `promise` of the
+  // attributes. Returns false if a change was announced since: the drop would discard attributes
+  // from after that change. Then `hides_change` is true again for the next ones.
   bool MayDropPages(uint64_t nodeid, const client::Promise& promise);
   // The kernel did not accept the attributes after all, or has learned that the node was removed.
   void NotAccepted(uint64_t nodeid);
@@ -53,8 +53,8 @@ class AttributeCache {
   void Invalidated(uint64_t nodeid);
   // Whether the attributes of the node are promised, and only clients change them.
   bool IsPromised(uint64_t nodeid) const;
-  // Likewise, and the next request of the kernel for them needs none to the server, if it makes
-  // one.
+  // Likewise, and a GETATTR of the kernel at `now` can be answered from them without a request to
+  // the server.
   bool IsAnswered(uint64_t nodeid, absl::Time now) const;
   // The nodes of a shard of the table of which the kernel may use attributes at `now`.
   std::vector<uint64_t> KeptByKernel(uint64_t shard, absl::Time now) const;

@@ -1,5 +1,5 @@
 // The owners of record locks (fcntl) and their OPENs at the server.
-// Spec: ARCHITECTURE "lock owners"; draft 4.4.1.2, 6.5.18. FUSE-FACTS 8.
+// Spec: docs/decisions.md, Locks; draft 4.4.1.2, 6.5.18. docs/fuse.md 8.
 //
 // A lock at the server belongs to the owner of an OPEN. So each owner that the kernel names gets
 // its own OPEN of each file that it locks. An owner is a process, or the open file description of

@@ -1,6 +1,6 @@
 // The threads that invalidate what the kernel has cached where that waits for requests in progress:
 // the pages of a file, and a name of a directory. For these requests the kernel waits for us, so a
-// thread that serves requests must not do it (FUSE-FACTS 14).
+// thread that serves requests must not do it (docs/fuse.md 14).
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,8 @@ class EndSignals {
   // A signalfd, readable when a signal has arrived; -1 with errno if the kernel has none left.
   int fd() const { return fd_.get(); }
   bool valid() const { return fd_.valid(); }
-  // Waits for `most`. Returns false if a signal arrived or the parent that waits was killed.
+  // Waits for `most`. Returns false if a signal arrived, or if the process that
+  // started this daemon and waits for its report was killed.
   bool Wait(const Daemon& daemon, absl::Duration most) const;
 
  private:

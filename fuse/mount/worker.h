@@ -1,5 +1,5 @@
 // A worker is one thread with one loop, which waits for the kernel and for the worker's session.
-// The thread that receives the server's reply also answers the kernel (ARCHITECTURE "Threads").
+// The thread that receives the server's reply also answers the kernel (docs/decisions.md, Threads).
 // Only interrupts are handed to another thread.
 //
 // With FUSE over io_uring, requests arrive on the worker's ring (fuse/kernel/ring.h). /dev/fuse

@@ -1,5 +1,5 @@
-// Locks: GETLK, SETLK, SETLKW. Spec: 6.5.18, 6.5.19, 6.5.20; ARCHITECTURE "lock owners" and "flock
-// beside fcntl locks"; FUSE-FACTS 7, 8.
+// Locks: GETLK, SETLK, SETLKW. Spec: 6.5.18, 6.5.19, 6.5.20;
+// docs/decisions.md, Locks; docs/fuse.md 7, 8.
 //
 // A lock of flock(2) belongs to the open file description. Its owner is the OPEN of the kernel's
 // handle. Owners of record locks have OPENs of their own; see record_lock_owners.h.

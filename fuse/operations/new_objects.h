@@ -1,5 +1,5 @@
 // New objects in a directory that may have a default ACL: their mode, and what is known of their
-// extended attributes. Spec: 6.5.25; FUSE-FACTS 11.
+// extended attributes. Spec: 6.5.25; docs/fuse.md 11.
 // Belongs to the worker's thread. Nothing blocks.
 #pragma once
 

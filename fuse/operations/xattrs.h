@@ -1,5 +1,5 @@
-// Extended attributes: GETXATTR, SETXATTR, LISTXATTR, REMOVEXATTR. Spec: 4.1.5, 6.5.25; FUSE-FACTS
-// 5, 11.
+// Extended attributes: GETXATTR, SETXATTR, LISTXATTR, REMOVEXATTR. Spec: 4.1.5, 6.5.25;
+// docs/fuse.md 5, 11.
 //
 // wire/protocol/attribute_names.h maps the names. A name without a name space is refused, as on
 // ext4; with noacl, so are the names of POSIX ACLs. "system.nfs4_acl" is the ACL attribute.

@@ -11,9 +11,9 @@
 namespace dafs::fuse {
 
 // Whether thread `pid` is in fcntl(F_OFD_SETLKW). Returns false if that is unknown. The kernel
-// sends the same request for record locks and for locks of open file descriptions (OFD; FUSE-FACTS
-// 8). Only a wait for a record lock fails with EDEADLK: another process that shares the description
-// may release an OFD lock.
+// sends the same request for record locks and for locks of open file descriptions (OFD;
+// docs/fuse.md 8). Only a wait for a record lock fails with EDEADLK: another process that shares
+// the description may release an OFD lock.
 bool WaitsForOfdLock(uint32_t pid, const CallerProc& proc);
 
 // Whether thread `pid` is in chown(2) or a variant of it; nullopt if that is unknown. A chown(2)

@@ -134,7 +134,7 @@ absl::StatusOr<MappedFile> ClientRecords::OpenFile(const std::string& path, bool
     }
     why = is_missing ? path + ": missing" : std::string(file.status().message());
   }
-  if (has_served) LogError(absl::StrCat(why, "; made anew: ", kIfRemoved));
+  if (has_served) LogError(absl::StrCat(why, "; created again: ", kIfRemoved));
   unlink(path.c_str());
   *is_new = true;
   return CreateFile(path, has_served);

@@ -1,5 +1,5 @@
 // Keeps two servers, in one process or two, from using one state directory.
-// Spec: ARCHITECTURE "Server" (state directory).
+// Spec: docs/decisions.md, Server (state directory).
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // The thread that listens. It accepts connections within the limits and gives each to the worker
 // with the fewest sessions; a further channel goes to the worker of its session. It also expires
 // leases.
-// Spec: 3.2.6.3 (the server listens), 4.4.1 (leases); ARCHITECTURE "Server".
+// Spec: 3.2.6.3 (the server listens), 4.4.1 (leases); docs/decisions.md, Server.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // A DAFS server: `dafsd` without its command line, usable in process by tests.
-// Spec: 3.1, 3.2, chapter 6; WIRE; ARCHITECTURE "Server".
+// Spec: 3.1, 3.2, chapter 6; WIRE; docs/decisions.md, Server.
 //
 // Start opens the exports, starts the threads and listens. Stop (and the destructor) ends all
 // sessions and joins all threads. One thread calls all of these. The program must prepare its

@@ -1,6 +1,6 @@
 // The memory of a worker for direct transfers: one slab, mapped and touched once, registered once
 // per domain, handed out as page-aligned pieces of two sizes.
-// Spec: 3.2.1.3 (registration), WIRE section 10; STYLE "Registered memory".
+// Spec: 3.2.1.3 (registration), WIRE section 10; docs/decisions.md, Memory.
 //
 // Belongs to the worker's thread. Bounded: a transfer that finds too little memory waits in line.
 // The share of one session is bounded too, so that a peer that stalls leaves room for other

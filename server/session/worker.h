@@ -1,6 +1,6 @@
 // A thread that owns some of the server's sessions: its loop, their domains, and the memory for
-// their direct transfers. Sessions of different workers share nothing on the data path.
-// Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, EndSessionsOf, CollectReports, CollectCounts,
+// their direct transfers. Workers share no buffers and no connections, only the tables of the store
+// (docs/decisions.md, Server). Adopt, EndSuperseded, EndSessionsOf, CollectReports, CollectCounts,
 // CollectBusyFiles, DropUnusedDomains, Shutdown and sessions() are thread-safe; the rest belongs to
 // the worker's thread.
 #pragma once

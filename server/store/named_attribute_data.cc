@@ -177,7 +177,7 @@ DafsStatus NamedAttributes::SetClosed(const Caller& caller, Object& object,
     return DafsStatus::kExist;  // a restarted server must not mistake that value for ours
   }
   names_.Insert(NameHashOf(open.key), open.name);
-  Announce(caller, object, open.name, Identify(open.value), 0);
+  RecordIntent(caller, object, open.name, Identify(open.value), 0);
   const DafsStatus status = SetXattr(object, open.name, open.value, open.mode);
   if (status == DafsStatus::kOk) object.change().Modified();
   if (caller.operation != nullptr) caller.operation->Done(status, object.path_fd());

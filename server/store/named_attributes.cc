@@ -128,7 +128,7 @@ DafsStatus NamedAttributes::Remove(const Caller& caller, const wire::RemoveArgs&
   if (there != DafsStatus::kOk && there != DafsStatus::kAcces) return there;
   STORE_RETURN_IF_NOT_OK(store_.Announce(caller, {AnnouncedChange::OfAttributes(object->key())}));
   ChangeProbe probe(*object);
-  Announce(caller, *object, args.target, 0, probe.before());
+  RecordIntent(caller, *object, args.target, 0, probe.before());
   const DafsStatus status = RemoveXattr(*object, args.target);
   if (status == DafsStatus::kOk) res->change_info = probe.Modified();
   if (Operation* operation = caller.operation) {
@@ -138,8 +138,8 @@ DafsStatus NamedAttributes::Remove(const Caller& caller, const wire::RemoveArgs&
   return status;
 }
 
-void NamedAttributes::Announce(const Caller& caller, const Object& object, const std::string& name,
-                               uint64_t value, uint64_t before) {
+void NamedAttributes::RecordIntent(const Caller& caller, const Object& object,
+                                   const std::string& name, uint64_t value, uint64_t before) {
   if (caller.operation == nullptr) return;
   Intent& intent = caller.operation->Prepare();
   intent.flags = Intent::kOfAttribute;

@@ -1,6 +1,6 @@
 // Named attributes: the extended attributes of an object, presented as files in a directory.
 // Spec: 4.1.5, 6.5.25 (OPENATTR), and what 6.5 says of READDIR, LOOKUP, OPEN, READ, WRITE, SETATTR,
-// REMOVE, GETATTR and CLOSE for handles of these kinds; ARCHITECTURE "named attributes".
+// REMOVE, GETATTR and CLOSE for handles of these kinds; docs/decisions.md, Server.
 //
 // The name of a named attribute is the full name of the extended attribute ("user.x"). One system
 // call reads a value and one sets it, both as the caller. Data written through an OPEN becomes the
@@ -84,8 +84,8 @@ class NamedAttributes {
                             wire::FileAttributes* attributes);
   // Records in the journal what is about to happen to an attribute. The caller holds the NameGuard
   // of its name. `before`: CHANGE of the object, if the reply contains it.
-  static void Announce(const Caller& caller, const Object& object, const std::string& name,
-                       uint64_t value, uint64_t before);
+  static void RecordIntent(const Caller& caller, const Object& object, const std::string& name,
+                           uint64_t value, uint64_t before);
   wire::DafsStatus AnnounceClose(const Caller& caller, const wire::CloseArgs& args);
   // Sets the value of an open that is being closed.
   wire::DafsStatus SetClosed(const Caller& caller, Object& object, const AttributeOpen& open);

@@ -2,7 +2,7 @@
 // the callers' identities, the open files with their share reservations, and every procedure on
 // names, attributes and data. It does not depend on the network, sessions or chains: its caller
 // decodes the request, fills in the current filehandle and state id, and encodes the result.
-// Spec: draft 4.1.4, 4.4.1.2, 4.4.2, 6.5.2 .. 6.5.39; WIRE 5, 9, 10; ARCHITECTURE "Server".
+// Spec: draft 4.1.4, 4.4.1.2, 4.4.2, 6.5.2 .. 6.5.39; WIRE 5, 9, 10; docs/decisions.md, Server.
 //
 // Thread-safe. Every call may block on the file system, except Read with ReadMode::kNoWait.
 //

@@ -16,7 +16,7 @@ constexpr char kPayloadUrl[] = "dafs/status";
 
 struct Row {
   DafsStatus number;
-  // The caller's action, see STYLE "Errors": kUnavailable: repeat; kAborted: repeat from a higher
+  // The caller's action: kUnavailable: repeat; kAborted: repeat from a higher
   // step; kFailedPrecondition: do not repeat; kInternal: this program broke the protocol.
   absl::StatusCode code;
   std::string_view name;

@@ -1,6 +1,6 @@
 // The opens of named attributes. Each open has its own copy of the value. WRITE changes this copy,
 // and CLOSE sets the attribute to it in one step, so that other clients never see a partial value.
-// Spec: 4.1.5, 6.5.24, 6.5.7; ARCHITECTURE "named attributes".
+// Spec: 4.1.5, 6.5.24, 6.5.7; docs/decisions.md, Server.
 //
 // The number of opens is bounded, and so is the memory: each has at most kXattrMost bytes.
 // Thread-safe. Nothing here blocks or calls the file system.

@@ -1,6 +1,6 @@
 // The extended attributes of one object. The functions make the system calls as the thread's
 // identity, so that the kernel decides which callers may list, read and write them.
-// Spec: 4.1.5; ARCHITECTURE "named attributes".
+// Spec: 4.1.5; docs/decisions.md, Server.
 //
 // Names are the kernel's, with their name space: "user.x", "trusted.x", "security.x",
 // "system.posix_acl_access"; wire/protocol/attribute_names.h maps other names. Callers cannot see

@@ -2,7 +2,7 @@
 // slot records first the planned operation (the intent), then that it was executed, then the
 // response. The recorded responses are the session's Response Cache. From the first two steps a
 // restarted server finds the missing response: it compares the intent with the file system.
-// Spec: 5.2.1 (an entry per stream), 5.2.4 (stable storage); ARCHITECTURE "Hard points".
+// Spec: 5.2.1 (an entry per stream), 5.2.4 (stable storage); docs/decisions.md, Server.
 //
 // One thread at a time writes a slot: the thread that executes its request. Each step stores
 // `state` last, so a process killed at any instruction leaves the slot in the step before or after.

@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<WriteVerifier>> WriteVerifier::Open(const std::st
     }
     if (instance > 1) {
       LogError(absl::StrCat(is_missing ? path + ": missing" : std::string(file.status().message()),
-                            "; made anew: ", kIfRemoved));
+                            "; created again: ", kIfRemoved));
     }
     unlink(path.c_str());
     file = MappedFile::Create(path, kFileBytes);

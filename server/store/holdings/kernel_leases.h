@@ -9,7 +9,7 @@
 //
 // The kernel signals a break to the thread of this class alone (F_OWNER_TID). Other threads need
 // not block or handle signals.
-// Thread-safe. Nothing blocks.
+// Thread-safe. Only Stop blocks: it joins the thread.
 #pragma once
 
 #include <atomic>
@@ -46,7 +46,7 @@ class KernelLeases {
   // Makes sure that the file has a lease that is not broken. If it needs one, takes it on `fd`, a
   // descriptor of the file for reading, which it keeps until the end. Returns false if the kernel
   // grants none.
-  // The caller records before this call everything that on_break must find.
+  // on_break may be called at once, so the caller records first what it must find.
   bool Take(const ObjectKey& key, std::shared_ptr<const UniqueFd> fd);
   // Ends the lease of the file: a program that waits for it proceeds. Returns whether there was
   // one.
@@ -69,7 +69,7 @@ class KernelLeases {
 
   const std::function<void(const ObjectKey&)> on_break_;
   // Of by_key_. Take counts a lease before its caller looks for a change of the file that has begun
-  // (Promises::IsBeingChanged). The change began before it looked here.
+  // (Promises::IsBeingChanged). A change begins before its thread reads this count.
   std::atomic<size_t> count_{0};
   std::atomic<bool> is_ending_{false};  // the thread is to return
   std::thread thread_;

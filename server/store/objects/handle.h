@@ -1,5 +1,5 @@
 // Filehandles: the layout of the 64 bytes, and the keyed MAC that prevents forged handles.
-// Spec: 4.1.4, WIRE 4.2; ARCHITECTURE "Server".
+// Spec: 4.1.4, WIRE 4.2; docs/decisions.md, Server.
 //
 //   fshandle  0  8 bytes  export id: MAC of the export's name and directory
 //             8  8 bytes  file system within the export: MAC of its f_fsid and mount point

@@ -1,5 +1,5 @@
 // One object of an exported file system while the server has a descriptor for it.
-// Spec: 4.1.4 (handles), 6.1.5 CHANGE; ARCHITECTURE "Server".
+// Spec: 4.1.4 (handles), 6.1.5 CHANGE; docs/decisions.md, Server.
 // Thread-safe. Opening data descriptors may block on the file system.
 #pragma once
 

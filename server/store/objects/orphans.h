@@ -7,7 +7,7 @@
 // A linked file without a known open is "left" while a client may still reclaim an open of it:
 // after a restart, or after LinkLeft or Leave. Adopt ends that when an open is reclaimed. Sweep
 // removes the files that are still left.
-// Spec: 6.5.7-02, 6.5.33 (removal of open files); ARCHITECTURE "Hard points".
+// Spec: 6.5.7-02, 6.5.33 (removal of open files); docs/decisions.md, Server.
 // Thread-safe. May block on the file system. Uses the server's own privilege.
 #pragma once
 

@@ -1,4 +1,4 @@
-// READDIR. Spec: 6.5.29, 6.5.30; WIRE 9.4, R36, R56; ARCHITECTURE "readdir cookies".
+// READDIR. Spec: 6.5.29, 6.5.30; WIRE 9.4, R36, R56; docs/decisions.md, Server.
 //
 // The cookie of an entry is the kernel's position after it, d_off. So a listing continues at the
 // right place after any creation or removal, and after a restart. The cookie verifier identifies

@@ -1,7 +1,7 @@
 // Decides the outcome of the requests that were being executed when an earlier instance of the
 // server ended: compares the intents of its journal with the file system. The table is in dafsd(8),
 // EXACTLY ONCE.
-// Spec: 5.2.4; ARCHITECTURE "Hard points".
+// Spec: 5.2.4; docs/decisions.md, Server.
 //
 // A NameGuard kept the names of an intent from other requests until the journal had the outcome. So
 // an object at such a name was either made by that request, or was there before it. All this runs

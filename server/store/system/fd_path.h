@@ -6,7 +6,7 @@
 namespace dafs::server {
 
 // "/proc/self/fd/N": system calls on this path apply the kernel's permission checks to an O_PATH
-// descriptor (FUSE-FACTS 16). Every thread of the process may follow it.
+// descriptor (docs/fuse.md 16). Every thread of the process may follow it.
 class FdPath {
  public:
   explicit FdPath(int fd) { std::snprintf(text_, sizeof text_, "/proc/self/fd/%d", fd); }

@@ -1,9 +1,9 @@
 // The file system identity and the capabilities of one thread, with which it acts as a caller.
-// The kernel makes all permission checks (ARCHITECTURE "Server"). A thread takes the caller's
+// The kernel makes all permission checks (docs/decisions.md, Server). A thread takes the caller's
 // fsuid, fsgid and groups by raw system calls, which unlike those of libc change only this thread.
 // It also drops the capabilities that would bypass the checks. fsuid alone is not sufficient:
-// CAP_SYS_ADMIN and CAP_SETFCAP still permit trusted.* attributes and file capabilities (FUSE-FACTS
-// 16). Each thread keeps its identity until another is assumed; a full switch costs about 12 us.
+// CAP_SYS_ADMIN and CAP_SETFCAP still permit trusted.* attributes and file capabilities
+// (docs/fuse.md 16). Each thread keeps its identity until another is assumed; a switch takes 12 us.
 #pragma once
 
 #include <cstdint>

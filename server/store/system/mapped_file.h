@@ -1,6 +1,6 @@
 // A file of fixed size in the state directory, mapped into memory. Its content survives any end of
-// the process; after Sync it survives a crash of the machine. Spec: ARCHITECTURE "Server" (state
-// directory). The caller orders and publishes the values in it.
+// the process; after Sync it survives a crash of the machine. Spec: docs/decisions.md,
+// Server. The caller orders and publishes the values in it.
 #pragma once
 
 #include <cstddef>

@@ -341,7 +341,7 @@ def recover_damage(rig):
         for actor in (holder, rival):
             actor.end()
     log = server.log.read_text()
-    for words in ("clients: missing; made anew", "bytes, but of [1-9]", "bytes, but of 0"):
+    for words in ("clients: missing; created again", "bytes, but of [1-9]", "bytes, but of 0"):
         check(re.search(words, log), f"the log does not say: {words}")
     rig.umount(other)
 

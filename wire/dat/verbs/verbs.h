@@ -23,8 +23,8 @@
 //   - siw checks contexts, bounds and the remote-write right, but a peer can RDMA-read any region
 //     of the domain whose context it knows or guesses. siw does not report invalidated_context. It
 //     opens its TCP connection inside Connect, which blocks while the peer's host does not answer.
-//     It reports sends before earlier reads (wire/dat/verbs/send_queue.h). It sends unsignaled
-//     memory by reference (wire/dat/verbs/device.h).
+//     It reports sends before earlier reads (wire/dat/verbs/send_queue.h). Memory
+//     of an unsignaled send must stay unchanged until a later completion (wire/dat/verbs/device.h).
 //   - Memory windows (type 2) are bound and ended by requests to the queue pair. siw has none.
 //     rdma_rxe (Linux 6.1.192) has windows and enforces their right, their queue pair and their
 //     end, but not their bounds: a peer can access the whole region that contains the window.
