@@ -142,6 +142,13 @@ bool HasLostItsNames(const Object& file) {
          stx.stx_nlink == 1;
 }
 
+// A file that was created without a name has one now, which keeps it instead of the hidden one. A
+// removal of the name gives it a hidden one again, if it is still open.
+void DropHiddenName(StoreImpl& store, Object& file) {
+  absl::MutexLock lock(&store.FileLock(file.key()));
+  if (file.orphaned()) store.OrphansOf(file.fs()).Unlink(file);
+}
+
 }  // namespace
 
 DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wire::CreateRes* res) {
@@ -236,6 +243,7 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
       status = DafsStatus::kStale;
     }
   } else {
+    DropHiddenName(*impl_, *source);
     source->change().Modified();
     res->change_info = probe.Modified();
   }

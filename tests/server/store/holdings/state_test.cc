@@ -1,6 +1,7 @@
 // The state that OPEN creates and how it ends: state ids, unnamed files, and the effect of programs
 // on the server. LOOKUP creates no state.
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "tests/server/store/store_fixture.h"
 
@@ -91,6 +92,26 @@ TEST_F(StoreStateTest, UnnamedFileEndsWithItsCreatorUnlessLinked) {
   EXPECT_DAFS(kStale, Exists(left.filehandle));
   EXPECT_OK(Exists(named.filehandle));
   EXPECT_THAT(Names(root_, A()), testing::ElementsAre("named"));
+}
+
+// Otherwise programs on the server would see a second name until the last close, or until the end
+// of a delegation.
+TEST_F(StoreStateTest, UnnamedFileThatIsLinkedHasOneNameAndIsKeptIfThatIsRemoved) {
+  const Opened file = MustOpen(user_, Nameless());
+  wire::LinkArgs link;
+  link.source_object = file.filehandle;
+  link.destination_object = A();
+  link.newname = "named";
+  wire::LinkRes linked;
+  ASSERT_OK(store_->Link(user_, link, &linked));
+  struct stat st = {};
+  ASSERT_EQ(stat(Path("a/named").c_str(), &st), 0);
+  EXPECT_EQ(st.st_nlink, 1u);
+  ASSERT_OK(Write(user_, file, 0, "x"));
+  ASSERT_OK(Remove(user_, A(), "named"));
+  EXPECT_EQ(Read(user_, file), "x");
+  ASSERT_OK(Close(user_, file));
+  EXPECT_DAFS(kStale, Exists(file.filehandle));
 }
 
 // Shows DAFS-6.5.24-31, DAFS-6.5.33-07: the server grants DELETE_DENY and applies CHECK_OPEN, but
