@@ -114,7 +114,7 @@ bool Notifier::Lane::HasThreads() {
   return true;
 }
 
-// Of a queue that was just added.
+// The queue was just added.
 Notifier::Lane::Work Notifier::Lane::TakeLast(uint64_t queue) {
   Work work = std::move(queues_.find(queue)->second.front());
   queues_.erase(queue);

@@ -93,7 +93,7 @@ class Mount {
   void ServeAgain(const HandoverRecord& record);
   absl::Status CommitAll(absl::Duration most);
   absl::Status Leave(HandoverRecord& record, const std::string& program);
-  // What another program needs if this one is killed.
+  // Keeps the state that another program needs if this one is killed.
   void MakeLiveRecord();
   void PrepareForKill();
   Outcome TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record);

@@ -170,7 +170,7 @@ class Store {
   const ExportSet& exports() const;
   // Replaces the exports while requests run. The next request sees the new ones.
   // - Added: its directory is opened first; waits at most `within` for its file system.
-  // - Removed: requests fail with ACCES. What clients hold in it is released, also by requests that
+  // - Removed: requests fail with ACCES. Opens and locks in it are released, also by requests that
   //   are under way; their state ids fail with EXPIRED. Its file systems can be unmounted then. For
   //   an export that may hang this happens on its own threads, perhaps later.
   // - Changed options: the delegations in it are recalled.

@@ -122,8 +122,8 @@ class OpenTable {
   // Returns every state id of a client, with its file.
   std::vector<std::pair<wire::StateId, ObjectKey>> OpensOf(const wire::ClientId& client_id) const;
 
-  // What all clients hold of the files that `wants` accepts. `wants` runs under the lock of the
-  // table.
+  // Opens and locks of all clients on the files that `wants` accepts. `wants` runs under the lock
+  // of the table.
   struct Holding {
     wire::ClientId client_id;
     wire::StateId state_id;
