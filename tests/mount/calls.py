@@ -353,7 +353,7 @@ def outcome(side, call, arguments):
 
 
 def shown(path):
-    """What lstat(2) shows of a path, except the time of access, and the data of a file; an errno if it fails."""
+    """The attributes of a path except the time of access, and the data of a file; an errno if lstat(2) fails."""
     try:
         status = os.lstat(path)
         found = {name: getattr(status, name) for name in ("st_mode", "st_nlink", "st_uid", "st_gid", "st_ino", "st_size",

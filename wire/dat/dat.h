@@ -207,7 +207,7 @@ class Endpoint {
   virtual std::span<const std::byte> peer_private_data() const = 0;
   virtual const Address& peer() const = 0;
   virtual uint32_t max_segments() const = 0;
-  // What TLS has proven about the peer; null: the connection has no TLS. Valid as the private data.
+  // The identity of the peer by TLS; null: the connection has no TLS. Valid as the private data.
   virtual std::shared_ptr<const TlsPeer> tls_peer() const { return nullptr; }
   // For logs and dafsctl: "iwarp over TCP, CRC32C off", "verbs device siw0 port 1".
   virtual std::string description() const = 0;

@@ -267,7 +267,7 @@ TEST_F(HandoverTest, RefusesARecordThatContradictsItself) {
   EXPECT_TRUE(refused(bad));
 }
 
-// What another process has after this one was killed.
+// The state that another process has after this one was killed.
 class KillTest : public HandoverTest {
  protected:
   void SetUp() override {

@@ -41,7 +41,7 @@ class AdminTest : public PromisesTest {
     StartServer();
   }
 
-  // What a reload reads.
+  // The exports that a reload reads.
   absl::StatusOr<std::vector<Export>> wanted_ = absl::InternalError("");
 
   absl::StatusOr<std::string> Ask(const std::string& question) {

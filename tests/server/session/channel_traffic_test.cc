@@ -1,4 +1,4 @@
-// What the server posts on the channels of a session. Spec: 3.1.2.3.4, 3.2.4, 3.2.6.3, 5.2.2.
+// Messages of the server on the channels of a session. Spec: 3.1.2.3.4, 3.2.4, 3.2.6.3, 5.2.2.
 #include <cstring>
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-// What a client id stands for, and what a session keeps from its connection to its end.
+// The meaning of a client id, and what a session keeps from its connection to its end.
 // Spec: 2.4.3, 3.2.6.4.1, 6.2.1, 6.2.6.
 #include <vector>
 

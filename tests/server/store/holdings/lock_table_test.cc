@@ -36,7 +36,7 @@ class LockTableTest : public testing::Test {
     EXPECT_TRUE(table_.Wait(file_, owner, range, now_, {}));
     return false;
   }
-  // As a blocking LOCK of a client that waits to be told, and is denied.
+  // As a blocking LOCK of a client that waits for a notice, and is denied.
   void Await(const LockOwner& owner, const LockRange& range) {
     EXPECT_TRUE(table_.Check(file_, owner, range, now_).has_value());
     EXPECT_TRUE(table_.Wait(file_, owner, range, now_, {.awaits = true}));

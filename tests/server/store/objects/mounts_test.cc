@@ -811,7 +811,7 @@ TEST_F(StoreHungExportTest, IsDelayedWhileOtherExportsAreServed) {
   }));
 }
 
-// Its journals would otherwise stay unsettled for ever.
+// Its journals would otherwise stay unsettled forever.
 TEST_F(StoreHungExportTest, IsSettledOnceAfterAReloadRemovedItAndAnotherAddsIt) {
   ASSERT_TRUE(Answers([this] {
     Begin();
@@ -830,7 +830,7 @@ TEST_F(StoreHungExportTest, IsSettledOnceAfterAReloadRemovedItAndAnotherAddsIt) 
   }));
 }
 
-// Each attempt must not leave another thread behind.
+// Each attempt must not leave another thread.
 TEST_F(StoreHungExportTest, ReloadsThatWantItUseOneThread) {
   ASSERT_TRUE(Answers([this] {
     Export hung = exports_[1];
