@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/session/own_pool.h"
 #include "server/session/pool.h"
 #include "server/session/session.h"
 
@@ -58,10 +59,13 @@ void Call::ReadAttributes(const wire::FileHandle& current, const wire::FileHandl
   }
 }
 
-// As a GETATTR would. If that fails, or must wait for the holder of a delegation, the client sends
-// a GETATTR.
+// As a GETATTR would. If that fails, must wait for the holder of a delegation, or needs the pool of
+// another export, the client sends a GETATTR.
 void Call::ReadAttributes(const wire::FileHandle& file, wire::FileAttributes* attributes,
                           uint16_t* promise) {
+  // GET_ROOT_HANDLE names no export, so it runs on the worker even if the root may hang.
+  const Pool* const pool = OwnPool(session_.shared(), file.fshandle);
+  if (pool != nullptr && pool != request_.own_pool) return;
   Caller& caller = request_.caller;
   Delegations::AwaitedList awaited;
   caller.awaited = &awaited;

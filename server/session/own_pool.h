@@ -1,6 +1,6 @@
 // The file that a request goes to, and the pool of threads of an export whose file system may hang:
 // all access to its files runs there.
-// The worker's thread; nothing blocks.
+// The worker's thread, unless noted; nothing blocks.
 #pragma once
 
 #include "server/session/request.h"
@@ -9,7 +9,8 @@
 
 namespace dafs::server {
 
-// Returns the pool of the export that has this file; null if its file system does not hang.
+// Returns the pool of the export that has this file; null if its file system does not hang. Any
+// thread.
 Pool* OwnPool(const Shared& shared, const wire::FsHandle& fshandle);
 // Returns the pool of the export that `request` goes to. Called before the arguments are decoded,
 // because a procedure accesses the store right after that.
