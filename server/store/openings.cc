@@ -34,7 +34,7 @@ absl::Status Openings::Start(std::function<absl::Status(size_t)> open, absl::Dur
       opening.is_running = true;
       opening.thread = std::thread([this, i] {
         Run(i);
-        RunMore(i);
+        RunMore(i, true);
       });
     }
   }
@@ -91,7 +91,7 @@ void Openings::Begin(size_t export_index) {
   if (opening.thread.joinable()) opening.thread.join();  // takes no lock any more
   opening.is_running = true;
   ++running_;
-  opening.thread = std::thread([this, export_index] { RunMore(export_index); });
+  opening.thread = std::thread([this, export_index] { RunMore(export_index, false); });
 }
 
 void Openings::End() {
@@ -125,11 +125,10 @@ void Openings::Run(size_t export_index) {
   }
 }
 
-// The calls of OpenMore, and the end of the thread.
-void Openings::RunMore(size_t export_index) {
+// The calls of OpenMore, and the end of the thread. `is_opened`: by Run.
+void Openings::RunMore(size_t export_index, bool is_opened) {
   mutex_.Lock();
   Opening& opening = all_.at(export_index);
-  bool is_opened = true;  // by Run
   for (;;) {
     if (opening.is_awaited) {
       const std::function<absl::Status(size_t)> open = open_more_;

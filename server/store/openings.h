@@ -71,7 +71,7 @@ class Openings {
   };
 
   void Run(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
-  void RunMore(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RunMore(size_t export_index, bool is_opened) ABSL_LOCKS_EXCLUDED(mutex_);
   void Begin(size_t export_index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool none() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return running_ == 0; }
 

@@ -113,11 +113,14 @@ class OpenMoreTest : public testing::Test {
 
 TEST_F(OpenMoreTest, AHungExportHasOneCallHoweverOftenItIsWanted) {
   Hang(3);
+  do {
+    EXPECT_EQ(OpenMore({3}, absl::Milliseconds(1)).unfinished, 3u);
+  } while (calls(3) == 0);  // its thread may not run yet
   for (int i = 0; i < 5; ++i) {
     const Openings::Added added = OpenMore({3}, absl::Milliseconds(1));
     EXPECT_EQ(added.unfinished, 3u);
   }
-  EXPECT_LE(calls(3), 1);  // its thread may not run yet
+  EXPECT_EQ(calls(3), 1);
   EXPECT_FALSE(openings_.Await(absl::Now()));
   EndHang();
   EXPECT_TRUE(openings_.Await(absl::InfiniteFuture()));
