@@ -99,7 +99,7 @@ class Guardian {
         after_kill_ = false;
         break;
       case LinkMessage::kEnd:
-        ends_ = true;
+        told_to_end_ = true;
         break;
       case LinkMessage::kContinue:
       case LinkMessage::kKilled:
@@ -165,7 +165,8 @@ class Guardian {
     for (const UniqueFd& fd : kept_.fds) fds.push_back(fd.get());
     const auto kind = after_kill_ ? LinkMessage::kKilled : LinkMessage::kContinue;
     SendMessage(link_.get(), kind, kept_.text, fds);
-    if (std::exchange(ends_, false)) kill(child_, SIGTERM);
+    // The program that got the signal may have ended before it could handle it.
+    if (told_to_end_) kill(child_, SIGTERM);
   }
 
   // SIGTERM and the like stay blocked until the successor can handle them.
@@ -193,12 +194,11 @@ class Guardian {
   LinkMessage killed_;            // of kSurvive
   bool outlives_ = false;         // the program has sent it
   bool after_kill_ = false;       // a successor has been started with it, and does not serve yet
-  bool told_to_end_ = false;      // by a signal
+  bool told_to_end_ = false;      // by a signal, to this process or to mount.dafs
   std::deque<absl::Time> kills_;  // the latest ones
   UniqueFd record_;
   std::string program_;
-  int starts_ = 0;     // with this record
-  bool ends_ = false;  // the successor gets SIGTERM
+  int starts_ = 0;  // with this record
 };
 
 void LeaveTerminal() {

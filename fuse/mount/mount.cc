@@ -252,6 +252,7 @@ ExitCode Mount::Serve() {
       case Event::kSignal:
         LogNotice(state_.options.source.text + ": unmounting " + facts_.mount_point +
                   ": ended by a signal");
+        means_.guardian.End();  // no program continues the mount if this one is killed meanwhile
         Detach();
         return ExitCode::kOk;
       case Event::kRestart:
