@@ -164,7 +164,8 @@ class Guardian {
     }
     for (const UniqueFd& fd : kept_.fds) fds.push_back(fd.get());
     const auto kind = after_kill_ ? LinkMessage::kKilled : LinkMessage::kContinue;
-    SendMessage(link_.get(), kind, kept_.text, fds);
+    // Closed, so that the program does not wait for the message for ever.
+    if (!SendMessage(link_.get(), kind, kept_.text, fds)) link_.Close();
     // The program that got the signal may have ended before it could handle it.
     if (told_to_end_) kill(child_, SIGTERM);
   }
@@ -219,6 +220,8 @@ absl::StatusOr<GuardianLink> StartGuardian(const GuardianPlan& plan, Daemon& dae
   }
   UniqueFd near(ends[0]);
   UniqueFd far(ends[1]);
+  // If SIGCHLD is ignored, the kernel does not report the end of a child.
+  signal(SIGCHLD, SIG_DFL);
   // Before the fork, so that no signal is lost.
   const sigset_t set = GuardianSignals();
   sigset_t before;
