@@ -19,7 +19,7 @@ struct LinkMessage {
   enum Kind : char {
     kKeep = 'K',      // to the guardian: hold these descriptors. A later one replaces them
     kRecord = 'R',    // to the guardian: start the program `text` when this one has ended
-    kServing = 'S',   // to the guardian: the mount is served again, the record is not needed
+    kServing = 'S',   // to the guardian: requests are read from now on, the record is not needed
     kEnd = 'E',       // to the guardian: a signal ends the mount
     kContinue = 'C',  // to a new program: the record, then what is held
     kSurvive = 'V',   // to the guardian: start the program `text` with this record and live record

@@ -193,6 +193,8 @@ Outcome Mount::ServeKernel(std::vector<UniqueFd> devices, const HandoverRecord* 
   if (Outcome outcome = StartLeaseKeeper(); !outcome.ok()) return outcome;
   // Programs wait for it: what they look at before would be kept by time, and then dropped.
   if (record == nullptr) AwaitPromises();
+  // The first request makes the record out of date.
+  if (record != nullptr) means_.guardian.Serving();
   for (size_t i = 0; i < workers_.size(); ++i) {
     std::vector<std::vector<std::byte>> begins_again;
     if (record != nullptr) begins_again = record->WaitingOf(i);

@@ -297,7 +297,6 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   if (outcome.ok()) outcome = ServeKernel(std::move(inheritance.devices), &record);
   if (!outcome.ok()) return outcome;
   lease_keeper_->SetRequestsBy(facts_.requests_by);
-  means_.guardian.Serving();
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
     if (!killed || node.type != wire::ObjectType::kDir) continue;
     state_.notifier->DropListing(node.nodeid, [] {});
