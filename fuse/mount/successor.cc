@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -43,7 +44,11 @@ std::string ReadAll(int fd) {
 std::string OwnProgram() {
   char path[PATH_MAX];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
+  std::string program(path, size > 0 ? static_cast<size_t>(size) : 0);
+  // The guardian starts its own program as the last resort, also after that file was replaced.
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (program.ends_with(kDeleted)) program.resize(program.size() - kDeleted.size());
+  return program;
 }
 
 absl::Status CheckSuccessor(const std::string& program) {
