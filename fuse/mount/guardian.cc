@@ -240,7 +240,10 @@ absl::StatusOr<GuardianLink> StartGuardian(const GuardianPlan& plan, Daemon& dae
   far.Close();
   daemon.LeaveToChild();
   PrepareForMemoryPressure();
-  if (!plan.foreground) LeaveTerminal();
+  if (!plan.foreground) {
+    LeaveTerminal();
+    LogToSyslog("mount.dafs", Severity::kNotice);  // -v logs to standard error until then
+  }
   ShowTitle(plan);
   Guardian(plan, std::move(near), child, std::move(signals)).Run();
 }
