@@ -258,11 +258,13 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
   UniqueFd device(fcntl(devices.back().get(), F_DUPFD_CLOEXEC, 0));
   if (!device.valid()) return {ExitCode::kSystem, std::string("/dev/fuse: ") + strerror(errno)};
   KernelChannel channel(std::move(device));
-  if (!channel.ForgetAllNames() || !channel.Resend()) {
-    return {ExitCode::kSystem, "the kernel cannot pass its requests to another process"};
-  }
+  // Before the names: a node without names may be on its way out of the kernel, which waits for its
+  // pages and so for requests, and ForgetAttributes waits for the end of such a node.
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
     channel.ForgetAttributes(node.nodeid);
+  }
+  if (!channel.ForgetAllNames() || !channel.Resend()) {
+    return {ExitCode::kSystem, "the kernel cannot pass its requests to another process"};
   }
   return {};
 }
