@@ -178,7 +178,9 @@ Outcome Mount::CloneDevices(UniqueFd device, std::vector<UniqueFd>* devices) {
   std::vector<int> numbers;
   for (const UniqueFd& one : *devices) numbers.push_back(one.get());
   if (!means_.guardian.Keep(numbers, client_.lock())) {
-    return {ExitCode::kSystem, "the guardian has ended"};
+    LogWarning(absl::StrCat(state_.options.source.text, ": ", facts_.mount_point,
+                            " cannot be restarted: its guardian has ended"));
+    means_.guardian = GuardianLink();
   }
   return {};
 }
