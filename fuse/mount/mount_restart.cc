@@ -1,5 +1,6 @@
 // The restart of a mount (docs/restart.md): the old program leaves it, the new one continues it.
 #include <fcntl.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <cstring>
@@ -212,6 +213,8 @@ absl::Status Mount::Leave(HandoverRecord& record, const std::string& program) {
 }
 
 void Mount::ServeAgain(const HandoverRecord& record) {
+  pollfd ended = {.fd = ended_.get(), .events = POLLIN, .revents = 0};
+  if (poll(&ended, 1, 0) > 0) return;  // unmounted meanwhile: its workers answer nothing
   for (size_t i = 0; i < workers_.size(); ++i) {
     std::vector<std::vector<std::byte>> requests = record.WaitingOf(i);
     for (auto& request : workers_[i]->TakeRetracted()) requests.push_back(std::move(request));
