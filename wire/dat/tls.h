@@ -57,9 +57,9 @@ class TlsStream {
   // Encrypts bytes of `from` and sends them. Returns the bytes taken, which are no longer needed,
   // or -1 with errno EAGAIN (the socket is full) or EPROTO (error()).
   virtual ssize_t Send(std::span<const iovec> from) = 0;
-  // Fills `into`. Fewer bytes than that: no more have arrived. 0: the peer ended its stream with
-  // close_notify. -1: errno is EAGAIN or EPROTO, as above. A stream that ends otherwise is
-  // truncated, which is a failure.
+  // Fills `into`. Fewer bytes than that: no more have arrived, or the socket stays readable. 0: the
+  // peer ended its stream with close_notify. -1: errno is EAGAIN or EPROTO, as above. A stream that
+  // ends otherwise is truncated, which is a failure.
   virtual ssize_t Receive(std::span<const iovec> into) = 0;
   // Sends encrypted bytes that the socket did not take before. Returns true if none is left.
   virtual bool Flush() = 0;

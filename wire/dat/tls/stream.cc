@@ -18,10 +18,16 @@ namespace {
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;  // 16 KiB: RFC 8446, 5.1
 // Records are sent when this much of them is collected.
 constexpr size_t kOutputBytes = 256 << 10;
+// The most that waits for the socket: the above, a record, and replies to the peer's key updates. A
+// peer that requests those without end and takes no reply must not fill the memory.
+constexpr size_t kMostOutputBytes = kOutputBytes * 5 / 4;
 // One Send encrypts this much at most, so that a full socket leaves little memory in use.
 constexpr size_t kMostOfSend = 1 << 20;
 // OpenSSL's buffer for what a recv returns. Memory that is not needed is not touched.
 constexpr size_t kInputBytes = 128 << 10;
+// The most calls of recv in one Handshake or Receive. OpenSSL returns no key update to the caller,
+// so a peer that sends only those would keep the thread in it.
+constexpr int kMostReads = 2;
 
 int BioRead(BIO* bio, char* to, int size) {
   BIO_clear_retry_flags(bio);
@@ -32,6 +38,7 @@ int BioRead(BIO* bio, char* to, int size) {
 }
 
 int BioWrite(BIO* bio, const char* from, int size) {
+  BIO_clear_retry_flags(bio);
   return static_cast<OpenSslStream*>(BIO_get_data(bio))->Collect(from, size);
 }
 
@@ -117,7 +124,8 @@ absl::Status OpenSslStream::Prepare(SSL_CTX* context) {
 
 int OpenSslStream::ReadSocket(char* to, int size, bool* waits) {
   ssize_t got = -1;
-  if (!socket_empty_) {
+  if (!socket_empty_ && reads_left_ > 0) {
+    --reads_left_;
     do {
       got = recv(socket_, to, static_cast<size_t>(size), MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
@@ -136,14 +144,25 @@ int OpenSslStream::Collect(const char* from, int size) {
   const auto bytes = static_cast<size_t>(size);
   if (output_begin_ == output_end_) output_begin_ = output_end_ = 0;
   if (output_end_ + bytes > output_capacity_) {
-    // The last record may exceed the threshold; small messages need little.
-    const size_t capacity = output_end_ + bytes <= 2 * kRecordBytes
-                                ? 2 * kRecordBytes
-                                : std::max(output_end_ + bytes, kOutputBytes * 5 / 4);
-    std::unique_ptr<std::byte[]> larger(new std::byte[capacity]);
-    if (output_end_ > 0) std::memcpy(larger.get(), output_.get(), output_end_);
-    output_ = std::move(larger);
-    output_capacity_ = capacity;
+    const size_t waiting = output_end_ - output_begin_;
+    if (waiting + bytes > kMostOutputBytes) {
+      error_ =
+          absl::ResourceExhaustedError("TLS: the peer requests key updates and takes no reply");
+      return -1;
+    }
+    // Small messages need little.
+    const size_t capacity =
+        waiting + bytes <= 2 * kRecordBytes ? 2 * kRecordBytes : kMostOutputBytes;
+    std::unique_ptr<std::byte[]> larger;
+    if (capacity > output_capacity_) larger.reset(new std::byte[capacity]);
+    std::byte* const to = larger != nullptr ? larger.get() : output_.get();
+    if (waiting > 0) std::memmove(to, &output_[output_begin_], waiting);
+    output_begin_ = 0;
+    output_end_ = waiting;
+    if (larger != nullptr) {
+      output_ = std::move(larger);
+      output_capacity_ = capacity;
+    }
   }
   std::memcpy(&output_[output_end_], from, bytes);
   output_end_ += bytes;
@@ -186,6 +205,7 @@ TlsStream::Progress OpenSslStream::Handshake() {
   if (!error_.ok()) return Progress::kFailed;
   ERR_clear_error();
   socket_empty_ = false;
+  reads_left_ = kMostReads;
   const int done = SSL_do_handshake(ssl_.get());
   if (done != 1 && SSL_get_error(ssl_.get(), done) != SSL_ERROR_WANT_READ) {
     Fail();
@@ -282,6 +302,7 @@ ssize_t OpenSslStream::Receive(std::span<const iovec> into) {
   if (error_.ok()) {
     ERR_clear_error();
     socket_empty_ = false;
+    reads_left_ = kMostReads;
     for (size_t piece = 0; piece < into.size() && outcome == SSL_ERROR_NONE; ++piece) {
       for (size_t at = 0; at < into[piece].iov_len;) {
         size_t got = 0;

@@ -33,7 +33,8 @@ class OpenSslStream final : public TlsStream {
   std::shared_ptr<const TlsPeer> peer() const override { return peer_; }
   std::string description() const override;
 
-  // Called by the BIO. As read(2) and write(2); ReadSocket sets *waits if no bytes have arrived.
+  // Called by the BIO. As read(2) and write(2); ReadSocket sets *waits if no bytes have arrived, or
+  // if the present call has read enough.
   int ReadSocket(char* to, int size, bool* waits);
   int Collect(const char* from, int size);
 
@@ -54,6 +55,7 @@ class OpenSslStream final : public TlsStream {
   bool may_have_input_ = true;
   // The last read took all that had arrived. Saves the system call that would return EAGAIN.
   bool socket_empty_ = false;
+  int reads_left_ = 0;  // of the present Handshake or Receive
   SocketState socket_state_;
   std::vector<std::string> refused_names_;  // in the certificate of the peer, if it is refused
   uint64_t records_of_key_ = 0;

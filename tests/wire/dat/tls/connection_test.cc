@@ -287,6 +287,37 @@ TEST_F(TlsStreams, OtherProtocolsAndVersionsAreRefused) {
       "does not speak TLS 1.3");
 }
 
+// OpenSSL replies to key updates by itself. A peer that takes no reply must not fill the memory.
+TEST_F(TlsStreams, KeyUpdatesWithoutEndAreRefused) {
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+  const UniqueFd near(fds[0]), far(fds[1]);
+  auto server = *(*NewTls(certificates_.Server()))->NewStream(near.get());
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  const unsigned char dafs[] = {4, 'd', 'a', 'f', 's'};
+  SSL_CTX_set_alpn_protos(context, dafs, sizeof(dafs));
+  SSL* ssl = SSL_new(context);
+  SSL_set_fd(ssl, far.get());
+  SSL_set_connect_state(ssl);
+  const absl::Time deadline = Loop::Now() + kPatience;
+  TlsStream::Progress progress = TlsStream::Progress::kWaits;
+  while (progress == TlsStream::Progress::kWaits && Loop::Now() < deadline) {
+    (void)SSL_do_handshake(ssl);
+    progress = server->Handshake();
+  }
+  ASSERT_EQ(progress, TlsStream::Progress::kDone) << server->error();
+  while (server->error().ok() && Loop::Now() < deadline) {
+    for (int i = 0; i < 100; ++i) {
+      SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED);
+      (void)SSL_do_handshake(ssl);  // sends it, and reads nothing
+    }
+    ReceiveText(*server, 100);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(server->error())) << server->error();
+  SSL_free(ssl);
+  SSL_CTX_free(context);
+}
+
 // ---- Connections of the provider ---------------------------------------------------------------
 
 class TlsConnections : public ::testing::Test {
