@@ -185,7 +185,7 @@ std::string StampOfFiles(const TlsOptions& options) {
   return stamp;
 }
 
-std::vector<std::string> NamesIn(const X509* certificate) {
+std::vector<std::string> NamesIn(const X509* certificate, bool or_common_name) {
   std::vector<std::string> names;
   const NamesHandle alternatives(static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
@@ -196,7 +196,7 @@ std::vector<std::string> NamesIn(const X509* certificate) {
     if (one->type == GEN_IPADD) name = AddressText(one->d.iPAddress);
     if (!name.empty()) names.push_back(std::move(name));
   }
-  if (names.empty()) names.push_back(CommonName(certificate));
+  if (names.empty() && or_common_name) names.push_back(CommonName(certificate));
   // A NUL could make a name look like another.
   std::erase_if(names, [](const std::string& name) {
     return name.empty() || name.find('\0') != std::string::npos;

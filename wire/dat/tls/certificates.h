@@ -18,8 +18,9 @@ absl::StatusOr<ContextHandle> LoadContext(const TlsOptions& options);
 // Changes when one of the files is replaced or written.
 std::string StampOfFiles(const TlsOptions& options);
 
-// The DNS names and addresses in `certificate`; its common name if it has none of these.
-std::vector<std::string> NamesIn(const X509* certificate);
+// The DNS names and addresses in `certificate`. `or_common_name`: its common name if it has none of
+// these.
+std::vector<std::string> NamesIn(const X509* certificate, bool or_common_name);
 
 // Whether `name` is a numeric address, without the scope of IPv6.
 bool IsNumericAddress(const std::string& name);

@@ -32,7 +32,7 @@ std::string CaOption(const TlsOptions& options) {
 std::string NotFor(const TlsOptions& options, const std::vector<std::string>& refused_names) {
   const std::string names = absl::StrJoin(refused_names, ", ");
   return absl::StrCat("is not for ", options.server_name, ", but for ",
-                      names.empty() ? "no name" : absl::CHexEscape(names),
+                      names.empty() ? "no name (subjectAltName)" : absl::CHexEscape(names),
                       "; use one of its names, or issue it for this one");
 }
 

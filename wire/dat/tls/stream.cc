@@ -70,19 +70,22 @@ int KeepNames(int accepted, X509_STORE_CTX* store) {
       X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
   const X509* certificate = X509_STORE_CTX_get0_cert(store);
   if (ssl != nullptr && certificate != nullptr) {
-    *static_cast<std::vector<std::string>*>(SSL_get_app_data(ssl)) = NamesIn(certificate);
+    *static_cast<std::vector<std::string>*>(SSL_get_app_data(ssl)) =
+        NamesIn(certificate, /*or_common_name=*/false);
   }
   return accepted;
 }
 
-// The certificate of the server must be for this name or address.
+// The certificate of the server must be for this name or address. Its common name does not count
+// (RFC 9525, 2).
 bool ExpectName(SSL* ssl, const std::string& name) {
   if (name.empty()) return false;
   if (IsNumericAddress(name)) {
     const std::string address = name.substr(0, name.find('%'));
     return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), address.c_str()) == 1;
   }
-  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  SSL_set_hostflags(ssl,
+                    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   return SSL_set1_host(ssl, name.c_str()) == 1 && SSL_set_tlsext_host_name(ssl, name.c_str()) == 1;
 }
 
@@ -228,7 +231,7 @@ absl::Status OpenSslStream::FinishHandshake() {
   const X509* certificate = SSL_get0_peer_certificate(ssl_.get());
   if (certificate != nullptr && SSL_get_verify_result(ssl_.get()) == X509_V_OK) {
     peer.has_certificate = true;
-    peer.names = NamesIn(certificate);
+    peer.names = NamesIn(certificate, /*or_common_name=*/true);
   }
   peer_ = std::make_shared<const TlsPeer>(std::move(peer));
   is_up_ = true;

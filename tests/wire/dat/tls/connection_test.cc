@@ -421,7 +421,7 @@ TEST_F(TlsConnections, CertificatesOfServersAreChecked) {
       {{.names = {"127.0.0.1"}, .from = absl::Hours(1), .to = absl::Hours(2)}, "is not valid yet"},
       {{.names = {"other.example", "10.0.0.1"}},
        "is not for 127.0.0.1, but for other.example, 10.0.0.1"},
-      {{.names = {}}, "is not for 127.0.0.1, but for subject"},
+      {{.names = {}}, "is not for 127.0.0.1, but for no name (subjectAltName)"},
       {{.names = {"127.0.0.1"}, .by_another_ca = true}, "is not signed by a CA of "},
   };
   for (const Case& one : cases) {
@@ -436,6 +436,13 @@ TEST_F(TlsConnections, CertificatesOfServersAreChecked) {
     ASSERT_EQ(refused_.size(), 1u);
     EXPECT_THAT(refused_[0], HasSubstr("the client refuses the certificate of this server"));
   }
+  // The common name does not count.
+  server.cert_file = certificates_.Issue("server.pem", {.names = {}});
+  Listen(server);
+  TlsOptions client = certificates_.Client();
+  client.server_name = "subject";
+  const absl::Status status = Connect(client);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is not for subject, but for no name"));
 }
 
 TEST_F(TlsConnections, CertificatesOfClientsAreChecked) {
