@@ -16,25 +16,27 @@ class OpenSslContext final : public TlsContext {
   explicit OpenSslContext(const TlsOptions& options) : options_(options) {}
 
   absl::StatusOr<std::unique_ptr<TlsStream>> NewStream(int socket) override {
-    absl::MutexLock lock(&mutex_);
     // A mount outlives its certificates. If the new files are bad, the old ones may still do.
-    if (!options_.is_server && tls::StampOfFiles(options_) != stamp_) (void)Load();
+    if (!options_.is_server && !IsCurrent(tls::StampOfFiles(options_))) (void)Reload();
+    absl::MutexLock lock(&mutex_);
     return tls::OpenSslStream::Create(context_.get(), options_, socket);
   }
 
+  // Reads without the lock, so that new connections do not wait for the disk.
   absl::Status Reload() override {
-    absl::MutexLock lock(&mutex_);
-    return Load();
-  }
-
- private:
-  absl::Status Load() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::string stamp = tls::StampOfFiles(options_);
     absl::StatusOr<tls::ContextHandle> context = tls::LoadContext(options_);
     if (!context.ok()) return context.status();
-    context_ = *std::move(context);
+    absl::MutexLock lock(&mutex_);
+    context_.swap(*context);
     stamp_ = std::move(stamp);
     return absl::OkStatus();
+  }
+
+ private:
+  bool IsCurrent(const std::string& stamp) {
+    absl::MutexLock lock(&mutex_);
+    return stamp == stamp_;
   }
 
   const TlsOptions options_;
