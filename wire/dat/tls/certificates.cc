@@ -176,10 +176,16 @@ absl::StatusOr<ContextHandle> LoadContext(const TlsOptions& options) {
 
 std::string StampOfFiles(const TlsOptions& options) {
   std::string stamp;
-  for (const std::string* file : {&options.ca_file, &options.cert_file, &options.key_file}) {
+  std::vector<const char*> files = {options.ca_file.c_str(), options.cert_file.c_str(),
+                                    options.key_file.c_str()};
+  if (!options.is_server && options.ca_file.empty()) {  // OpenSSL keeps those that it has used
+    files.push_back(X509_get_default_cert_file());
+    files.push_back(X509_get_default_cert_dir());
+  }
+  for (const char* file : files) {
     struct stat info = {};
-    if (file->empty() || stat(file->c_str(), &info) != 0) continue;
-    absl::StrAppend(&stamp, *file, ":", info.st_dev, ":", info.st_ino, ":", info.st_size, ":",
+    if (*file == '\0' || stat(file, &info) != 0) continue;
+    absl::StrAppend(&stamp, file, ":", info.st_dev, ":", info.st_ino, ":", info.st_size, ":",
                     info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, ";");
   }
   return stamp;
