@@ -72,9 +72,9 @@ absl::Status ExplainAlert(int alert, const TlsOptions& options) {
   switch (alert) {
     case SSL_AD_HANDSHAKE_FAILURE:
       if (options.is_server) break;
+      // Not proven to be from the server, so it must not talk anyone out of TLS.
       return absl::FailedPreconditionError(
-          "TLS: the server refuses TLS; start dafsd with --tls-cert and --tls-key, or mount with "
-          "xprtsec=none");
+          "TLS: the server refuses TLS; start dafsd with --tls-cert and --tls-key");
     case SSL_AD_NO_APPLICATION_PROTOCOL:
       return WrongProtocol(options);
     case SSL_AD_PROTOCOL_VERSION:
