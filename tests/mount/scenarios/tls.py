@@ -1,5 +1,6 @@
 """TLS: mounts that are encrypted, who is believed, and the messages for those who are not."""
 
+import contextlib
 import json
 import os
 import signal
@@ -76,8 +77,10 @@ class Recorder(threading.Thread):
                 self.seen += data
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
+        except OSError:  # a killed server resets its connections: the other side must see that, too
+            for end in (source, sink):
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
