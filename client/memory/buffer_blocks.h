@@ -81,8 +81,8 @@ class BufferBlocks {
 
   // Returns a free buffer; null: all are in use, or no more can be made resident (why_not).
   internal::Buffer* Take(internal::BufferKind kind);
-  // Returns a write source to read the next request of the kernel into. It does not count as used until
-  // MarkUsed. It is the reserve while no other write source is resident.
+  // Returns a write source to read the next request of the kernel into. It does not count as used
+  // until MarkUsed. It is the reserve while no other write source is resident.
   internal::Buffer* TakeToListen();
   // Records that a write could not be kept because it was in the reserve: the next TakeToListen
   // avoids the reserve.

@@ -210,8 +210,8 @@ class Call : public CallBase {
   }
   const wire::FileHandle* other_filehandle() const override {
     // The member before supplies it.
-    const bool replaced = chf_fh && wire::OtherFileHandle(args) ==
-                                        wire::ChainFileHandle(const_cast<Args&>(args));
+    const bool replaced =
+        chf_fh && wire::OtherFileHandle(args) == wire::ChainFileHandle(const_cast<Args&>(args));
     return replaced ? nullptr : wire::OtherFileHandle(args);
   }
   void TakeOver(const Current& current) override {

@@ -49,7 +49,6 @@ class Credentials {
   std::vector<Entry> Save(wire::ClientId* client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-
   mutable absl::Mutex mutex_;
   wire::ClientId client_id_ ABSL_GUARDED_BY(mutex_);
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
