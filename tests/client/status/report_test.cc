@@ -140,10 +140,10 @@ TEST(Report, JsonHasTheKeysThatProgramsRead) {
   const Json json = Json::parse(text);
   EXPECT_THAT(Keys(json),
               testing::ElementsAre("server", "mount_point", "requests_by", "cpu_latency", "up_us",
-                                   "lease_seconds", "quiet_us", "credentials", "caching",
-                                   "promises", "delegations", "log_level", "slow_us",
-                                   "slow_operations", "calls_in_hand", "calls", "silent_workers",
-                                   "workers", "bucket_bounds_us", "procedures"));
+                                   "restarts", "restarted_at", "lease_seconds", "quiet_us",
+                                   "credentials", "caching", "promises", "delegations", "log_level",
+                                   "slow_us", "slow_operations", "calls_in_hand", "calls",
+                                   "silent_workers", "workers", "bucket_bounds_us", "procedures"));
   const Json& first = json["workers"][0];
   EXPECT_THAT(Keys(first), testing::ElementsAre("name", "connects", "session", "fetched",
                                                 "reissued", "buffers"));
