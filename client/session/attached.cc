@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/status_macros.h"
-#include "wire/codec/attributes_after.h"
 #include "wire/messages/chain.h"
 
 namespace dafs::client {
@@ -83,14 +81,9 @@ uint16_t AttributeFlags(const CallBase& call) {
   return static_cast<uint16_t>(flags);
 }
 
-absl::Status TakeAttributes(CallBase& call, std::span<const std::byte> message,
-                            uint32_t attributes_at, wire::ByteOrder order) {
-  if (AttributeFlags(call) == 0) return absl::OkStatus();
-  wire::AttributesAfter after;
-  RETURN_IF_ERROR(wire::DecodeAttributes(message, attributes_at, order, after));
-  Take(call.current_attributes, call, std::move(after.current), after.current_promise);
-  Take(call.other_attributes, call, std::move(after.other), after.other_promise);
-  return absl::OkStatus();
+void TakeAttributes(CallBase& call, wire::AttributesAfter carried) {
+  Take(call.current_attributes, call, std::move(carried.current), carried.current_promise);
+  Take(call.other_attributes, call, std::move(carried.other), carried.other_promise);
 }
 
 }  // namespace dafs::client

@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <span>
 
-#include "absl/status/status.h"
 #include "client/session/call.h"
-#include "wire/protocol/types.h"
+#include "wire/codec/attributes_after.h"
 
 namespace dafs::client {
 
@@ -34,9 +33,7 @@ class AttachedChain {
 // The flags for what is attached to `call`.
 uint16_t AttributeFlags(const CallBase& call);
 
-// Gives the results that a response to `call` carries at `attributes_at` to what is attached to it.
-// kDataLoss: they are malformed.
-absl::Status TakeAttributes(CallBase& call, std::span<const std::byte> message,
-                            uint32_t attributes_at, wire::ByteOrder order);
+// Gives what the response to `call` carries to the GETATTRs that are attached to it.
+void TakeAttributes(CallBase& call, wire::AttributesAfter carried);
 
 }  // namespace dafs::client

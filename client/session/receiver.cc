@@ -7,6 +7,7 @@
 #include "client/session/attached.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
+#include "wire/codec/attributes_after.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/codec.h"
 
@@ -103,15 +104,20 @@ absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
     call.damaged = slot.exchange->damaged = true;
     return absl::OkStatus();
   }
-  absl::Status decoded = call.Decode(message, context_.negotiated.order, header.status);
+  // All of the response is decoded before Decode records its effects, such as an open.
+  std::optional<wire::AttributesAfter> attributes;
+  absl::Status decoded;
+  if (header.attributes_at != 0 && AttributeFlags(call) != 0) {
+    decoded = wire::DecodeAttributes(message, header.attributes_at, context_.negotiated.order,
+                                     attributes.emplace());
+  }
+  if (decoded.ok()) decoded = call.Decode(message, context_.negotiated.order, header.status);
   if (!decoded.ok()) {  // the exchange stays open until the end of the session ends it
     return absl::DataLossError(absl::StrCat(Text(wire::Name(slot.proc)), " response of ",
                                             context_.peer.ToString(), ": ", decoded.message()));
   }
   call.spec_cond = header.spec_cond;
-  if (header.attributes_at != 0) {
-    RETURN_IF_ERROR(TakeAttributes(call, message, header.attributes_at, context_.negotiated.order));
-  }
+  if (attributes.has_value()) TakeAttributes(call, *std::move(attributes));
   --slot.exchange->unanswered;
   const wire::DirectBytes moved = call.direct_bytes;
   if (moved.to_client + moved.to_server > 0) {

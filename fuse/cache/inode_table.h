@@ -126,12 +126,7 @@ class InodeTable {
   // on caches of this process. Restore: into a new table, before the first request. Names that a
   // directory has moved from are not saved.
   struct Saved {
-    struct Node {
-      uint64_t nodeid = 0;
-      wire::FileHandle handle;
-      wire::ObjectType type = wire::ObjectType::kInvalid;
-      uint64_t file_id = 0;
-      uint64_t lookups = 0;
+    struct Node : LiveNodes::Node {
       Place place;
       NodeNames::Saved names;
       bool newest = true;              // of the nodes of the handle

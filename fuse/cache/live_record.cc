@@ -154,18 +154,26 @@ void LiveRecord::Drop(Slot slot) {
   free_.push_back(slot);
 }
 
-// A free slot reads as zeros, with its page or without.
+// The state of a free slot is zero, with its page or without. The list is taken out meanwhile, so
+// that no request waits; a new item gets a slot that was never used.
 void LiveRecord::ReleaseUnused() {
   constexpr size_t kInPage = kPageBytes / kSlotBytes;
-  absl::MutexLock lock(&mutex_);
-  std::sort(free_.begin(), free_.end());
-  for (size_t i = 0; i + kInPage <= free_.size(); ++i) {
-    if (OffsetOf(free_[i]) % kPageBytes != 0) continue;
-    if (free_[i + kInPage - 1] != free_[i] + kInPage - 1) continue;
-    madvise(memory_ + OffsetOf(free_[i]), kPageBytes, MADV_REMOVE);
+  std::vector<Slot> free;
+  {
+    absl::MutexLock lock(&mutex_);
+    free.swap(free_);
+  }
+  std::sort(free.begin(), free.end());
+  for (size_t i = 0; i + kInPage <= free.size(); ++i) {
+    if (OffsetOf(free[i]) % kPageBytes != 0) continue;
+    if (free[i + kInPage - 1] != free[i] + kInPage - 1) continue;
+    madvise(memory_ + OffsetOf(free[i]), kPageBytes, MADV_REMOVE);
     i += kInPage - 1;
   }
-  std::reverse(free_.begin(), free_.end());  // the first slots are used first
+  std::reverse(free.begin(), free.end());  // the first slots are used first
+  absl::MutexLock lock(&mutex_);
+  free.insert(free.end(), free_.begin(), free_.end());
+  free_.swap(free);
 }
 
 absl::StatusOr<std::vector<LiveRecord::Item>> LiveRecord::Read(int memfd) {

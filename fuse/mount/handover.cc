@@ -266,11 +266,7 @@ void AfterKill(const std::vector<LiveNodes::Node>& nodes, HandoverRecord& record
   }
   for (const LiveNodes::Node& node : nodes) {
     InodeTable::Saved::Node& saved = record.inodes.nodes.emplace_back();
-    saved.nodeid = node.nodeid;
-    saved.handle = node.handle;
-    saved.type = node.type;
-    saved.file_id = node.file_id;
-    saved.lookups = node.lookups;
+    static_cast<LiveNodes::Node&>(saved) = node;
     saved.newest = newest[node.handle] == node.nodeid;
     saved.change = kUnknownChange;
   }

@@ -47,7 +47,14 @@ const char* KindOf(const Peer& peer) {
 }  // namespace
 
 void Refusals::Say(const std::string& client_id_string, const char* kind, absl::string_view why) {
-  if (!shared_.refusals->Admits(host_, kind, Loop::Now())) return;
+  if (IsSaid(kind)) Write(client_id_string, why);
+}
+
+bool Refusals::IsSaid(const char* kind) const {
+  return shared_.refusals->Admits(host_, kind, Loop::Now());
+}
+
+void Refusals::Write(const std::string& client_id_string, absl::string_view why) const {
   LogWarning(absl::StrCat("client ", ClientName(client_id_string), " at ", connection_.peer_name(),
                           " refused: ", why));
 }
@@ -68,6 +75,7 @@ void Refusals::SayNotAdmitted(const std::string& client_id_string) {
 void Refusals::SayWrongSecurity(const std::string& client_id_string) {
   constexpr size_t kMostNamed = 4;
   const Peer& peer = connection_.peer();
+  if (!IsSaid(KindOf(peer))) return;
   std::vector<std::string> demands;
   for (const Export* each : shared_.store->exports().Served()) {
     const char* demand = DemandOf(each->MisfitOf(peer));
@@ -75,12 +83,12 @@ void Refusals::SayWrongSecurity(const std::string& client_id_string) {
       demands.push_back(absl::StrCat("export ", each->name, " ", demand));
     }
   }
-  if (demands.empty()) return Say(client_id_string, "port", kWrongPort);
+  if (demands.empty()) return Write(client_id_string, kWrongPort);
   if (peer.tls != nullptr && peer.tls->has_certificate) {
     demands.push_back(absl::StrCat("the certificate is for ",
                                    absl::CHexEscape(absl::StrJoin(peer.tls->names, ", "))));
   }
-  Say(client_id_string, KindOf(peer), absl::StrJoin(demands, "; "));
+  Write(client_id_string, absl::StrJoin(demands, "; "));
 }
 
 bool Refusals::HasWrongSecurity() const {

@@ -30,6 +30,10 @@ class Refusals {
   bool HasWrongSecurity() const;
 
  private:
+  // Whether RefusalLog has room for a line of `kind`. Ask before the text is composed.
+  bool IsSaid(const char* kind) const;
+  void Write(const std::string& client_id_string, absl::string_view why) const;
+
   const Shared& shared_;
   const Connection& connection_;
   const std::string& host_;

@@ -127,5 +127,27 @@ TEST_F(AttributesAfterTest, MalformedOnesEndTheSession) {
   EXPECT_EQ(server_.connections_made, 2);
 }
 
+// Otherwise the open of the response would stay, beside that of its repetition.
+TEST_F(AttributesAfterTest, MalformedOnesLeaveNoOpen) {
+  MakeFiles();
+  int answers = 0;
+  server_.script = [&answers](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpen || answers++ > 0) return false;
+    wire::OpenRes res;
+    res.filehandle.fileid.bytes[0] = 'o';
+    res.state_id.bytes[0] = 's';
+    std::vector<std::byte> bytes = c.Encoded(request, res, DafsStatus::kOk, {});
+    bytes[36] = static_cast<std::byte>(bytes.size());
+    c.Send(std::move(bytes));
+    return true;
+  };
+  OpenRequest request;
+  request.directory = dir_;
+  request.name = "name";
+  ASSERT_OK(Await(files_->opens().Open(who_, request)));
+  EXPECT_EQ(server_.connections_made, 2);
+  EXPECT_EQ(client_->opens().size(), 1u);
+}
+
 }  // namespace
 }  // namespace dafs::client::testing

@@ -1,4 +1,4 @@
-"""TLS: mounts that are encrypted, who is believed, and the messages for those who are not."""
+"""TLS: encrypted mounts, accepted and refused certificates, and the messages of a refusal."""
 
 import contextlib
 import json
@@ -187,7 +187,7 @@ def tls_refusals(rig):
             lambda: server.log.read_text().count("certificates were read again") > before, 20), "no reload")
 
     tls = f"xprtsec=tls,tlsca={authority.ca}"
-    expect_refusal(tls, "TLS: the certificate of the server is not for 127.0.0.1, but for elsewhere.example")
+    expect_refusal(tls, "TLS: the certificate of the server is for elsewhere.example, not for 127.0.0.1")
     check(processes.wait_until(lambda: "TLS: the client refuses the certificate" in server.log.read_text(), 20),
           "nothing in the log of the server")
     expect_refusal(f"xprtsec=tls,tlsca={other.ca}", "is not signed by a CA of", "tlsca=")

@@ -31,9 +31,9 @@ std::string CaOption(const TlsOptions& options) {
 
 std::string NotFor(const TlsOptions& options, const std::vector<std::string>& refused_names) {
   const std::string names = absl::StrJoin(refused_names, ", ");
-  return absl::StrCat("is not for ", options.server_name, ", but for ",
-                      names.empty() ? "no name (subjectAltName)" : absl::CHexEscape(names),
-                      "; use one of its names, or issue it for this one");
+  return absl::StrCat(
+      "is for ", names.empty() ? "no name (subjectAltName)" : absl::CHexEscape(names), ", not for ",
+      options.server_name, "; use one of its names, or issue it for this one");
 }
 
 absl::Status ExplainVerification(const SSL* ssl, const TlsOptions& options,

@@ -1,4 +1,4 @@
-// TLS connections: who is believed, and what an observer, a broken peer or a cut connection causes.
+// TLS connections: accepted and refused certificates, observers, broken peers, cut connections.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -420,8 +420,8 @@ TEST_F(TlsConnections, CertificatesOfServersAreChecked) {
        "TLS: the certificate of the server has expired"},
       {{.names = {"127.0.0.1"}, .from = absl::Hours(1), .to = absl::Hours(2)}, "is not valid yet"},
       {{.names = {"other.example", "10.0.0.1"}},
-       "is not for 127.0.0.1, but for other.example, 10.0.0.1"},
-      {{.names = {}}, "is not for 127.0.0.1, but for no name (subjectAltName)"},
+       "is for other.example, 10.0.0.1, not for 127.0.0.1"},
+      {{.names = {}}, "is for no name (subjectAltName), not for 127.0.0.1"},
       {{.names = {"127.0.0.1"}, .by_another_ca = true}, "is not signed by a CA of "},
   };
   for (const Case& one : cases) {
@@ -442,7 +442,8 @@ TEST_F(TlsConnections, CertificatesOfServersAreChecked) {
   TlsOptions client = certificates_.Client();
   client.server_name = "subject";
   const absl::Status status = Connect(client);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("is not for subject, but for no name"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("is for no name (subjectAltName), not for subject"));
 }
 
 TEST_F(TlsConnections, CertificatesOfClientsAreChecked) {
@@ -492,7 +493,7 @@ TEST_F(TlsConnections, FilesAreReadAgain) {
   auto client_tls = NewTls(client);
   ASSERT_TRUE(client_tls.ok());
   EXPECT_FALSE(Connect(*client_tls).ok());
-  // A server takes new files when it is told to.
+  // A server reads its files again by Reload.
   certificates_.Issue("server.pem", {.names = {"127.0.0.1"}});
   EXPECT_FALSE(Connect(*client_tls).ok());
   ASSERT_TRUE((*server_tls)->Reload().ok());
