@@ -1,7 +1,8 @@
 # ccache where it is installed; -DCMAKE_CXX_COMPILER_LAUNCHER= builds without it.
 find_program(DAFS_CCACHE ccache)
 if(DAFS_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${DAFS_CCACHE})
+  # What ccache asks for with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${DAFS_CCACHE})
 endif()
 
 # Warnings are errors with both compilers. Clang also checks the lock annotations.
