@@ -1,8 +1,7 @@
 # ccache where it is installed; -DCMAKE_CXX_COMPILER_LAUNCHER= builds without it.
 find_program(DAFS_CCACHE ccache)
 if(DAFS_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  # What ccache asks for with precompiled headers.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${DAFS_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/compile-with-ccache)
 endif()
 
 # Warnings are errors with both compilers. Clang also checks the lock annotations.
