@@ -110,6 +110,7 @@ class DelegatingTest : public ScriptedTest {
   uint64_t owners_ = 0;
 };
 
+// Shows DAFS-6.5.24-19
 TEST_F(DelegatingTest, OpensAndClosesUnderAReadDelegationSendNothing) {
   server_.delegates = Type::kRead;
   const wire::StateId first = Open();
@@ -139,6 +140,7 @@ TEST_F(DelegatingTest, WithoutTheExtensionOrPromisesOpensAreAsBefore) {
   EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenHandle, Proc::kGetattrInline, Proc::kClose));
 }
 
+// Shows DAFS-4.4.1.2-52: the server has one open for all of these, that of the delegation.
 TEST_F(DelegatingTest, CloseOfTheLastWriterKeepsAReadDelegation) {
   server_.delegates = Type::kWrite;
   const wire::StateId first = Create();
@@ -219,6 +221,7 @@ TEST_F(DelegatingTest, OpenOfAnotherUserIsARequest) {
   Close(opened->state_id);
 }
 
+// Shows DAFS-6.6.4-05 (opens).
 TEST_F(DelegatingTest, RecallOpensAtTheServerWhatIsInUse) {
   server_.delegates = Type::kRead;
   const wire::StateId first = Open(), second = Open();
@@ -491,6 +494,7 @@ TEST_F(LocalLocksTest, OneLockAtTheServerTakesTheOthersThere) {
   EXPECT_THAT(Sent(), IsEmpty());
 }
 
+// Shows DAFS-6.6.4-05 (locks). Modified data is at the server already.
 TEST_F(LocalLocksTest, RecallTakesLocksToTheServerFirst) {
   server_.delegates = Type::kWrite;
   const wire::StateId open = Open(wire::kShareBoth);

@@ -81,6 +81,7 @@ TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsReissued) {
   EXPECT_EQ(server_.log.back().chain_flags, wire::kChfBack);
 }
 
+// Shows DAFS-7-04
 TEST_F(FilesRetryTest, DelayAndGraceAreRetried) {
   MakeFiles();
   int refusals = 3;
@@ -323,7 +324,7 @@ TEST_F(FilesRetryTest, NoMoreCredentialsThanNegotiatedAreRegistered) {
   EXPECT_EQ(client_->credentials().size(), 3u);
 }
 
-// Shows DAFS-3.1.1.1.2-04.
+// Shows DAFS-3.1.1.1.2-03 (the client), DAFS-3.1.1.1.2-04.
 TEST_F(FilesRetryTest, UntrustedClientRegistersNoCredentials) {
   server_.trusted = false;
   MakeFiles();
