@@ -394,6 +394,7 @@ TEST_F(AdminTest, ADrainingServerTakesNoNewClients) {
   EXPECT_THAT(Refusal("drain now"), HasSubstr("takes undo"));
 }
 
+// Shows DAFS-4.4.1.2-36
 TEST_F(AdminTest, UnlockReleasesTheLocksOfOneOwnerWhichLearnsIt) {
   Opened holder = Open("c1", {"f"}), waiter = Open("c2", {"f"});
   ASSERT_EQ(holder.Lock(0, 10, LockType::kWrite), "DAFS_STATUS_OK");

@@ -153,7 +153,8 @@ TEST_F(ClientTableTest, InstanceWithoutALeaseIsReplacedFromAnotherAddress) {
   EXPECT_TRUE(old->superseded());
 }
 
-// The client has no session left on which it could use its old id. Its next session gets a new id.
+// Shows DAFS-4.4.1.2-07: the client has no session left on which it could use its old id. Its next
+// session gets a new id.
 TEST_F(ClientTableTest, ForgetsAClientWithoutSessionsAndState) {
   ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
   const wire::ClientId old = client_->client_id();

@@ -219,7 +219,8 @@ TEST_P(DataTest, TransfersWaitForMemoryAndAllComplete) {
   }
 }
 
-// Shows DAFS-3.2.3.2.2-02 (GETATTR, SETATTR, READLINK, direct); WIRE 10.2.
+// Shows DAFS-3.2.3.2.2-02 (GETATTR, SETATTR, READLINK, direct), DAFS-6.5.14-01, DAFS-6.5.36-01;
+// WIRE 10.2.
 TEST_P(DataTest, StructuredContentIsTransferredByRdma) {
   DirectMemory memory = client_->NewMemory(64 << 10, dat::Access::kRemoteBoth);
   ASSERT_EQ(symlink("to somewhere", Path("a/link").c_str()), 0);

@@ -68,7 +68,7 @@ TEST_F(StoreAclTest, AclIsSetAndEnforced) {
   EXPECT_EQ(fs.acl_support, wire::kAclSupportAllow | wire::kAclSupportDeny);
 }
 
-// Shows DAFS-4.4.3-03: the first entry for the caller that names a right decides it.
+// Shows DAFS-4.4.3-03, DAFS-4.4.3-04: the first entry for the caller that names a right decides it.
 TEST_F(StoreAclTest, EntriesAreProcessedInOrder) {
   constexpr uint32_t kWrite = wire::kAceWriteData | wire::kAceAppendData;
   const auto ace = [](uint32_t type, const std::string& who, uint32_t mask) {

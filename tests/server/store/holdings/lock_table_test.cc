@@ -195,7 +195,8 @@ TEST_F(LockTableTest, DowngradeAndReleaseGiveTurns) {
   EXPECT_EQ(Turns(), "a");
 }
 
-// The next waiter gets the turn of one that withdraws, cannot be told, or does not come.
+// Shows DAFS-4.4.1.2-18: the next waiter gets the turn of one that withdraws, cannot be told, or
+// does not come.
 TEST_F(LockTableTest, TurnPassesToTheNextWaiter) {
   const LockOwner d = Owner(4, "d"), e = Owner(5, "e"), f = Owner(6, "f");
   EXPECT_TRUE(Ask(a_, all_));

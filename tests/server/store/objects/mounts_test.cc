@@ -122,7 +122,7 @@ TEST_F(StoreMountsTest, HandlesOfMountedFileSystemsSurviveRestart) {
   EXPECT_EQ(Handle({"a", "m", "f"}), f);
 }
 
-// Shows DAFS-4.1.4-21
+// Shows DAFS-4.1.4-21, DAFS-7-15 (access revoked)
 TEST_F(StoreMountsTest, HandlesOfUnmountedFileSystemAreStale) {
   WriteFile(Path("a/m/f"), "in m");
   Start();

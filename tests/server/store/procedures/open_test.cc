@@ -314,7 +314,7 @@ TEST_F(StoreOpenTest, StateIdsBelongToOneClientAndFileAndInstance) {
   EXPECT_EQ(Read(user_, g), "DAFSERR_STALE_STATEID");
 }
 
-// Shows DAFS-4.4.1.2-09, DAFS-4.4.1.2-10: a closed open leaves no state.
+// Shows DAFS-4.4.1.2-09, DAFS-4.4.1.2-10, DAFS-4.4.1.2-11: a closed open leaves no state.
 TEST_F(StoreOpenTest, StateIdIsOldAfterItsOwnerReopens) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0666));
   ASSERT_OK(Close(user_, f));
