@@ -126,7 +126,8 @@ def power_failures(rig, stable, failures):
 
 @scenario(timeout=3600, where="server")
 def recover_power(rig):
-    """The power of the server's disk fails again and again under a load on two mounts: the model's end state."""
+    """The power of the server's disk fails again and again under a load on two mounts: the model's end state.
+    Shows DAFS-6.5.38-11; recover_power_shown is the same without stable storage."""
     power_failures(rig, "power", 40 if rig.full else 4)
 
 

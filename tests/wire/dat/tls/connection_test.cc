@@ -161,6 +161,7 @@ TEST_F(TlsStreams, PeersAreKnownByTheirCertificates) {
   EXPECT_EQ(relay_->client().description(), "TLSv1.3 TLS_AES_128_GCM_SHA256 by OpenSSL");
 }
 
+// Shows DAFS-3.1.1.1.1-09 (privacy of the layer below).
 TEST_F(TlsStreams, RelaySeesNoPlaintext) {
   Open();
   const std::string secret = "a text that must not be seen 0123456789";
@@ -221,6 +222,7 @@ TEST_F(TlsStreams, EndWithoutCloseNotifyIsTruncation) {
               HasSubstr("without close_notify: its stream is truncated"));
 }
 
+// Shows DAFS-3.1.1.1.1-09 (integrity).
 TEST_F(TlsStreams, ChangedRecordIsRefused) {
   Open();
   ASSERT_GT(SendText(relay_->client(), "a message"), 0);
