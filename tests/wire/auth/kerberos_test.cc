@@ -1,0 +1,229 @@
+// Kerberos by the GSS library, both sides in one process, with a realm on loopback (tests/realm).
+#include "wire/auth/gss/kerberos.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace dafs::auth {
+namespace {
+
+using testing::HasSubstr;
+
+uint16_t FreePort() {
+  const int s = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  const bool is_bound = bind(s, any, size) == 0 && getsockname(s, any, &size) == 0;
+  close(s);
+  return is_bound ? ntohs(address.sin_port) : 0;
+}
+
+// The realm of all tests of this file.
+class Realm {
+ public:
+  Realm() {
+    char name[] = "/tmp/dafs-realm-XXXXXX";
+    if (mkdtemp(name) == nullptr) return;
+    folder_ = name;
+    const std::string port = std::to_string(FreePort());
+    setenv("KRB5_CONFIG", (folder_ + "/krb5.conf").c_str(), 1);
+    unsetenv("KRB5_KTNAME");
+    process_ = fork();
+    if (process_ == 0) {
+      execl(DAFS_SOURCE_DIR "/tests/realm", "realm", folder_.c_str(), port.c_str(), nullptr);
+      _exit(127);
+    }
+    // Until the KDC serves; it listens a moment after the file is there.
+    for (int i = 0; i < 1200 && !serves_; ++i) {
+      if (waitpid(process_, nullptr, WNOHANG) == process_) {
+        process_ = -1;
+        return;
+      }
+      serves_ = access((folder_ + "/ready").c_str(), F_OK) == 0 &&
+                system(("KRB5CCNAME=" + folder_ + "/cc kinit -k -t " + folder_ +
+                        "/alice.keytab alice >/dev/null 2>&1")
+                           .c_str()) == 0;
+      if (!serves_) absl::SleepFor(absl::Milliseconds(50));
+    }
+  }
+  ~Realm() {
+    if (process_ > 0) {
+      kill(process_, SIGTERM);
+      waitpid(process_, nullptr, 0);
+    }
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+  bool serves() const { return serves_; }
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+
+ private:
+  std::string folder_;
+  pid_t process_ = -1;
+  bool serves_ = false;
+};
+
+class KerberosTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (access("/usr/sbin/krb5kdc", X_OK) == 0) realm_ = new Realm();
+  }
+  static void TearDownTestSuite() { delete std::exchange(realm_, nullptr); }
+  void SetUp() override {
+    if (realm_ == nullptr) GTEST_SKIP() << "needs krb5-kdc, krb5-admin-server and krb5-user";
+    ASSERT_TRUE(realm_->serves());
+  }
+
+  static std::unique_ptr<Exchange> Client(const std::string& keytab,
+                                          const std::string& binding = "",
+                                          const std::string& host = "127.0.0.1") {
+    auto initiator = NewKerberosInitiator({.server_host = host, .keytab = realm_->Path(keytab)});
+    EXPECT_TRUE(initiator.ok()) << initiator.status();
+    return (*initiator)->Begin(binding);
+  }
+  static std::unique_ptr<Exchange> Server(const std::string& binding = "",
+                                          const std::string& keytab = "server.keytab") {
+    auto acceptor = NewKerberosAcceptor(
+        {.keytab = realm_->Path(keytab), .replay_cache = "file2:" + realm_->Path("replays")});
+    EXPECT_TRUE(acceptor.ok()) << acceptor.status();
+    return (*acceptor)->Begin(binding);
+  }
+  static std::string FirstToken(Exchange& client) {
+    std::string token;
+    const auto progress = client.Step("", &token);
+    EXPECT_TRUE(progress.ok()) << progress.status();
+    return token;
+  }
+  // Why the server refuses `token`; empty: it takes it.
+  static std::string Refusal(Exchange& server, std::string_view token) {
+    std::string answer;
+    const auto progress = server.Step(token, &answer);
+    if (progress.ok()) return "";
+    EXPECT_EQ(progress.status().code(), absl::StatusCode::kUnauthenticated);
+    return std::string(progress.status().message());
+  }
+
+  static Realm* realm_;
+};
+Realm* KerberosTest::realm_ = nullptr;
+
+// Shows DAFS-6.2.2-09 and DAFS-6.2.2-10: one token each way, and both sides know each other.
+TEST_F(KerberosTest, OneTokenEachWayProvesBothSides) {
+  for (const std::string binding : {"", "12345678901234567890123456789012"}) {
+    auto client = Client("client.keytab", binding);
+    auto server = Server(binding);
+    const std::string token = FirstToken(*client);
+    std::string answer, rest;
+    auto progress = server->Step(token, &answer);
+    ASSERT_TRUE(progress.ok()) << progress.status();
+    EXPECT_EQ(*progress, Exchange::Progress::kDone);
+    EXPECT_EQ(server->peer_name(), "host/client.test@DAFS.TEST");
+    EXPECT_EQ(server->user(), "");  // a machine is no user
+    EXPECT_GT(server->lifetime(), absl::Hours(9));
+    EXPECT_FALSE(answer.empty());
+    progress = client->Step(answer, &rest);
+    ASSERT_TRUE(progress.ok()) << progress.status();
+    EXPECT_EQ(*progress, Exchange::Progress::kDone);
+    EXPECT_EQ(rest, "");
+    EXPECT_GT(client->lifetime(), absl::Hours(9));
+  }
+}
+
+TEST_F(KerberosTest, PrincipalOfTheRealmIsAUserOfTheMachine) {
+  auto client = Client("alice.keytab");
+  auto server = Server();
+  EXPECT_EQ(Refusal(*server, FirstToken(*client)), "");
+  EXPECT_EQ(server->peer_name(), "alice@DAFS.TEST");
+  EXPECT_EQ(server->user(), "alice");
+}
+
+// The client uses the service's answer to know it: a changed one, or none, is refused.
+TEST_F(KerberosTest, ServerThatCannotProveItselfIsRefused) {
+  auto client = Client("client.keytab");
+  auto server = Server();
+  std::string answer, rest;
+  ASSERT_TRUE(server->Step(FirstToken(*client), &answer).ok());
+  answer[answer.size() - 3] = static_cast<char>(answer[answer.size() - 3] ^ 1);
+  EXPECT_EQ(client->Step(answer, &rest).status().code(), absl::StatusCode::kUnauthenticated);
+}
+
+// A man in the middle of TLS has two connections with two bindings, or TLS on one side only.
+TEST_F(KerberosTest, TokenOfAnotherTlsConnectionIsRefused) {
+  const std::string mine(32, 'a'), other(32, 'b');
+  EXPECT_NE(Refusal(*Server(other), FirstToken(*Client("client.keytab", mine))), "");
+  EXPECT_THAT(Refusal(*Server(mine), FirstToken(*Client("client.keytab"))),
+              HasSubstr("not bound to its TLS connection"));
+}
+
+TEST_F(KerberosTest, TokenThatWasTakenBeforeIsRefused) {
+  const std::string token = FirstToken(*Client("client.keytab"));
+  EXPECT_EQ(Refusal(*Server(), token), "");
+  EXPECT_THAT(Refusal(*Server(), token), HasSubstr("replay"));
+}
+
+TEST_F(KerberosTest, TruncatedAndEndlessTokensAreRefused) {
+  const std::string token = FirstToken(*Client("client.keytab"));
+  for (size_t size = 0; size < token.size(); size += size < 64 ? 1 : 37) {
+    EXPECT_NE(Refusal(*Server(), token.substr(0, size)), "") << size;
+  }
+  EXPECT_NE(Refusal(*Server(), std::string(65535, '\x60')), "");
+  EXPECT_NE(Refusal(*Server(), std::string(65535, '\0')), "");
+  std::string longer = token;
+  longer.resize(65535, 'x');
+  EXPECT_NE(Refusal(*Server(), longer), "");
+  for (size_t at = 0; at < token.size(); at += 11) {
+    std::string changed = token;
+    changed[at] = static_cast<char>(changed[at] ^ 0x40);
+    auto server = Server();
+    // A few bits mean nothing. No change makes the client another principal.
+    if (Refusal(*server, changed).empty()) {
+      EXPECT_EQ(server->peer_name(), "host/client.test@DAFS.TEST") << at;
+    }
+  }
+}
+
+TEST_F(KerberosTest, TicketForAnotherServiceIsRefused) {
+  // The server has keys of another service only, so it cannot use a token for dafs.
+  std::string answer;
+  EXPECT_FALSE(
+      Server("", "wrong.keytab")->Step(FirstToken(*Client("client.keytab")), &answer).ok());
+  // A server that the realm does not know: the client gets no ticket.
+  const auto progress = Client("client.keytab", "", "unknown.test")->Step("", &answer);
+  EXPECT_EQ(progress.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(progress.status().message()), HasSubstr("dafs/unknown.test"));
+}
+
+TEST_F(KerberosTest, MissingAndOpenKeytabsAreNamed) {
+  const auto message = [](const std::string& path) {
+    return std::string(
+        NewKerberosAcceptor({.keytab = path, .replay_cache = ""}).status().message());
+  };
+  EXPECT_THAT(message(realm_->Path("none")), HasSubstr("No such file"));
+  EXPECT_THAT(message(""), HasSubstr("no keytab"));
+  std::filesystem::copy(realm_->Path("server.keytab"), realm_->Path("open.keytab"));
+  chmod(realm_->Path("open.keytab").c_str(), 0644);
+  EXPECT_THAT(message("FILE:" + realm_->Path("open.keytab")), HasSubstr("chmod 600"));
+  std::string answer;
+  EXPECT_EQ(Client("none")->Step("", &answer).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace dafs::auth
