@@ -62,7 +62,7 @@ def _variants(text):
 def pytest_configure(config):
     config.pluginmanager.register(isolation)
     files = {}
-    for path in SCENARIOS.glob("*.py"):
+    for path in SCENARIOS.rglob("*.py"):
         for name in re.findall(r"^@scenario\b(?:.*\n)+?def (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
             if name in files:  # the command line and scripts/requirements know a scenario by its name alone
                 raise pytest.UsageError(f"two scenarios are named {name}: in {files[name].name} and {path.name}")

@@ -1,4 +1,4 @@
-// The tables of Wireshark's dissector. tests/mount/scenarios/wireshark.py runs the dissector
+// The tables of Wireshark's dissector. tests/mount/scenarios/operators/wireshark.py runs the dissector
 // itself.
 #include "wire/wireshark/tables.h"
 

@@ -1,0 +1,1 @@
+"""What a mount caches, and what other clients see."""

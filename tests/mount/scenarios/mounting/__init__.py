@@ -1,0 +1,1 @@
+"""Mounts as such: how they begin and end, and their options."""

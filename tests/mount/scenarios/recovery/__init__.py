@@ -1,0 +1,1 @@
+"""What fails under a mount, and that no program notices."""

@@ -1,0 +1,332 @@
+"""The restart of mount.dafs while programs use its mount (docs/restart.md)."""
+
+import json
+import mmap
+import os
+import random
+import re
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+import processes
+from actors import Actor
+from rig import check, equal, errno_of, note, scenario
+from scenarios.operators.control import ask
+
+
+def restarts_of(rig, point):
+    """How often dafsctl says that the mount was restarted."""
+    done = subprocess.run([rig.bin / "dafsctl", "status", "--json", point], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, timeout=30, check=True)
+    return json.loads(done.stdout)["restarts"]
+
+
+def restart(rig, *words):
+    status, text = ask(rig, "restart", rig.mnt, *words)
+    equal(status, 0, f"exit status of dafsctl restart ({text})")
+
+
+class Worker:
+    """A child that repeats `step(n)` until end(), which returns how often it did. An error is a failure."""
+
+    def __init__(self, step):
+        self.there, here = os.pipe()
+        stop, self.stop = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                os.close(self.stop)
+                count = 0
+                while not select.select([stop], [], [], 0)[0]:
+                    step(count)
+                    count += 1
+                os.write(here, str(count).encode())
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(here)
+        os.close(stop)
+
+    def end(self):
+        os.write(self.stop, b".")  # other children have it open, so that closing it does not suffice
+        os.close(self.stop)
+        text = os.read(self.there, 100)
+        _pid, status = os.waitpid(self.pid, 0)
+        os.close(self.there)
+        equal(status, 0, "status of a program that ran across the restarts")
+        return int(text)
+
+
+def appender(path):
+    held = []
+
+    def step(n):
+        if not held:
+            held.append(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
+        os.write(held[0], b"%015d\n" % n)
+    return step
+
+
+def renamer(directory):
+    def step(n):
+        temporary, final = f"{directory}/tmp", f"{directory}/n{n % 7}"
+        with open(temporary, "w", encoding="ascii") as file:
+            file.write(str(n))
+        os.rename(temporary, final)
+        with open(final, encoding="ascii") as file:
+            assert file.read() == str(n)
+        os.mkdir(f"{directory}/d")
+        os.rmdir(f"{directory}/d")
+    return step
+
+
+def check_appended(path, count):
+    with open(path, "rb") as file:
+        lines = file.read().splitlines()
+    equal(len(lines), count, "appended records")
+    equal(lines, [b"%015d" % n for n in range(count)], "appended records in order")
+
+
+@scenario(timeout=120, where="server")
+def restart_unnoticed(rig):
+    """Programs notice nothing of five restarts: descriptors, locks, a directory, a mapping and writes go on."""
+    rounds = 5
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    rig.mount(server, "guardian,nconnect=2")
+    (rig.mnt / "dir").mkdir()
+    (rig.mnt / "names").mkdir()
+    for name in ("f", "map", "gone", "dir/x", "dir/y"):
+        (rig.mnt / name).write_bytes(b"0" * 8192)
+    keeper, waiter = Actor(), Actor()
+    for one in (keeper, waiter):
+        one.must("open", "f", str(rig.mnt / "f"))
+    keeper.must("record", "f", "W", 0, 10)
+    keeper.must("flock", "f", "W")
+    waiter.begin("record", "f", "W", 0, 10, True)
+    gone = os.open(rig.mnt / "gone", os.O_RDWR)
+    os.unlink(rig.mnt / "gone")
+    listing = os.scandir(rig.mnt / "dir")
+    first = next(listing).name
+    os.chdir(rig.mnt / "dir")
+    workers = [Worker(appender(rig.mnt / "log")), Worker(renamer(rig.mnt / "names"))]
+    with open(rig.mnt / "map", "r+b") as file, mmap.mmap(file.fileno(), 8192) as mapped:
+        for n in range(rounds):
+            mapped[n] = ord("a") + n
+            os.pwrite(gone, b"%d" % n, n)
+            restart(rig)
+            equal(restarts_of(rig, rig.mnt), n + 1, "restarts in dafsctl status")
+            equal(os.getcwd(), str(rig.mnt / "dir"), "the current directory")
+            equal(sorted(os.listdir(".")), ["x", "y"], "names in the current directory")
+            equal(os.pread(gone, 5, 0), b"01234"[:n + 1] + b"0000"[n:], "an open file without a name")
+            other = Actor()
+            other.must("open", "f", str(rig.mnt / "f"))
+            other.refused("record", "f", "W", 0, 1)
+            other.refused("flock", "f", "W")
+            other.end()
+            check(waiter.waits(0.05), "the waiter has the lock although another program holds it")
+        mapped.flush()
+    rest = sorted([first] + [entry.name for entry in listing])
+    equal(rest, ["x", "y"], "a listing that was begun before the restarts")
+    keeper.must("record", "f", "U", 0, 10)
+    equal(waiter.answer(10 * rig.slowness), 0, "the lock that was waited for across the restarts")
+    appended, renamed = [worker.end() for worker in workers]
+    note(f"{appended} appends, {renamed} renames")
+    check(appended > 0 and renamed > 0, f"{appended} appends and {renamed} renames during {rounds} restarts")
+    check_appended(rig.export / "log", appended)
+    equal((rig.export / "map").read_bytes()[:rounds], b"abcde"[:rounds], "what was written through the mapping")
+    for one in (keeper, waiter):
+        one.end()
+    os.close(gone)
+    os.chdir("/")
+
+
+@scenario(timeout=120, where="server")
+def restart_refused(rig):
+    """A restart that cannot be is refused with the reason, and the mount goes on. SIGTERM to the guardian unmounts."""
+    rig.expect(".*was not restarted.*")
+    server = rig.serve()
+    rig.mount(server, "guardian")
+    (rig.mnt / "f").write_text("x")
+    status, text = ask(rig, "restart", rig.mnt, "--program", "/bin/true")
+    equal(status, 1, f"exit status for another program ({text})")
+    check("cannot continue a mount" in text, f"the message for another program: {text}")
+    os.kill(server.process.pid, signal.SIGSTOP)
+    try:
+        check(processes.wait_until(lambda: processes.stopped(server.process.pid), 10), "the server does not stop")
+        status, text = ask(rig, "restart", rig.mnt)
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+    equal(status, 1, f"exit status while the server does not answer ({text})")
+    check("the server does not answer" in text, f"the message while the server does not answer: {text}")
+    (rig.mnt / "f").write_text("y")
+    restart(rig)
+    equal((rig.mnt / "f").read_text(), "y", "the file after all")
+    process = rig.mounted.pop(rig.mnt)
+    process.send_signal(signal.SIGTERM)
+    equal(process.wait(20 * rig.slowness), 0, "exit status of the guardian after SIGTERM")
+    check(not os.path.ismount(rig.mnt), "still mounted after SIGTERM to the guardian")
+    rig.mount(server, "noguardian")
+    status, text = ask(rig, "restart", rig.mnt)
+    equal(status, 1, f"exit status without a guardian ({text})")
+    check("no guardian" in text, f"the message without a guardian: {text}")
+
+
+def need_survival():
+    """Skips where a mount does not outlive a kill."""
+    release = os.uname().release
+    if tuple(int(part) for part in re.match(r"(\d+)\.(\d+)", release).groups()) < (6, 16):
+        pytest.skip(f"Linux {release} cannot forget all names")
+
+
+def kill_program(rig):
+    """Kills mount.dafs and waits until another one continues the mount."""
+    before = restarts_of(rig, rig.mnt)
+    os.kill(next(iter(rig.daemons())), signal.SIGKILL)
+
+    def continued():
+        done = subprocess.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=False)
+        return done.returncode == 0 and json.loads(done.stdout)["restarts"] > before
+
+    check(processes.wait_until(continued, 20 * rig.slowness, 0.05), "no program continues the mount")
+
+
+def follower(path):
+    def step(n):
+        os.stat(path)
+        os.stat(path + "/deep/er")
+        assert not os.path.exists(f"{path}/absent{n % 100}")
+    return step
+
+
+@scenario(timeout=120, where="server")
+def restart_killed(rig):
+    """A mount outlives mount.dafs that is killed: paths and current directories go on, files that were open fail."""
+    need_survival()
+    rig.expect(".*goes on after mount.dafs was killed.*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    rig.mount(server, "guardian,nconnect=2")
+    (rig.mnt / "dir" / "deep" / "er").mkdir(parents=True)
+    (rig.mnt / "dir" / "file").write_text("first")
+    inode = os.stat(rig.mnt / "dir" / "file").st_ino
+    keeper = Actor()
+    keeper.must("open", "f", str(rig.mnt / "dir" / "file"))
+    keeper.must("record", "f", "W", 0, 10)
+    held = os.open(rig.mnt / "held", os.O_RDWR | os.O_CREAT)
+    os.write(held, b"before")
+    os.chdir(rig.mnt / "dir")
+    worker = Worker(follower(str(rig.mnt / "dir")))
+    for n in range(3):
+        kill_program(rig)
+        equal(sorted(os.listdir(".")), ["deep", "file"], "names in the current directory")
+        equal((rig.mnt / "dir" / "file").read_text(), str(n - 1) if n > 0 else "first", "a file written before")
+        (rig.mnt / "dir" / "file").write_text(str(n))
+        equal((rig.export / "dir" / "file").read_text(), str(n), "the file at the server")
+        equal(os.stat("file").st_ino, inode, "the file's number")
+        check(errno_of(os.write, held, b"x") != 0, "a write to a file that was open before the kill succeeds")
+        errno_of(os.close, held)
+        held = os.open(rig.mnt / "held", os.O_RDWR)
+        os.write(held, b"after%d" % n)
+        other = Actor()
+        other.must("open", "f", str(rig.mnt / "dir" / "file"))
+        other.must("record", "f", "W", 0, 10)
+        other.end()
+    os.close(held)
+    equal((rig.export / "held").read_bytes(), b"after2", "a file that was opened again")
+    check(worker.end() > 0, "the follower did nothing")
+    keeper.end()
+    os.chdir("/")
+    restart(rig)
+
+
+@scenario(timeout=1800, where="server", long_only=True)
+def restart_cycle(rig):
+    """A restart each second for three minutes under appends, renames, and random writes that are read back."""
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    rig.mount(server, "guardian,nconnect=2")
+    (rig.mnt / "names").mkdir()
+    size = 1 << 20
+    descriptor = os.open(rig.mnt / "data", os.O_RDWR | os.O_CREAT)
+    os.pwrite(descriptor, bytes(size), 0)
+    chance = random.Random(1)
+    model = bytearray(size)
+
+    def write(_n):
+        at, length = chance.randrange(size - 9000), chance.randrange(1, 9000)
+        data = chance.randbytes(length)
+        assert os.pwrite(descriptor, data, at) == length
+        model[at:at + length] = data
+        at = chance.randrange(size - 9000)
+        assert os.pread(descriptor, 9000, at) == model[at:at + 9000]
+
+    workers = [Worker(appender(rig.mnt / "log")), Worker(renamer(rig.mnt / "names")), Worker(write)]
+    end = time.monotonic() + 180
+    count = 0
+    while time.monotonic() < end:
+        restart(rig)
+        count += 1
+        time.sleep(1)
+    appended, renamed, written = [worker.end() for worker in workers]
+    note(f"{count} restarts, {appended} appends, {renamed} renames, {written} writes")
+    check_appended(rig.export / "log", appended)
+    os.close(descriptor)
+
+
+def keeper_of(directory):
+    """Writes files again until no error is seen. What fsync, close and rename have confirmed must be there."""
+    def step(n):
+        temporary, final = f"{directory}/tmp", f"{directory}/n{n % 11}"
+        data = str(n).encode() * (1 + n % 5000)
+        while True:
+            try:
+                with open(temporary, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.rename(temporary, final)
+                break
+            except OSError:  # a rename that failed may have been made
+                time.sleep(0.01)
+        while True:
+            try:
+                with open(final, "rb") as file:
+                    found = file.read()
+                break
+            except OSError:
+                time.sleep(0.01)
+        assert found == data, f"{final}: {len(found)} bytes, expected {len(data)}"
+    return step
+
+
+@scenario(timeout=1800, where="server", long_only=True)
+def restart_kill_cycle(rig):
+    """Ten minutes, a restart each second, a kill each five: paths go on, and nothing that was confirmed is lost."""
+    need_survival()
+    rig.expect(".*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    rig.mount(server, "guardian,nconnect=2")
+    for name in ("one", "two", "dir/deep/er"):
+        (rig.mnt / name).mkdir(parents=True)
+    (rig.mnt / "dir" / "file").write_text("x")
+    workers = [Worker(keeper_of(rig.mnt / "one")), Worker(keeper_of(rig.mnt / "two")),
+               Worker(follower(str(rig.mnt / "dir")))]
+    end = time.monotonic() + 600
+    restarts = kills = 0
+    while time.monotonic() < end:
+        if (restarts + kills) % 5 == 4:
+            kill_program(rig)
+            kills += 1
+        else:
+            restart(rig)
+            restarts += 1
+        time.sleep(1)
+    counts = [worker.end() for worker in workers]
+    note(f"{restarts} restarts, {kills} kills, {counts} steps")
+    for directory in ("one", "two"):
+        for path in (rig.mnt / directory).iterdir():
+            equal(path.read_bytes(), (rig.export / directory / path.name).read_bytes(), f"{path} at the server")

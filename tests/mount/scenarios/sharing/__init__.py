@@ -1,0 +1,1 @@
+"""Files that several mounts use at the same time."""
