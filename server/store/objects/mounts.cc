@@ -1,11 +1,7 @@
 #include "server/store/objects/mounts.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,105 +11,22 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/mount_table.h"
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
+#include "server/store/objects/export_refusal.h"
+#include "server/store/objects/mount_types.h"
 #include "server/store/system/identity.h"
 
-#ifndef STATX_MNT_ID_UNIQUE  // Linux 6.8
-#define STATX_MNT_ID_UNIQUE 0x00004000U
-#endif
-
 namespace dafs::server {
-namespace {
-
-absl::Status Refused(const Export& e, absl::string_view path, absl::string_view why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("export ", e.name, "=", e.directory, ": ", path, ": ", why));
-}
-
-absl::Status NoHandles(const Export& e, const std::string& path, int error) {
-  if (error == EOVERFLOW) {
-    return Refused(e, path,
-                   "its kernel handles are longer than the 32 bytes a filehandle has room for; "
-                   "export a directory of the file system below it instead");
-  }
-  if (error == EPERM) {
-    return Refused(e, path, "opening by handle is not permitted; dafsd must run as root");
-  }
-  return Refused(
-      e, path,
-      absl::StrCat("its file system has no persistent file handles (", std::strerror(error),
-                   "); an overlay needs the mount options index=on,nfs_export=on, "
-                   "other kinds cannot be exported"));
-}
-
-// Decides by the type in the mount table.
-bool IsLocal(absl::string_view type) {
-  // Control file systems of the kernel, mounted on almost every machine.
-  if (type == "nfsd" || type == "fusectl") return true;
-  for (absl::string_view network : {"nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre"}) {
-    if (absl::StartsWith(type, network)) return false;
-  }
-  return !type.empty() && (!absl::StartsWith(type, "fuse") || type == "fuseblk");
-}
-
-// Whether a file system of this type keeps its handles valid after its caches are dropped and after
-// a remount. A FUSE file system does so only if its daemon can find a file by number, which the
-// kernel does not report.
-bool KeepsHandles(absl::string_view type) {
-  const bool fuse =
-      type == "fuse" || type == "fuseblk" || type == "virtiofs" || absl::StartsWith(type, "fuse.");
-  return !fuse || type == "fuse.ceph-fuse";
-}
-
-// The type of the file system of an O_PATH descriptor, without a request to it. Empty if the mount
-// table does not list it.
-std::string TypeOfFileSystem(int fd) {
-  struct statx stx;
-  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) != 0) return "";
-  for (MountEntry& mount : ReadMountTable()) {
-    if (mount.mount_id == stx.stx_mnt_id) return std::move(mount.type);
-  }
-  return "";
-}
-
-// Opens a directory by a path without symbolic links. Fails with ELOOP if it has one by now.
-int OpenDirectory(const std::string& path, uint64_t access) {
-  open_how how = {};
-  how.flags = access | O_DIRECTORY | O_CLOEXEC;
-  how.resolve = RESOLVE_NO_SYMLINKS;
-  return static_cast<int>(syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how));
-}
-
-// Why OpenDirectory failed, with the remedy.
-std::string WhyNotOpened(int error) {
-  if (error == ENOSYS) {
-    return "openat2(2) is missing; dafsd needs Linux 5.6, and a container that permits the call";
-  }
-  if (error == ELOOP) {
-    return "a symbolic link has replaced a directory of this path just now; try again";
-  }
-  return std::strerror(error);
-}
-
-uint64_t MountNumber(int fd) {
-  struct statx stx;
-  if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &stx) != 0) return 0;
-  return (stx.stx_mask & STATX_MNT_ID_UNIQUE) != 0 ? stx.stx_mnt_id : 0;
-}
-
-}  // namespace
 
 struct Mounts::MountPoint {
   uint64_t mount_id = 0;
   std::string path;
-  // The kernel alone serves it. Another process or machine may itself be a client of this server.
-  bool local = false;
+  bool local = false;  // IsLocal
 };
 
 Mounts::Mounts(const ExportSet& exports, const HandleMac& mac)
@@ -204,59 +117,6 @@ bool Mounts::IsRetired(const wire::FsHandle& fshandle) const {
 bool Mounts::IsFormerRoot(const ObjectKey& key) const {
   absl::ReaderMutexLock lock(&mutex_);
   return former_roots_.contains(key);
-}
-
-// `place` is the mount point relative to the export. It distinguishes two mounts of one file
-// system, which may differ in their options.
-absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export_index,
-                                                                   const std::string& path,
-                                                                   const std::string& place,
-                                                                   const ExportId& id) const {
-  const Export& exported = exports_[export_index];
-  auto fs = std::make_unique<FileSystem>();
-  fs->exported = exports_.At(export_index);
-  fs->export_index = export_index;
-  fs->path = path;
-  const UniqueFd place_fd(OpenDirectory(path, O_PATH));
-  if (!place_fd.valid()) return Refused(exported, path, WhyNotOpened(errno));
-  const std::string type = TypeOfFileSystem(place_fd.get());
-  fs->may_hang = !type.empty() && !IsLocal(type);
-  if (!exported.lasting_handles && !KeepsHandles(type)) {
-    return Refused(
-        exported, path,
-        absl::StrCat("its file system (", type,
-                     ") is not known to keep file handles, without which every mount "
-                     "becomes stale; give the export option handles=lasting if it does"));
-  }
-  fs->root = UniqueFd(OpenDirectory(path, O_RDONLY));
-  if (!fs->root.valid()) return Refused(exported, path, WhyNotOpened(errno));
-  KernelHandle handle;
-  if (int error = GetKernelHandle(fs->root.get(), "", &handle); error != 0) {
-    return NoHandles(exported, path, error);
-  }
-  struct stat st;
-  if (fstat(fs->root.get(), &st) != 0) return Refused(exported, path, std::strerror(errno));
-  fs->device = st.st_dev;
-  fs->root_inode = st.st_ino;
-  fs->mount_id = handle.mount_id;
-  fs->subvolume = SubvolumeOf(handle.type, {handle.bytes, handle.length});
-  fs->mount_number = MountNumber(fs->root.get());
-  struct statfs stats;
-  if (fstatfs(fs->root.get(), &stats) != 0) return Refused(exported, path, std::strerror(errno));
-  fs->layered = stats.f_type == OVERLAYFS_SUPER_MAGIC;
-  fs->memory = stats.f_type == TMPFS_MAGIC || stats.f_type == RAMFS_MAGIC;
-  int fsid[2];
-  static_assert(sizeof fsid == sizeof stats.f_fsid);
-  std::memcpy(fsid, &stats.f_fsid, sizeof fsid);
-  const auto fs_id = mac_.Identify(absl::StrCat("fs\n", fsid[0], "\n", fsid[1], "\n", place));
-  std::memcpy(fs->fshandle.bytes.data(), id.data(), id.size());
-  std::memcpy(fs->fshandle.bytes.data() + 8, fs_id.data(), 8);
-  // Checks that the handle can be opened again; otherwise it is useless.
-  const ObjectKey key =
-      MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
-  UniqueFd again(OpenKernelHandle(*fs, key));
-  if (!again.valid()) return NoHandles(exported, path, -again.get());
-  return fs;
 }
 
 Mounts::Leads Mounts::WhereLeads(size_t export_index) const {
@@ -394,53 +254,6 @@ const FileSystem* Mounts::Known(const wire::FsHandle& fshandle) {
   return it == by_fshandle_.end() ? nullptr : it->second;
 }
 
-// Depends only on the mount and the subvolume's id, so it survives restarts of the machine, unlike
-// st_dev.
-wire::FsHandle Mounts::FsHandleOfSubvolume(const FileSystem& mount, uint64_t subvolume) const {
-  wire::FsHandle fshandle = mount.fshandle;
-  const std::string text = absl::StrCat(
-      "subvolume\n",
-      absl::BytesToHexString(absl::string_view(
-          reinterpret_cast<const char*>(mount.fshandle.bytes.data()), mount.fshandle.bytes.size())),
-      "\n", subvolume);
-  const auto fs_id = mac_.Identify(text);
-  std::memcpy(fshandle.bytes.data() + 8, fs_id.data(), fs_id.size());
-  return fshandle;
-}
-
-absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenSubvolume(const FileSystem& mount,
-                                                                  uint64_t subvolume) const {
-  auto fs = std::make_unique<FileSystem>();
-  fs->exported = mount.exported;
-  fs->export_index = mount.export_index;
-  fs->fshandle = FsHandleOfSubvolume(mount, subvolume);
-  fs->outer = &mount;
-  fs->subvolume = subvolume;
-  fs->mount_id = mount.mount_id;
-  fs->mount_number = mount.mount_number;
-  fs->may_hang = mount.may_hang;
-  fs->path = absl::StrCat("subvolume ", subvolume, " in ", mount.path);
-  const UniqueFd root = OpenRoot(*fs);
-  struct stat st;
-  if (!root.valid() || fstat(root.get(), &st) != 0) {
-    return Refused(*mount.exported, fs->path, std::strerror(errno));
-  }
-  fs->device = st.st_dev;
-  fs->root_inode = st.st_ino;
-  return fs;
-}
-
-const FileSystem* Mounts::FindSubvolume(const FileSystem& mount, uint64_t subvolume) {
-  if (subvolume == mount.subvolume) return &mount;
-  const MountKey key{mount.export_index, mount.mount_id, subvolume};
-  if (const FileSystem* known = Known(key); known != nullptr) return known;
-  {
-    ScopedPrivilege privilege;
-    AddOnce(key, mount, [&] { return OpenSubvolume(mount, subvolume); });
-  }
-  return Known(key);
-}
-
 const FileSystem* Mounts::FindByKernelHandle(const FileSystem& from, const KernelHandle& handle) {
   const uint64_t subvolume = SubvolumeOf(handle.type, {handle.bytes, handle.length});
   if (handle.mount_id == from.mount_id && subvolume == from.subvolume) return &from;
@@ -455,18 +268,6 @@ const FileSystem* Mounts::FindByKernelHandle(const FileSystem& from, const Kerne
     }
   }
   return mount == nullptr ? nullptr : FindSubvolume(*mount, subvolume);
-}
-
-const FileSystem* Mounts::MountOfSubvolume(const wire::FsHandle& fshandle, uint64_t subvolume) {
-  if (subvolume == 0) return nullptr;
-  absl::ReaderMutexLock lock(&mutex_);
-  for (const auto& fs : all_) {
-    if (fs->outer == nullptr && fs->subvolume != 0 &&
-        FsHandleOfSubvolume(*fs, subvolume) == fshandle) {
-      return fs.get();
-    }
-  }
-  return nullptr;
 }
 
 const FileSystem* Mounts::FindByFileHandle(const wire::FileHandle& filehandle) {
