@@ -76,9 +76,13 @@ ClientId TakeClientId(const Options& options, const ClientIdPlaces& places) {
   const std::string host = options.client_id.empty() ? HostName() : options.client_id;
   const std::string name = host + ":" + options.mount_point.substr(0, 512);
   const std::string machine = options.client_id.empty() ? MachineId() : options.client_id;
-  const std::string all = machine + '\n' + options.source.host + '\n' +
-                          std::to_string(options.port) + '\n' + options.source.export_path + '\n' +
-                          options.mount_point;
+  std::string all = machine + '\n' + options.source.host + '\n' + std::to_string(options.port) +
+                    '\n' + options.source.export_path + '\n' + options.mount_point;
+  // What the client proves is part of its identity (3.1.1.3): the server would not let the mount
+  // take the name of an earlier one that proved something else.
+  if (options.xprtsec != Xprtsec::kNone) {
+    all += options.xprtsec == Xprtsec::kTls ? "\ntls" : "\nmtls";
+  }
   mkdir(places.locks.c_str(), 0700);
   for (int n = 0; n < kMountsAtOnce; ++n) {
     std::string number;

@@ -12,7 +12,7 @@ namespace dafs::fuse {
 
 struct ClientId {
   // HOST NAME:MOUNT POINT/HASH. clientid= replaces the host name. HASH is a keyed hash of the
-  // machine, the server, the export and the mount point.
+  // machine, the server, the export, the mount point and how the mount proves who it is.
   std::string text;
   UniqueFd lock;  // locks the id's lock file; kept open as long as the mount exists
 };

@@ -58,7 +58,8 @@ struct ClientRecords::Slot {
   std::atomic<uint32_t> state;  // kTaken is published last
   uint32_t name_bytes;
   wire::Verifier verifier;
-  Principal principal;
+  wire::AuthType method;
+  PeerAddress host;
   Holdings holdings;
   uint32_t sum;  // covers all but state, holdings and promises
   char name[wire::kOwnerBound.max_bytes];
@@ -66,6 +67,19 @@ struct ClientRecords::Slot {
   static constexpr uint32_t kHas = 1;  // of this instance
   static constexpr uint32_t kHad = 2;  // of an earlier instance
   std::atomic<uint32_t> promises;
+  // Zero in the files of versions that did not record it.
+  Principal::Proof proof;
+  Principal::NameHash name_hash;
+
+  Principal principal() const {
+    return {.method = method, .host = host, .proof = proof, .name_hash = name_hash};
+  }
+  void SetPrincipal(const Principal& principal) {
+    method = principal.method;
+    host = principal.host;
+    proof = principal.proof;
+    name_hash = principal.name_hash;
+  }
 
   // FNV-1a.
   uint32_t Sum() const {
@@ -77,9 +91,13 @@ struct ClientRecords::Slot {
     };
     add(&name_bytes, sizeof name_bytes);
     add(&verifier, sizeof verifier);
-    add(&principal.method, sizeof principal.method);
-    add(&principal.host, sizeof principal.host);
+    add(&method, sizeof method);
+    add(&host, sizeof host);
     add(name, std::min<size_t>(name_bytes, sizeof name));
+    if (proof != Principal::Proof::kUnrecorded) {
+      add(&proof, sizeof proof);
+      add(&name_hash, sizeof name_hash);
+    }
     return hash;
   }
   bool IsWhole() const { return name_bytes <= sizeof(name) && sum == Sum(); }
@@ -226,7 +244,7 @@ std::vector<ClientRecords::Record> ClientRecords::Owed() const {
   for (const auto& [name, index] : by_name_) {
     Slot& record = slot(index);
     if (!record.holdings.owes()) continue;
-    owed.push_back({name, record.verifier, record.principal, &record.holdings,
+    owed.push_back({name, record.verifier, record.principal(), &record.holdings,
                     (record.promises & Slot::kHad) != 0});
   }
   return owed;
@@ -238,8 +256,9 @@ bool ClientRecords::BelongsToAnother(const Record& client) const {
   if (it == by_name_.end()) return false;
   const Slot& record = slot(it->second);
   if (!record.holdings.owes()) return false;
-  return record.principal.method != client.principal.method ||
-         (record.verifier != client.verifier && record.principal != client.principal);
+  const Principal owner = record.principal();
+  return !owner.ProvesTheSame(client.principal) ||
+         (record.verifier != client.verifier && owner != client.principal);
 }
 
 Holdings* ClientRecords::Take(const Record& client) {
@@ -248,7 +267,7 @@ Holdings* ClientRecords::Take(const Record& client) {
   if (it != by_name_.end() && !live_[it->second] && slot(it->second).verifier == client.verifier) {
     live_[it->second] = true;
     slot(it->second).holdings.expired = 0;
-    slot(it->second).principal = client.principal;
+    slot(it->second).SetPrincipal(client.principal);
     slot(it->second).sum = slot(it->second).Sum();
     return &slot(it->second).holdings;
   }
@@ -274,7 +293,7 @@ Holdings* ClientRecords::Take(const Record& client) {
   record.holdings.Reset();
   record.promises = 0;
   record.verifier = client.verifier;
-  record.principal = client.principal;
+  record.SetPrincipal(client.principal);
   record.name_bytes = static_cast<uint32_t>(client.client_id_string.size());
   std::memcpy(record.name, client.client_id_string.data(), client.client_id_string.size());
   record.sum = record.Sum();

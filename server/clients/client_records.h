@@ -62,7 +62,7 @@ class ClientRecords {
   // The clients of earlier instances that have something to reclaim.
   std::vector<Record> Owed() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns true if a client other than `client` may still reclaim under its name. Another client
-  // has a different authentication method, or neither the same verifier nor the same principal.
+  // has proven something else, or has neither the same verifier nor the same principal.
   bool BelongsToAnother(const Record& client) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Records a client that has taken its name. If an earlier instance of the server recorded the

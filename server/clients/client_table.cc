@@ -64,7 +64,7 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
   result.status = DafsStatus::kClidInUse;
   if (client->confirmed_) {
     if (client->superseded_) return result;
-    if (client->principal_.method != principal.method) return result;
+    if (!client->principal_.ProvesTheSame(principal)) return result;
   } else {
     const ClientRecords::Record record{client->client_id_string(), client->verifier(), principal,
                                        nullptr};
@@ -75,7 +75,7 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
     auto known = confirmed_.find(client->client_id_string());
     if (known != confirmed_.end()) {
       if (!MayReplace(principal, *known->second, now)) {
-        result.holder = known->second->principal_.host;
+        result.holder = known->second->principal_;
         return result;
       }
       known->second->superseded_ = true;
@@ -122,7 +122,7 @@ std::optional<absl::Time> ClientTable::draining_since() const {
 
 bool ClientTable::MayReplace(const Principal& principal, const Client& old, absl::Time now) const {
   if (old.principal_ == principal) return true;
-  return old.principal_.method == principal.method && HasExpired(old, now);
+  return old.principal_.ProvesTheSame(principal) && HasExpired(old, now);
 }
 
 void ClientTable::SessionClosed(const std::shared_ptr<Client>& client) {

@@ -2,12 +2,14 @@
 // Spec: 3.1.1.3 (client identifiers, cases A, B, C), 6.2.8 (how long credentials live), 4.4.1
 // (leases); WIRE R80.
 //
-// Spec gap: DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT name no principal. Here the principal is the
-// client's host, together with the method. A client that knows the verifier of the instance may
-// connect from any address (case B). A new verifier (case C) ends the old instance's state. It must
-// come from the old instance's address while that instance has a lease. Otherwise it is another
-// machine with the same name, and is refused (CLID_INUSE). State kept without a lease is a
-// courtesy: any host may end it, since the client's address may have changed.
+// Spec gap: DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT name no principal. Here the principal is what the
+// connection proves: the names in the client's certificate, otherwise the client's host and whether
+// it uses TLS (server/clients/principal.h). A client that knows the verifier of the instance and
+// proves the same may connect from any address (case B). A new verifier (case C) ends the old
+// instance's state. It must come from the same principal while that instance has a lease. Otherwise
+// it is another machine with the same name, and is refused (CLID_INUSE). State kept without a lease
+// is a courtesy: any host that proves the same may end it, since the client's address may have
+// changed.
 //
 // A client that no export admits is not entered here. It can hold nothing, so each of its sessions
 // is a client of its own, and it takes no name from an admitted client.
@@ -130,8 +132,8 @@ class ClientTable {
         wire::DafsStatus::kOk;  // kClidInUse: another client has the name; kDelay: draining
     // The client has taken its name now, and relies on no promise of an earlier server instance.
     bool has_no_promises = false;
-    std::shared_ptr<Client> replaced;   // the old instance, whose state the caller must release
-    std::optional<PeerAddress> holder;  // the host of the client that has the name
+    std::shared_ptr<Client> replaced;  // the old instance, whose state the caller must release
+    std::optional<Principal> holder;   // of the client that has the name
   };
   // A session of `client` has authenticated as `principal`.
   Confirmation Confirm(const std::shared_ptr<Client>& client, const Principal& principal,

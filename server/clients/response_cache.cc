@@ -38,12 +38,26 @@ struct SessionCache::Header {
   wire::ByteOrder order;
   wire::SessionId session_id;
   wire::Verifier verifier;
-  Principal principal;
+  wire::AuthType method;
+  PeerAddress host;
   uint32_t name_bytes;
   char name[wire::kOwnerBound.max_bytes];
   // BootSum of the machine start that the slots are valid for. 0: valid after any, because each
   // slot is on the device before its response is sent.
   uint64_t boot;
+  // Zero in the files of versions that did not record it.
+  Principal::Proof proof;
+  Principal::NameHash name_hash;
+
+  Principal principal() const {
+    return {.method = method, .host = host, .proof = proof, .name_hash = name_hash};
+  }
+  void SetPrincipal(const Principal& principal) {
+    method = principal.method;
+    host = principal.host;
+    proof = principal.proof;
+    name_hash = principal.name_hash;
+  }
 };
 
 SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
@@ -61,7 +75,7 @@ SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
   header->order = order;
   header->session_id = session_id;
   header->verifier = owner.verifier;
-  header->principal = owner.principal;
+  header->SetPrincipal(owner.principal);
   header->name_bytes = static_cast<uint32_t>(owner.client_id_string.size());
   std::memcpy(header->name, owner.client_id_string.data(), owner.client_id_string.size());
   header->boot = stable ? 0 : BootSum();
@@ -79,7 +93,7 @@ SessionCache::SessionCache(MappedFile file, const Header& header)
     : file_(std::move(file)),
       session_id_(header.session_id),
       order_(header.order),
-      owner_{std::string(header.name, header.name_bytes), header.verifier, header.principal},
+      owner_{std::string(header.name, header.name_bytes), header.verifier, header.principal()},
       streams_(header.streams) {}
 
 bool SessionCache::IsOutdated(const MappedFile& file) {
@@ -104,7 +118,7 @@ size_t SessionCache::FileBytes(uint32_t streams) {
 
 void SessionCache::SetPrincipal(const Principal& principal) {
   owner_.principal = principal;
-  reinterpret_cast<Header*>(file_.bytes().data())->principal = principal;
+  reinterpret_cast<Header*>(file_.bytes().data())->SetPrincipal(principal);
   if (stable_ && !SyncHeader()) {
     LogWarning(absl::StrCat(file_.path(),
                             ": cannot be written to the device; a loss of power may damage it"));
@@ -304,7 +318,7 @@ DafsStatus ResponseCache::Find(const wire::SessionId& session_id, const CacheOwn
   const CacheOwner& owner = it->second.cache->owner();
   // The same instance may connect from another address of its host; a later one may not.
   const bool same_client = owner.client_id_string == asker.client_id_string &&
-                           owner.principal.method == asker.principal.method &&
+                           owner.principal.ProvesTheSame(asker.principal) &&
                            (owner.verifier == asker.verifier || owner.principal == asker.principal);
   if (!same_client || it->second.cache->order() != order) return DafsStatus::kBadSession;
   if (!it->second.lost) return DafsStatus::kBadSession;
@@ -337,6 +351,7 @@ bool ResponseCache::MakeRoom(const CacheOwner& owner, size_t size_bytes) {
     // authenticated.
     const CacheOwner& of = kept.cache->owner();
     if (of.client_id_string == owner.client_id_string &&
+        of.principal.ProvesTheSame(owner.principal) &&
         (own_host || of.verifier == owner.verifier)) {
       take_older(drop, kept);
     }

@@ -35,8 +35,8 @@ void ClientIdentity::Connect(const wire::ClientConnectArgs& args) {
 
 ClientTable::Confirmation ClientIdentity::Confirm(AuthType method) {
   if (!admitted_) return {};
-  const Principal principal{.method = method, .host = peer_.address};
-  ClientTable::Confirmation result = shared_.clients->Confirm(client_, principal, Loop::Now());
+  ClientTable::Confirmation result =
+      shared_.clients->Confirm(client_, PrincipalOf(method, peer_), Loop::Now());
   if (result.replaced != nullptr) {
     // Ends its connections: their machine may be gone without having closed them.
     for (const auto& worker : *shared_.workers) worker->EndSuperseded();
@@ -69,7 +69,7 @@ void ClientIdentity::Close() {
 CacheOwner ClientIdentity::AsCacheOwner() const {
   return {.client_id_string = client_->client_id_string(),
           .verifier = client_->verifier(),
-          .principal = {.method = auth_type_, .host = peer_.address}};
+          .principal = PrincipalOf(auth_type_, peer_)};
 }
 
 void ClientIdentity::Renew(absl::Time now) const {

@@ -59,9 +59,10 @@ void Refusals::Write(const std::string& client_id_string, absl::string_view why)
                           " refused: ", why));
 }
 
-void Refusals::SayInUse(const std::string& client_id_string, const PeerAddress& holder) {
+void Refusals::SayInUse(const std::string& client_id_string, const Principal& holder) {
   Say(client_id_string, "identity",
-      absl::StrCat("a client of that name has a lease from ", holder.ToString(),
+      absl::StrCat("a client at ", holder.host.ToString(),
+                   " has that name and has proven itself by ", NameOf(holder.proof),
                    "; if they are two machines, mount on one of them with clientid="));
 }
 

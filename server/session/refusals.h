@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "server/clients/principal.h"
 #include "server/session/connection.h"
 #include "server/session/shared.h"
 
@@ -19,8 +20,8 @@ class Refusals {
 
   // The client was refused for a reason of `kind`.
   void Say(const std::string& client_id_string, const char* kind, absl::string_view why);
-  // `holder` has a lease by the name of the client.
-  void SayInUse(const std::string& client_id_string, const PeerAddress& holder);
+  // `holder` has the name of the client.
+  void SayInUse(const std::string& client_id_string, const Principal& holder);
   // No export admits the client.
   void SayNotAdmitted(const std::string& client_id_string);
   // An export refused the client with kWrongSec (Export::Admission): because of its port, or of

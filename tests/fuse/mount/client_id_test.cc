@@ -60,6 +60,19 @@ TEST_F(ClientIdTest, IsReusedByTheNextMountButNotByAConcurrentOne) {
   EXPECT_NE(Id(), first);
 }
 
+// Shows DAFS-3.1.1.3-04: a client keeps to the principal that its name had. A mount that proves
+// something else is another client.
+TEST_F(ClientIdTest, DependsOnWhatTheMountProves) {
+  const std::string plain = Id();
+  options_.xprtsec = Xprtsec::kTls;
+  const std::string tls = Id();
+  EXPECT_NE(tls, plain);
+  EXPECT_EQ(Id(), tls);
+  options_.xprtsec = Xprtsec::kMtls;
+  EXPECT_NE(Id(), plain);
+  EXPECT_NE(Id(), tls);
+}
+
 // Every user of the machine, or of a copy of it, can read the other parts of an id.
 TEST_F(ClientIdTest, CannotBeMadeWithoutTheSecret) {
   const std::string id = Id();

@@ -44,6 +44,15 @@ class ClientTableTest : public testing::Test {
   static Principal At(const char* address, AuthType method = AuthType::kNone) {
     return {.method = method, .host = *PeerAddress::Parse(address)};
   }
+  // A client at `address` with a certificate for `name`.
+  static Principal Certified(const char* address, const std::string& name) {
+    return By({.has_certificate = true, .names = {name}}, address);
+  }
+  static Principal By(dat::TlsPeer tls, const char* address = "192.0.2.1") {
+    return PrincipalOf(AuthType::kNone,
+                       {.address = *PeerAddress::Parse(address),
+                        .tls = std::make_shared<const dat::TlsPeer>(std::move(tls))});
+  }
   // Opens a session for instance `verifier` of the client "c1".
   DafsStatus Connect(uint64_t verifier, const Principal& principal) {
     client_ = table_->Connect("c1", wire::OpaqueFromUint64<wire::Verifier>(verifier), 0);
@@ -153,6 +162,55 @@ TEST_F(ClientTableTest, InstanceWithoutALeaseIsReplacedFromAnotherAddress) {
   EXPECT_TRUE(old->superseded());
 }
 
+// Shows DAFS-3.1.1.3-03, DAFS-3.1.1.3-05 and DAFS-4.4.1.2-25: what a connection proves by TLS is
+// part of the principal. One that proves something else from the same address neither joins the
+// client nor takes its name, with the right verifier or a new one, before and after a restart.
+TEST_F(ClientTableTest, ConnectionThatProvesSomethingElseIsAnotherPrincipal) {
+  const Principal all[] = {At("192.0.2.1"), By({}), Certified("192.0.2.1", "a.example"),
+                           Certified("192.0.2.1", "b.example")};
+  for (const Principal& owner : all) {
+    for (const Principal& other : all) {
+      SCOPED_TRACE(testing::Message() << NameOf(owner.proof) << ", " << NameOf(other.proof));
+      const bool is_same = &owner == &other;
+      const DafsStatus expected = is_same ? DafsStatus::kOk : DafsStatus::kClidInUse;
+      std::filesystem::remove(directory_ + "/clients");
+      Start();
+      ConnectAndOpen(1, owner);
+      EXPECT_EQ(Connect(1, other), expected);
+      now_ += ClientTable::Options().lease_time;  // what it holds is now kept as a courtesy
+      EXPECT_EQ(is_same ? expected : Connect(2, other), expected);
+      Start();
+      EXPECT_EQ(Connect(1, other), expected);
+      EXPECT_EQ(Connect(3, other), expected);
+    }
+  }
+}
+
+// A client with a certificate is its names, wherever it is. Their order means nothing.
+TEST_F(ClientTableTest, ClientWithACertificateIsReplacedFromAnotherAddress) {
+  ConnectAndOpen(1, Certified("192.0.2.1", "a.example"));
+  const std::shared_ptr<Client> old = client_;
+  EXPECT_EQ(Connect(2, Certified("192.0.2.2", "a.example")), DafsStatus::kOk);
+  EXPECT_EQ(replaced_, old);
+  EXPECT_EQ(By({.has_certificate = true, .names = {"a", "b"}}),
+            By({.has_certificate = true, .names = {"b", "a"}}));
+  EXPECT_NE(By({.has_certificate = true, .names = {"ab"}}),
+            By({.has_certificate = true, .names = {"a", "b"}}));
+  // A certificate without names does not name its owner.
+  EXPECT_NE(By({.has_certificate = true}), By({.has_certificate = true}, "192.0.2.2"));
+}
+
+// A version that did not record what a client had proven wrote the file. Its clients may reclaim.
+TEST_F(ClientTableTest, RecordOfAnOlderVersionFitsWhateverTheClientProves) {
+  ConnectAndOpen(
+      1, {.host = *PeerAddress::Parse("192.0.2.1"), .proof = Principal::Proof::kUnrecorded});
+  Start();
+  EXPECT_EQ(Connect(1, Certified("192.0.2.1", "a.example")), DafsStatus::kOk);
+  EXPECT_EQ(client_->holdings()->lost_opens, 1u);
+  Start();
+  EXPECT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kClidInUse);
+}
+
 // Shows DAFS-4.4.1.2-07: the client has no session left on which it could use its old id. Its next
 // session gets a new id.
 TEST_F(ClientTableTest, ForgetsAClientWithoutSessionsAndState) {
@@ -208,7 +266,7 @@ TEST_F(ClientTableTest, InstanceWithALeaseIsReplacedOnlyFromItsOwnAddress) {
   const ClientTable::Confirmation refused = table_->Confirm(other, At("192.0.2.2"), now_);
   EXPECT_EQ(refused.status, DafsStatus::kClidInUse);
   ASSERT_TRUE(refused.holder.has_value());
-  EXPECT_EQ(refused.holder->ToString(), "192.0.2.1");
+  EXPECT_EQ(refused.holder->host.ToString(), "192.0.2.1");
   EXPECT_FALSE(old->superseded());
   EXPECT_EQ(Connect(2, At("192.0.2.1")), DafsStatus::kOk);
   EXPECT_EQ(replaced_, old);

@@ -410,6 +410,24 @@ TEST_F(ResponseCacheSharesTest, ClientIsIdentifiedByItsVerifierWhenItMakesRoom) 
   EXPECT_FALSE(IsKept(kept, one));
 }
 
+// Shows DAFS-3.1.1.3-03 for what a client may query: the same name, verifier and address without
+// the certificate are another client, which neither sees the cache nor makes room at its expense.
+TEST_F(ResponseCacheSharesTest, ClientWithoutTheCertificateHasNoneOfTheCaches) {
+  CacheOwner owner = Owner("one", "192.0.2.1");
+  const CacheOwner plain = owner;
+  owner.principal =
+      PrincipalOf(wire::AuthType::kNone, {.address = *PeerAddress::Parse("192.0.2.1"),
+                                          .tls = std::make_shared<const dat::TlsPeer>(dat::TlsPeer{
+                                              .has_certificate = true, .names = {"a.example"}})});
+  const wire::SessionId kept = Lose(owner);
+  EXPECT_TRUE(IsKept(kept, owner));
+  EXPECT_FALSE(IsKept(kept, plain));
+  for (const char* host : {"192.0.2.2", "192.0.2.3", "192.0.2.4"}) Lose(Owner("x", host));
+  EXPECT_TRUE(Begin(plain).is_zero());
+  EXPECT_TRUE(IsKept(kept, owner));
+  EXPECT_FALSE(Begin(owner).is_zero());
+}
+
 // A response larger than a slot is also dropped before its number is used again, for a request that
 // perhaps was not executed (DAFS-5.2.5-07).
 TEST_F(ResponseCacheSharesTest, LargeResponseIsDroppedBeforeItsNumberIsReused) {
