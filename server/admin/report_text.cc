@@ -228,6 +228,9 @@ std::string ExportsReportText(const Json& report) {
     }
     const auto certs = e["certs"].get<std::vector<std::string>>();
     if (!certs.empty()) options.push_back("certs=" + absl::StrJoin(certs, "+"));
+    if (const std::string sec = Text(e, "sec"); sec != "sys") options.push_back("sec=" + sec);
+    const auto principals = e["principals"].get<std::vector<std::string>>();
+    if (!principals.empty()) options.push_back("principals=" + absl::StrJoin(principals, "+"));
     if (Is(e, "handles_lasting")) options.emplace_back("handles=lasting");
     if (Is(e, "changed_by_clients")) options.emplace_back("changed_by=clients");
     if (!Is(e, "served")) options.emplace_back("(not served yet)");

@@ -272,6 +272,8 @@ Json ExportsReport(const AdminView& view) {
                     {"clients", std::move(clients)},
                     {"xprtsec", XprtsecText(e.xprtsec)},
                     {"certs", e.certs},
+                    {"sec", SecText(e.sec)},
+                    {"principals", e.principals},
                     {"handles_lasting", e.lasting_handles},
                     {"changed_by_clients", e.only_clients_change}});
   }

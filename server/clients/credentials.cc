@@ -16,7 +16,10 @@ using wire::DafsStatus;
 // -1 means "no change" to the system calls that switch identity, so it is no valid id.
 constexpr uint32_t kNoId = 0xffffffff;
 
+}  // namespace
+
 DafsStatus CredentialOfUser(const std::string& name, Credential* credential) {
+  *credential = Credential();
   std::vector<char> buffer(16 << 10);
   passwd entry;
   passwd* found = nullptr;
@@ -34,8 +37,6 @@ DafsStatus CredentialOfUser(const std::string& name, Credential* credential) {
   credential->groups.assign(groups.begin(), groups.begin() + count);
   return DafsStatus::kOk;
 }
-
-}  // namespace
 
 DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* credential) {
   *credential = Credential();
@@ -61,10 +62,16 @@ DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* creden
   return DafsStatus::kInval;
 }
 
-bool IsTrusted(const ExportSet& exports, const Peer& peer) {
+bool IsAdmitted(const ExportSet& exports, const Peer& peer) {
   const std::vector<const Export*> served = exports.Served();
   return std::any_of(served.begin(), served.end(),
                      [&](const Export* each) { return each->Admits(peer); });
+}
+
+bool MayBeAdmittedByKerberos(const ExportSet& exports, const Peer& peer) {
+  const std::vector<const Export*> served = exports.Served();
+  return std::any_of(served.begin(), served.end(),
+                     [&](const Export* each) { return each->MayAdmitByKerberos(peer); });
 }
 
 DafsStatus Credentials::Register(Credential credential, wire::CredHandle* handle) {

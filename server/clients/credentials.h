@@ -8,9 +8,13 @@
 // reserved one, or any with `insecure`). The store checks every request again against the export it
 // touches, so trust for one export gives nothing on another.
 //
-// An untrusted client can connect with DAFS_AUTH_DEFAULT only, registers nothing, and acts as the
-// anonymous user. Requests of trusted clients with the zero cred_handle act as the anonymous user
-// too.
+// A client with DAFS_AUTH_GSS is trusted if its principal is one of --trusted: a machine that
+// vouches for its users. Any other principal is one user of this machine: it registers nothing, and
+// its requests, with the zero cred_handle, act as that user (3.1.1.1.2).
+//
+// A client that no export admits can connect with DAFS_AUTH_DEFAULT only, registers nothing, and
+// acts as the anonymous user. Requests of trusted clients with the zero cred_handle act as the
+// anonymous user too.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +46,14 @@ struct Credential {
 // kNotSupp (DAFS_CRED_GSS).
 wire::DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* credential);
 
-// Returns true if a client at `peer` may register credentials.
-bool IsTrusted(const ExportSet& exports, const Peer& peer);
+// The user of this machine with that name. Queries the name service and may block. Statuses:
+// kNotAuthorized (no such user), kInval (more groups than a credential holds).
+wire::DafsStatus CredentialOfUser(const std::string& name, Credential* credential);
+
+// Whether some export admits a client at `peer`.
+bool IsAdmitted(const ExportSet& exports, const Peer& peer);
+// Whether some export may admit it once it has authenticated by Kerberos.
+bool MayBeAdmittedByKerberos(const ExportSet& exports, const Peer& peer);
 
 // The credentials of one client_id, valid on all its sessions. Thread-safe; nothing blocks.
 class Credentials {

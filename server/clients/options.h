@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "runtime/cpu_latency.h"
 #include "server/store/objects/export.h"
 #include "server/store/store.h"
+#include "wire/auth/exchange.h"
 #include "wire/dat/address.h"
 #include "wire/dat/tls.h"
 
@@ -44,6 +46,10 @@ struct ServerOptions {
   dat::TlsOptions tls = {.is_server = true};
   // Reads them again, for a reload. Null: there are none.
   std::function<absl::Status()> reload_tls;
+  // Accepts Kerberos; null: clients cannot authenticate by it.
+  std::shared_ptr<auth::Acceptor> acceptor;
+  // The principals that may act for any user (server/store/objects/principal_pattern.h): machines.
+  std::vector<std::string> trusted;
   std::vector<ListenAddress> listen;  // empty: 127.0.0.1 and ::1, port 20149, by TCP
   std::string state_dir;              // exists; two servers never share one
   // The path of the control socket (server/admin); empty: none. If it cannot be made, that is an

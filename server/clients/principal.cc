@@ -11,7 +11,8 @@
 namespace dafs::server {
 namespace {
 
-// Names do not contain NUL (wire/dat/tls/certificates.h), so no two lists have the same text.
+// Names do not contain NUL (wire/dat/tls/certificates.h, wire/auth/gss/kerberos.cc), so no two
+// lists have the same text.
 Principal::NameHash HashOf(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   std::string text;
@@ -34,6 +35,11 @@ bool Principal::ProvesTheSame(const Principal& other) const {
 
 Principal PrincipalOf(wire::AuthType method, const Peer& peer) {
   Principal principal{.method = method, .host = peer.address};
+  if (peer.principal != nullptr) {
+    principal.proof = Principal::Proof::kKerberos;
+    principal.name_hash = HashOf({*peer.principal});
+    return principal;
+  }
   if (peer.tls == nullptr) return principal;
   if (!peer.tls->has_certificate) {
     principal.proof = Principal::Proof::kTls;
@@ -53,6 +59,8 @@ const char* NameOf(Principal::Proof proof) {
       return "TLS";
     case Principal::Proof::kCertificate:
       return "a certificate";
+    case Principal::Proof::kKerberos:
+      return "Kerberos";
   }
   return "its address";
 }

@@ -19,13 +19,15 @@ struct Principal {
     kAddress = 1,     // none but the address
     kTls = 2,         // TLS without a certificate of the client: only that it is encrypted
     kCertificate = 3,
+    kKerberos = 4,
   };
   using NameHash = std::array<uint8_t, 32>;
 
   wire::AuthType method = wire::AuthType::kNone;
   PeerAddress host;
   Proof proof = Proof::kAddress;
-  NameHash name_hash = {};  // SHA-256 of the names in the certificate; zero without
+  // SHA-256 of the Kerberos principal, or of the names in the certificate; zero without.
+  NameHash name_hash = {};
 
   bool has_name() const { return name_hash != NameHash(); }
 
@@ -41,7 +43,7 @@ struct Principal {
 // The principal at the other end of a connection, authenticated with `method`.
 Principal PrincipalOf(wire::AuthType method, const Peer& peer);
 
-// For messages: "its address", "TLS", "a certificate".
+// For messages: "its address", "TLS", "a certificate", "Kerberos".
 const char* NameOf(Principal::Proof proof);
 
 }  // namespace dafs::server

@@ -99,8 +99,12 @@ Acceptor::~Acceptor() {
 
 void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
   const Peer peer = PeerOf(pending->peer(), pending->tls_peer());
-  SessionTable::Place place =
-      SessionTable::PlaceOf(peer.address, IsTrusted(shared_.store->exports(), peer));
+  const ExportSet& exports = shared_.store->exports();
+  // A client that no export admits yet may authenticate by Kerberos.
+  const bool may_be_admitted =
+      IsAdmitted(exports, peer) ||
+      (shared_.options->acceptor != nullptr && MayBeAdmittedByKerberos(exports, peer));
+  SessionTable::Place place = SessionTable::PlaceOf(peer.address, may_be_admitted);
   absl::Status admitted = shared_.sessions->Admit(place);
   if (!admitted.ok()) {
     if (!shared_.refusals->Admits(place.host, "limit", Loop::Now())) return;

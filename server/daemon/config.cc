@@ -19,6 +19,7 @@
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 #include "server/admin/admin_socket.h"
+#include "server/store/objects/principal_pattern.h"
 #include "server/store/system/kill_switch.h"
 
 namespace dafs::server {
@@ -73,7 +74,8 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--export", raw.exports,
                  "/NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N]"
                  "[,anongid=N][,secure|insecure][,clients=CIDR ...]"
-                 "[,xprtsec=none:tls:mtls][,certs=NAME ...][,handles=lasting]"
+                 "[,xprtsec=none:tls:mtls][,certs=NAME ...][,sec=sys:krb5:krb5p]"
+                 "[,principals=NAME@REALM ...][,handles=lasting]"
                  "[,changed_by=clients|anyone]: "
                  "serve DIR under /NAME")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -86,6 +88,11 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
                  "its private key (PEM), which only its owner may read");
   app.add_option("--tls-ca", s.tls.ca_file,
                  "CAs of the certificates of clients (PEM), for xprtsec=mtls");
+  app.add_option("--keytab", config.keytab,
+                 "the server's Kerberos keys, of dafs/HOST; without it, the file of KRB5_KTNAME");
+  app.add_option("--trusted", s.trusted,
+                 "a principal that acts for any user, as NAME@REALM; * stands for any part")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--state-dir", s.state_dir, "directory for state that must survive a restart");
   app.add_option("--config", raw.config, "a file with these options, one `key = value` per line");
   app.add_option("--pid-file", config.pid_file, "default: dafsd.pid in the state directory");
@@ -406,6 +413,12 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
   }
   if (config.server.tls.cert_file.empty() && !config.server.tls.ca_file.empty()) {
     return absl::InvalidArgumentError("--tls-ca needs --tls-cert and --tls-key");
+  }
+  for (const std::string& pattern : config.server.trusted) {
+    absl::Status status = CheckPrincipalPattern(pattern);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--trusted: ", status.message()));
+    }
   }
   if (config.server.state_dir.empty()) {
     return absl::InvalidArgumentError("no state directory; give --state-dir DIR");

@@ -19,6 +19,7 @@ struct Config {
   bool foreground = false;
   bool verbose = false;
   std::string pid_file;
+  std::string keytab;  // the server's Kerberos keys; empty: not given
   // If not empty: print it and exit with 0 (--help, --version).
   std::string answer;
 };

@@ -27,6 +27,7 @@
 #include "server/daemon/server.h"
 #include "server/daemon/stop_signals.h"
 #include "server/session/refusal_log.h"
+#include "wire/auth/gss/kerberos.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/tls/openssl_tls.h"
 #include "wire/dat/verbs/verbs.h"
@@ -68,11 +69,27 @@ absl::StatusOr<std::unique_ptr<dat::Provider>> NewTcpProvider(ServerOptions& opt
   return dat::NewIwarpProvider(tcp, std::move(sockets));
 }
 
+// Sets options.acceptor if the server has Kerberos keys.
+absl::Status AcceptKerberos(const Config& config, ServerOptions& options) {
+  const char* environment = getenv("KRB5_KTNAME");
+  const std::string keytab =
+      config.keytab.empty() && environment != nullptr ? environment : config.keytab;
+  if (keytab.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(options.acceptor,
+                   auth::NewKerberosAcceptor({.keytab = keytab,
+                                              .replay_cache = absl::StrCat(
+                                                  "file2:", options.state_dir, "/krb5-replays")}));
+  return absl::OkStatus();
+}
+
 int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& daemon,
           const StopSignals& stop) {
   absl::StatusOr<std::unique_ptr<dat::Provider>> tcp =
       NewTcpProvider(config.server, std::move(sockets));
   if (!tcp.ok()) return Fail(tcp.status(), 1);
+  if (absl::Status status = AcceptKerberos(config, config.server); !status.ok()) {
+    return Fail(status, 1);
+  }
   std::unique_ptr<dat::Provider> rdma = dat::NewVerbsProvider();
   absl::StatusOr<std::unique_ptr<Server>> server;
   {
@@ -137,6 +154,7 @@ int Main(std::vector<std::string> arguments) {
   MakeAbsolute(config->server.tls.cert_file);
   MakeAbsolute(config->server.tls.key_file);
   MakeAbsolute(config->server.tls.ca_file);
+  MakeAbsolute(config->keytab);
   MakeAbsolute(config->server.admin_socket);
   PrepareProcess();
   const StopSignals stop;

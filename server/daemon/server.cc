@@ -56,7 +56,7 @@ absl::Status CheckOptions(const ServerOptions& options) {
   if (options.max_transfer_bytes < 65536 || options.max_transfer_bytes > (16u << 20)) {
     return bad("--max-transfer-size ", options.max_transfer_bytes, ": 65536 to 16777216 bytes");
   }
-  RETURN_IF_ERROR(CheckProtection(options.exports, options.tls));
+  RETURN_IF_ERROR(CheckProtection(options.exports, options.tls, options.acceptor != nullptr));
   if (options.workers > 256 || options.pool_threads < 1 || options.pool_threads > 256) {
     return bad("--threads and --disk-threads: 1 to 256");
   }
@@ -321,7 +321,10 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   }
   absl::StatusOr<std::vector<Export>> wanted = options_.read_exports();
   if (!wanted.ok()) return failed(wanted.status());
-  if (absl::Status fits = CheckProtection(*wanted, options_.tls); !fits.ok()) return failed(fits);
+  if (absl::Status fits = CheckProtection(*wanted, options_.tls, options_.acceptor != nullptr);
+      !fits.ok()) {
+    return failed(fits);
+  }
   const absl::StatusOr<ExportChanges> changes =
       store_->ReloadExports(*std::move(wanted), options_.open_within);
   if (!changes.ok()) return failed(changes.status());

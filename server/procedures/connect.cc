@@ -1,5 +1,9 @@
 // The procedures by which a session begins, authenticates, gets channels, and ends; and NULL.
 // Spec: 3.1.1, 6.2; WIRE 9.4 (CLIENT_CONNECT .. SERVER_AUTH), 11.3, 11.4, R58, R80, R81.
+#include <string>
+#include <utility>
+
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "server/procedures/handler.h"
@@ -60,70 +64,130 @@ DafsStatus OpenAuthenticated(Session& session, const wire::ClientConnectArgs& ar
   return DafsStatus::kOk;
 }
 
+// Creates the session of a client that must still authenticate. If that fails, there is no client.
+DafsStatus OpenUnauthenticated(Session& session, const wire::ClientConnectArgs& args) {
+  session.identity().Connect(args);
+  const DafsStatus status = session.Open(args);
+  if (status != DafsStatus::kOk) session.identity().Reset();
+  return status;
+}
+
 // 6.2.1. Creates the session, not yet authenticated.
 void ClientConnect(Call& call) {
   wire::ClientConnectArgs args;
   if (!call.Decode(args)) return;
   Session& session = call.session();
-  session.identity().Connect(args);
-  const DafsStatus status = session.Open(args);
-  if (status != DafsStatus::kOk) session.identity().Reset();
+  const DafsStatus status = OpenUnauthenticated(session, args);
   call.Finish(status, args, session.terms().negotiated());
 }
 
-// 6.2.4. Authenticates first: if that fails, no session exists (R58).
-void ClientConnectAuth(Call& call) {
-  wire::ClientConnectAuthArgs args;
-  if (!call.Decode(args)) return;
-  Session& session = call.session();
-  const AuthType method = args.auth_req.auth_type;
-  DafsStatus status = session.identity().MayUse(method);
-  if (status == DafsStatus::kNotAuthorized) status = DafsStatus::kNotAuthenticated;
-  if (status != DafsStatus::kOk && !session.identity().admitted()) {
-    session.refusals().SayNotAdmitted(args.client_id_string);
+// Takes a token of the client (6.2.2). kOk: the connection has its principal, and `*proof` is set.
+Task<DafsStatus> TakeToken(Session& session, const std::string& client_id_string,
+                           const wire::AuthReq& request, wire::AuthRes* answer, GssProof* proof) {
+  Task<GssRounds::Round> taking = session.gss().Take(request, answer);
+  GssRounds::Round round = co_await taking;
+  // Meanwhile the session may have authenticated in another way.
+  const ClientIdentity& identity = session.identity();
+  const bool is_other = identity.authenticated() && identity.auth_type() != AuthType::kGss;
+  if (round.status == DafsStatus::kOk && (is_other || !identity.MayBe(round.proof.principal))) {
+    round.status = DafsStatus::kNotAuthorized;
+    round.why =
+        absl::StrCat(identity.authenticated() ? "the session belongs to another principal than "
+                                              : "no export admits principal ",
+                     absl::CHexEscape(*round.proof.principal));
   }
-  if (status == DafsStatus::kOk) status = OpenAuthenticated(session, ConnectPart(args), method);
-  if (status != DafsStatus::kOk) return call.FinishError(status);
-  wire::ClientConnectAuthRes res = ConnectAuthRes(session.terms().negotiated());
-  res.auth_res.auth_type = method;
-  res.trusted = session.identity().trusted();
-  call.Finish(DafsStatus::kOk, args, res);
+  if (!round.why.empty()) {
+    session.refusals().Say(client_id_string, "Kerberos", absl::StrCat("Kerberos: ", round.why));
+  }
+  if (round.status != DafsStatus::kOk) co_return round.status;
+  session.SetPrincipal(round.proof.principal);
+  *proof = std::move(round.proof);
+  co_return DafsStatus::kOk;
 }
 
-// 6.2.2. On an authenticated session it renews the authentication, with the same method.
-void ClientAuth(Call& call) {
-  wire::ClientAuthArgs args;
-  if (!call.Decode(args)) return;
+// 6.2.4. Authenticates first: if that fails, no session exists (R58).
+Task<void> ClientConnectAuth(Call& call) {
+  wire::ClientConnectAuthArgs args;
+  if (!call.Decode(args)) co_return;
   Session& session = call.session();
-  const ClientIdentity& identity = session.identity();
+  ClientIdentity& identity = session.identity();
   const AuthType method = args.auth_req.auth_type;
+  wire::AuthRes answer;
+  answer.auth_type = method;
+  GssProof proof;
   DafsStatus status = identity.MayUse(method);
   if (status == DafsStatus::kNotAuthorized) {
-    session.refusals().SayNotAdmitted(identity.client_id_string());
+    session.refusals().SayNotAdmitted(args.client_id_string);
   }
-  if (status == DafsStatus::kOk && identity.authenticated()) {
-    if (method != identity.auth_type()) status = DafsStatus::kNotAuthorized;
-  } else if (status == DafsStatus::kOk) {
-    status = session.Confirm(method);
-    if (status == DafsStatus::kOk) session.SetAuthenticated(method);
+  if (status == DafsStatus::kOk && method == AuthType::kGss) {
+    Task<DafsStatus> taking =
+        TakeToken(session, args.client_id_string, args.auth_req, &answer, &proof);
+    status = co_await taking;
   }
-  wire::ClientAuthRes res;
-  res.auth_res.auth_type = method;
+  if (status == DafsStatus::kNotAuthorized) status = DafsStatus::kNotAuthenticated;
+  DafsStatus opened = DafsStatus::kOk;
+  if (status == DafsStatus::kOk) {
+    if (method == AuthType::kGss) identity.SetProof(proof);
+    status = OpenAuthenticated(session, ConnectPart(args), method);
+  } else if (status == DafsStatus::kGssContinueInit) {
+    opened = OpenUnauthenticated(session, ConnectPart(args));
+    if (opened != DafsStatus::kOk) status = opened;
+  }
+  if (status != DafsStatus::kOk && status != DafsStatus::kGssContinueInit) {
+    session.SetPrincipal(nullptr);
+    call.FinishError(status);
+    co_return;
+  }
+  wire::ClientConnectAuthRes res = ConnectAuthRes(session.terms().negotiated());
+  res.auth_res = std::move(answer);
   res.trusted = identity.trusted();
   call.Finish(status, args, res);
 }
 
+// 6.2.2. On an authenticated session it renews the authentication, with the same method and
+// principal.
+Task<void> ClientAuth(Call& call) {
+  wire::ClientAuthArgs args;
+  if (!call.Decode(args)) co_return;
+  Session& session = call.session();
+  ClientIdentity& identity = session.identity();
+  const AuthType method = args.auth_req.auth_type;
+  wire::ClientAuthRes res;
+  res.auth_res.auth_type = method;
+  GssProof proof;
+  DafsStatus status = identity.MayUse(method);
+  if (status == DafsStatus::kNotAuthorized) {
+    session.refusals().SayNotAdmitted(identity.client_id_string());
+  }
+  if (status == DafsStatus::kOk && identity.authenticated() && method != identity.auth_type()) {
+    status = DafsStatus::kNotAuthorized;
+  }
+  if (status == DafsStatus::kOk && method == AuthType::kGss) {
+    Task<DafsStatus> taking =
+        TakeToken(session, identity.client_id_string(), args.auth_req, &res.auth_res, &proof);
+    status = co_await taking;
+  }
+  if (status == DafsStatus::kOk && !identity.authenticated()) {
+    status = session.Confirm(method);
+    if (status != DafsStatus::kOk) session.SetPrincipal(nullptr);
+  }
+  if (status == DafsStatus::kOk && method == AuthType::kGss) identity.SetProof(proof);
+  if (status == DafsStatus::kOk && !identity.authenticated()) session.SetAuthenticated(method);
+  res.trusted = status == DafsStatus::kOk && identity.trusted();
+  call.Finish(status, args, res);
+}
+
 // 6.2.5. Repeated on a bound channel, it renews the authentication; the sizes stay (3.2.6.4.1).
-void ConnectBind(Call& call) {
+Task<void> ConnectBind(Call& call) {
   wire::ConnectBindArgs args;
-  if (!call.Decode(args)) return;
+  if (!call.Decode(args)) co_return;
   Session& channel = call.session();
   absl::StatusOr<wire::ByteOrder> order = channel.shared().sessions->Find(args.session_id);
-  if (!order.ok()) return call.FinishError(DafsStatus::kUnknownSession);
+  if (!order.ok()) co_return call.FinishError(DafsStatus::kUnknownSession);
   if (*order != call.order()) {
     channel.connection().End(
         absl::DataLossError("CONNECT_BIND in another byte order than its session's"));
-    return call.FinishError(DafsStatus::kInval);  // never sent: the channel is closing
+    co_return call.FinishError(DafsStatus::kInval);  // never sent: the channel is closing
   }
   Session* owner = channel.worker().Find(args.session_id);
   if (owner == nullptr) {
@@ -134,13 +198,30 @@ void ConnectBind(Call& call) {
         "connection from ", channel.connection().peer_name(),
         ": CONNECT_BIND to a session of another worker; the client's connection requests do not "
         "carry the private data that identifies the session (E.9)"));
-    return call.FinishError(DafsStatus::kIllegalState);
+    co_return call.FinishError(DafsStatus::kIllegalState);
   }
-  const DafsStatus status = channel.channels().MayBind(args, *owner);
-  if (status != DafsStatus::kOk) return call.FinishError(status);
+  wire::AuthRes answer;
+  answer.auth_type = args.auth_req.auth_type;
+  DafsStatus status = DafsStatus::kOk;
+  if (args.auth_req.auth_type == AuthType::kGss &&
+      owner->identity().auth_type() == AuthType::kGss) {
+    GssProof proof;
+    const std::string client = owner->identity().client_id_string();
+    Task<DafsStatus> taking = TakeToken(channel, client, args.auth_req, &answer, &proof);
+    status = co_await taking;
+    owner = channel.worker().Find(args.session_id);  // it may have ended meanwhile
+    if (owner == nullptr) co_return call.FinishError(DafsStatus::kUnknownSession);
+  }
+  if (status == DafsStatus::kOk) status = channel.channels().MayBind(args, *owner);
+  if (status == DafsStatus::kGssContinueInit) {
+    wire::ConnectBindRes res;
+    res.auth_res = std::move(answer);
+    co_return call.Finish(status, args, res);
+  }
+  if (status != DafsStatus::kOk) co_return call.FinishError(status);
   if (channel.channels().owner() == nullptr) channel.channels().Bind(args, *owner);
   wire::ConnectBindRes res = channel.channels().agreed();
-  res.auth_res.auth_type = args.auth_req.auth_type;
+  res.auth_res = std::move(answer);
   res.trusted = owner->identity().trusted();
   call.Finish(DafsStatus::kOk, args, res);
 }
@@ -157,13 +238,21 @@ DafsStatus Secinfo(Call& call, const wire::SecinfoArgs&, wire::SecinfoRes* res) 
       res->secinfo.emplace_back().auth_type = method;
     }
   }
+  if (call.session().identity().MayUse(AuthType::kGss) == DafsStatus::kOk) {
+    wire::SecInfo& gss = res->secinfo.emplace_back();
+    gss.auth_type = AuthType::kGss;
+    gss.oid = std::string(call.session().shared().options->acceptor->mechanism());
+  }
   return DafsStatus::kOk;
 }
 
 // 6.2.3.
-DafsStatus ServerAuth(Call&, const wire::ServerAuthArgs& args, wire::ServerAuthRes* res) {
+// With GSS the server has proven who it is when the client authenticated: the result is void.
+DafsStatus ServerAuth(Call& call, const wire::ServerAuthArgs& args, wire::ServerAuthRes* res) {
   res->auth_type = args.auth_type;
-  const bool offered = args.auth_type == AuthType::kNone || args.auth_type == AuthType::kDefault;
+  const bool offered =
+      args.auth_type == AuthType::kNone || args.auth_type == AuthType::kDefault ||
+      (args.auth_type == AuthType::kGss && call.session().identity().auth_type() == AuthType::kGss);
   return offered ? DafsStatus::kOk : DafsStatus::kNotSupp;
 }
 
@@ -174,9 +263,9 @@ DafsStatus Null(Call&, const wire::NullArgs&, wire::NullRes*) { return DafsStatu
 
 constexpr Procedure kNullHandler = kAtOnce<Null>;
 constexpr Procedure kClientConnectHandler = {.run = ClientConnect};
-constexpr Procedure kClientConnectAuthHandler = {.run = ClientConnectAuth};
-constexpr Procedure kClientAuthHandler = {.run = ClientAuth};
-constexpr Procedure kConnectBindHandler = {.run = ConnectBind};
+constexpr Procedure kClientConnectAuthHandler = {.start = ClientConnectAuth};
+constexpr Procedure kClientAuthHandler = {.start = ClientAuth};
+constexpr Procedure kConnectBindHandler = {.start = ConnectBind};
 constexpr Procedure kDisconnectHandler = kAtOnce<Disconnect>;
 constexpr Procedure kSecinfoHandler = kAtOnce<Secinfo>;
 constexpr Procedure kServerAuthHandler = kAtOnce<ServerAuth>;

@@ -15,14 +15,33 @@ using wire::DafsStatus;
 DafsStatus ClientIdentity::MayUse(AuthType method) const {
   switch (method) {
     case AuthType::kNone:
-      return admitted_ ? DafsStatus::kOk : DafsStatus::kNotAuthorized;
-    case AuthType::kDefault:
-      return DafsStatus::kOk;
-    case AuthType::kText:
+      return admitted_ && IsAdmittedWithoutPrincipal() ? DafsStatus::kOk
+                                                       : DafsStatus::kNotAuthorized;
+    case AuthType::kDefault:  // also for a client that no export admits
+      return !admitted_ || IsAdmittedWithoutPrincipal() ? DafsStatus::kOk
+                                                        : DafsStatus::kNotAuthorized;
     case AuthType::kGss:
+      return shared_.options->acceptor != nullptr &&
+                     MayBeAdmittedByKerberos(shared_.store->exports(), peer_)
+                 ? DafsStatus::kOk
+                 : DafsStatus::kNotSupp;
+    case AuthType::kText:
       return DafsStatus::kNotSupp;
   }
   return DafsStatus::kNotSupp;
+}
+
+bool ClientIdentity::IsAdmittedWithoutPrincipal() const {
+  Peer peer = peer_;
+  peer.principal = nullptr;
+  return IsAdmitted(shared_.store->exports(), peer);
+}
+
+bool ClientIdentity::MayBe(const std::shared_ptr<const std::string>& principal) const {
+  Peer peer = peer_;
+  peer.principal = principal;
+  if (authenticated_) return peer == peer_;
+  return IsAdmitted(shared_.store->exports(), peer);
 }
 
 void ClientIdentity::Connect(const wire::ClientConnectArgs& args) {
@@ -60,6 +79,11 @@ void ClientIdentity::SetAuthenticated(AuthType method) {
   auth_type_ = method;
 }
 
+void ClientIdentity::SetProof(const GssProof& proof) {
+  user_ = proof.user;
+  expires_ = proof.expires;
+}
+
 void ClientIdentity::Close() {
   if (authenticated_ && client_ != nullptr && admitted_) {
     shared_.clients->SessionClosed(std::exchange(client_, nullptr));
@@ -73,7 +97,7 @@ CacheOwner ClientIdentity::AsCacheOwner() const {
 }
 
 void ClientIdentity::Renew(absl::Time now) const {
-  if (authenticated_) client_->Renew(now);
+  if (authenticated_ && !expired(now)) client_->Renew(now);
 }
 
 void ClientIdentity::ActFor(Request& request) const {
@@ -85,9 +109,13 @@ void ClientIdentity::ActFor(Request& request) const {
   if (admitted_) caller.client_name = client_->client_id_string();
   caller.holdings = client_->holdings();
   caller.promisee = client_->promisee();
-  if (request.header().cred_handle.is_zero()) return;
-  request.credential = client_->credentials().Find(request.header().cred_handle);
-  if (request.credential == nullptr) return;  // released since the check: the anonymous user
+  if (user_ != nullptr) {
+    request.credential = user_;  // cred_handle is zero: no other is known
+  } else if (!request.header().cred_handle.is_zero()) {
+    request.credential = client_->credentials().Find(request.header().cred_handle);
+  }
+  // Zero, or released since the check: the anonymous user.
+  if (request.credential == nullptr) return;
   caller.uid = request.credential->uid;
   caller.gid = request.credential->gid;
   caller.groups = request.credential->groups;

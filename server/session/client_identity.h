@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "server/clients/client_table.h"
 #include "server/clients/response_cache.h"
+#include "server/session/gss_rounds.h"
 #include "server/session/request.h"
 #include "server/session/shared.h"
 #include "server/store/objects/export.h"
@@ -19,7 +20,8 @@ namespace dafs::server {
 
 class ClientIdentity {
  public:
-  // `admitted`: some export admits `peer`. `shared` and `peer` are borrowed and outlive this.
+  // `admitted`: some export admits `peer`, or may do so once it has authenticated by Kerberos.
+  // `shared` and `peer` are borrowed and outlive this.
   ClientIdentity(const Shared& shared, const Peer& peer, bool admitted)
       : shared_(shared), peer_(peer), admitted_(admitted) {}
   ClientIdentity(const ClientIdentity&) = delete;
@@ -35,6 +37,11 @@ class ClientIdentity {
   // Withdraws Confirm if no session could be opened.
   void Unconfirm();
   void SetAuthenticated(wire::AuthType method);
+  // With kGss, also: what the exchange has proven. `proof.principal` is that of the peer.
+  void SetProof(const GssProof& proof);
+  // Whether a session that has authenticated as this principal may do so as `principal`: the same
+  // one. Before that, whether an export admits it.
+  bool MayBe(const std::shared_ptr<const std::string>& principal) const;
   // No session was opened: there is no client.
   void Reset() { client_.reset(); }
   // The session opens no more files, so its client may be forgotten.
@@ -43,8 +50,11 @@ class ClientIdentity {
   bool known() const { return client_ != nullptr; }
   bool admitted() const { return admitted_; }
   bool authenticated() const { return authenticated_; }
-  // An untrusted client is the anonymous user and registers no credentials (3.1.1.1.2).
-  bool trusted() const { return authenticated_ && admitted_; }
+  // Whether what the client has proven is out of date, so that it must authenticate again.
+  bool expired(absl::Time now) const { return now >= expires_; }
+  // An untrusted client is one user, or the anonymous user, and registers no credentials
+  // (3.1.1.1.2).
+  bool trusted() const { return authenticated_ && admitted_ && user_ == nullptr; }
   wire::AuthType auth_type() const { return auth_type_; }  // once authenticated
   // Require known().
   const std::string& client_id_string() const { return client_->client_id_string(); }
@@ -53,18 +63,22 @@ class ClientIdentity {
 
   // Returns true if a later instance of the client has connected.
   bool superseded() const { return client_ != nullptr && client_->superseded(); }
-  // Renews the lease, once authenticated.
+  // Renews the lease, while authenticated.
   void Renew(absl::Time now) const;
   // Makes `request` act for the client and for the user of its cred_handle.
   void ActFor(Request& request) const;
 
  private:
+  bool IsAdmittedWithoutPrincipal() const;
+
   const Shared& shared_;
   const Peer& peer_;
   const bool admitted_;
   std::shared_ptr<Client> client_;  // shared with the table and the client's other sessions
   bool authenticated_ = false;
   wire::AuthType auth_type_ = wire::AuthType::kNone;
+  std::shared_ptr<const Credential> user_;  // of an untrusted client; null: the anonymous user
+  absl::Time expires_ = absl::InfiniteFuture();
 };
 
 }  // namespace dafs::server

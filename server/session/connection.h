@@ -43,6 +43,10 @@ class Connection {
   dat::Domain& domain() { return domain_; }
   const dat::Domain& domain() const { return domain_; }
   const Peer& peer() const { return peer_; }
+  // The client has authenticated by Kerberos as `principal`; null: it has not.
+  void SetPrincipal(std::shared_ptr<const std::string> principal) {
+    peer_.principal = std::move(principal);
+  }
   const std::string& peer_name() const { return peer_name_; }
   std::string description() const { return endpoint_->description(); }
   // For posts and facts. After a post outside of a turn, call Posted.
@@ -78,7 +82,7 @@ class Connection {
   Pollable& source_;
   dat::Domain& domain_;
   std::unique_ptr<dat::Endpoint> endpoint_;
-  const Peer peer_;
+  Peer peer_;
   const std::string peer_name_;
   bool in_turn_ = false;
   bool ending_ = false;

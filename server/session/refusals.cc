@@ -30,6 +30,14 @@ const char* DemandOf(Export::Misfit misfit) {
       return "takes only clients with a certificate; mount with xprtsec=mtls";
     case Export::Misfit::kCertificate:
       return "names none of the names in its certificate; add one to the export's certs=";
+    case Export::Misfit::kNeedsKerberos:
+      return "takes only clients that authenticate by Kerberos";
+    case Export::Misfit::kRefusesKerberos:
+      return "takes no clients that authenticate by Kerberos; mount with sec=sys, or add krb5 to "
+             "the "
+             "export's sec=";
+    case Export::Misfit::kPrincipal:
+      return "does not name its principal; add that to the export's principals=";
     case Export::Misfit::kNone:
     case Export::Misfit::kAddress:
     case Export::Misfit::kPort:
@@ -40,6 +48,7 @@ const char* DemandOf(Export::Misfit misfit) {
 
 // The kind of the log line: what the client has. One machine may try all of them.
 const char* KindOf(const Peer& peer) {
+  if (peer.principal != nullptr) return "principal";
   if (peer.tls == nullptr) return "no TLS";
   return peer.tls->has_certificate ? "certificate" : "no certificate";
 }
@@ -88,6 +97,9 @@ void Refusals::SayWrongSecurity(const std::string& client_id_string) {
   if (peer.tls != nullptr && peer.tls->has_certificate) {
     demands.push_back(absl::StrCat("the certificate is for ",
                                    absl::CHexEscape(absl::StrJoin(peer.tls->names, ", "))));
+  }
+  if (peer.principal != nullptr) {
+    demands.push_back(absl::StrCat("the principal is ", absl::CHexEscape(*peer.principal)));
   }
   Write(client_id_string, absl::StrJoin(demands, "; "));
 }

@@ -49,6 +49,7 @@ void Requests::OnReceive(Receive& receive, size_t size_bytes) {
   session_.traffic().received_bytes += size_bytes;
   Request& request = receive.request_;
   request.Take(receive.buffer->memory().first(size_bytes));
+  now_ = request.arrived = Loop::Now();
   if (session_.channels().back_control() != nullptr &&
       session_.channels().TakeReply(receive, request.message)) {
     return;
@@ -59,7 +60,6 @@ void Requests::OnReceive(Receive& receive, size_t size_bytes) {
         absl::DataLossError(absl::StrCat("message of ", size_bytes, " bytes with a bad header")));
   }
   session_.terms().SetOrder(request.verdict.order);
-  now_ = request.arrived = Loop::Now();
   session_.identity().Renew(now_);
   ++session_.traffic().requests;
   request.holds_stream = TakeStream(request);
@@ -82,7 +82,8 @@ wire::RequestVerdict Requests::Check(std::span<const std::byte> message) {
   context.bound_channel = owner != nullptr;
   context.has_session = owner != nullptr || terms.has_session();
   context.checksum_due = (owner != nullptr ? owner->terms() : terms).checksums();
-  context.authenticated = owner != nullptr || identity.authenticated();
+  // 3.1.1.1.1: the client must renew what it has proven before that expires.
+  context.authenticated = owner != nullptr || (identity.authenticated() && !identity.expired(now_));
   context.granted_nreq = flow_.streams().limit();
   context.names =
       terms.Has(wire::kExtensionByteNames) ? wire::NameRule::kBytes : wire::NameRule::kUtf8;

@@ -1,5 +1,6 @@
 #include "server/session/session.h"
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "server/clients/client_name.h"
@@ -35,6 +36,7 @@ Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain, cons
       identity_(shared_, connection_.peer(), place_.admitted),
       refusals_(shared_, connection_, place_.host),
       channels_(*this),
+      gss_(shared_, connection_),
       requests_(*this) {
   absl::Status status = requests_.flow().Start();
   if (status.ok()) status = connection_.endpoint().Accept({});
@@ -172,13 +174,17 @@ void Session::SetAuthenticated(wire::AuthType method) {
   const wire::ClientConnectRes& negotiated = terms_.negotiated();
   const std::string client = absl::StrCat("client ", ClientName(identity_.client_id_string()),
                                           " at ", connection_.peer_name());
-  LogInfo(absl::StrCat(client, " connected: ", connection_.endpoint().description()));
+  const std::shared_ptr<const std::string>& principal = connection_.peer().principal;
+  LogInfo(
+      absl::StrCat(client, " connected",
+                   principal == nullptr ? "" : absl::StrCat(" as ", absl::CHexEscape(*principal)),
+                   ": ", connection_.endpoint().description()));
   Log(Severity::kDebug, absl::StrCat(client, " has ", negotiated.max_requests, " requests of ",
                                      negotiated.max_request_size, " bytes, responses of ",
                                      negotiated.max_response_size, " bytes, checksums ",
                                      negotiated.use_checksums ? "on" : "off"));
   // Wrong security is reported when an export is refused.
-  if (!identity_.trusted() && !refusals_.HasWrongSecurity()) {
+  if (!identity_.admitted() && !refusals_.HasWrongSecurity()) {
     refusals_.SayNotAdmitted(identity_.client_id_string());
   }
 }

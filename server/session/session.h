@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "server/session/channels.h"
 #include "server/session/client_identity.h"
 #include "server/session/connection.h"
+#include "server/session/gss_rounds.h"
 #include "server/session/modification.h"
 #include "server/session/pending_work.h"
 #include "server/session/refusals.h"
@@ -61,6 +63,10 @@ class Session final : public Pollable {
   wire::DafsStatus Open(const wire::ClientConnectArgs& args);
   // The client takes its name. Logs a refusal.
   wire::DafsStatus Confirm(wire::AuthType method);
+  // The client has proven to be a principal; null: it has not. Before Confirm.
+  void SetPrincipal(std::shared_ptr<const std::string> principal) {
+    connection_.SetPrincipal(std::move(principal));
+  }
   // The client of the open session has authenticated with `method`.
   void SetAuthenticated(wire::AuthType method);
   // The client ends the session with the response that is about to be sent.
@@ -78,6 +84,7 @@ class Session final : public Pollable {
   Terms& terms() { return terms_; }
   Refusals& refusals() { return refusals_; }
   Channels& channels() { return channels_; }
+  GssRounds& gss() { return gss_; }
   Requests& requests() { return requests_; }
   Traffic& traffic() { return traffic_; }
   RateMeter& rate() { return rate_; }
@@ -106,6 +113,7 @@ class Session final : public Pollable {
   Terms terms_;
   Refusals refusals_;
   Channels channels_;
+  GssRounds gss_;
   Requests requests_;
   HolderWaits holder_waits_;
   std::unique_ptr<PendingWork> pending_work_;

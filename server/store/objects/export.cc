@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
+#include "server/store/objects/principal_pattern.h"
 
 namespace dafs::server {
 namespace {
@@ -69,6 +70,35 @@ absl::Status ParseXprtsec(std::string_view text, std::string_view value, Export*
                                     word, "'"));
     }
     result->xprtsec = static_cast<uint8_t>(result->xprtsec | known->second);
+  }
+  return absl::OkStatus();
+}
+
+constexpr std::pair<absl::string_view, Sec> kSecWords[] = {
+    {"sys", kSecSys}, {"krb5", kSecKrb5}, {"krb5p", kSecKrb5p}};
+
+absl::Status ParseSec(std::string_view text, std::string_view value, Export* result) {
+  result->sec = 0;
+  for (absl::string_view word : absl::StrSplit(Text(value), ':')) {
+    // There is no protection by signatures alone: what would have that is also encrypted.
+    if (word == "krb5i") word = "krb5p";
+    const auto* known = std::find_if(std::begin(kSecWords), std::end(kSecWords),
+                                     [word](const auto& one) { return one.first == word; });
+    if (known == std::end(kSecWords)) {
+      return Bad(
+          text, absl::StrCat("sec= takes sys, krb5, krb5i and krb5p, separated by ':', not '", word,
+                             "'"));
+    }
+    result->sec = static_cast<uint8_t>(result->sec | known->second);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParsePrincipals(std::string_view text, std::string_view value, Export* result) {
+  for (absl::string_view pattern : absl::StrSplit(Text(value), '+')) {
+    const absl::Status status = CheckPrincipalPattern(Std(pattern));
+    if (!status.ok()) return Bad(text, absl::StrCat("principals=: ", status.message()));
+    result->principals.emplace_back(pattern);
   }
   return absl::OkStatus();
 }
@@ -130,6 +160,8 @@ absl::Status ParseOption(std::string_view text, std::string_view option, Export*
   }
   if (key == "xprtsec") return ParseXprtsec(text, value, result);
   if (key == "certs") return ParseCerts(text, value, result);
+  if (key == "sec") return ParseSec(text, value, result);
+  if (key == "principals") return ParsePrincipals(text, value, result);
   if (key == "clients") {
     for (absl::string_view block : absl::StrSplit(Text(value), '+')) {
       absl::StatusOr<Cidr> cidr = Cidr::Parse(Std(block));
@@ -217,6 +249,29 @@ wire::DafsStatus Export::Admission(const Peer& peer) const {
 }
 
 Export::Misfit Export::MisfitOf(const Peer& peer) const {
+  const Misfit misfit = ConnectionMisfit(peer);
+  if (misfit != Misfit::kNone) return misfit;
+  if (peer.principal != nullptr) return PrincipalMisfit(peer);
+  if ((sec & kSecSys) == 0) return Misfit::kNeedsKerberos;
+  return insecure || peer.reserved_port ? Misfit::kNone : Misfit::kPort;
+}
+
+// Its port proves nothing beside a principal. krb5p is Kerberos over TLS.
+Export::Misfit Export::PrincipalMisfit(const Peer& peer) const {
+  const uint8_t fits = peer.tls != nullptr ? kSecKrb5 | kSecKrb5p : kSecKrb5;
+  if ((sec & fits) == 0) {
+    return (sec & kSecKrb5p) != 0 ? Misfit::kNeedsTls : Misfit::kRefusesKerberos;
+  }
+  return principals.empty() || PrincipalFitsAny(principals, *peer.principal) ? Misfit::kNone
+                                                                             : Misfit::kPrincipal;
+}
+
+bool Export::MayAdmitByKerberos(const Peer& peer) const {
+  const uint8_t fits = peer.tls != nullptr ? kSecKrb5 | kSecKrb5p : kSecKrb5;
+  return (sec & fits) != 0 && ConnectionMisfit(peer) == Misfit::kNone;
+}
+
+Export::Misfit Export::ConnectionMisfit(const Peer& peer) const {
   if (removed) return Misfit::kAddress;
   const bool known =
       clients.empty() || std::any_of(clients.begin(), clients.end(),
@@ -226,7 +281,7 @@ Export::Misfit Export::MisfitOf(const Peer& peer) const {
     const Misfit misfit = ProtectionMisfit(peer);
     if (misfit != Misfit::kNone) return misfit;
   }
-  return insecure || peer.reserved_port ? Misfit::kNone : Misfit::kPort;
+  return Misfit::kNone;
 }
 
 // A client that has a certificate may also use what takes TLS without one.
@@ -266,6 +321,9 @@ absl::StatusOr<Export> ParseExport(std::string_view text) {
   for (size_t i = 1; i < rest.size(); ++i) {
     RETURN_IF_ERROR(ParseOption(text, Std(rest[i]), &result));
   }
+  if (!result.principals.empty() && (result.sec & kSecSys) != 0) {
+    return Bad(text, "principals= needs sec=krb5 or sec=krb5p: other clients have no principal");
+  }
   if (!result.certs.empty()) {
     if (result.xprtsec == kXprtsecAll) result.xprtsec = kXprtsecMtls;
     if (result.xprtsec != kXprtsecMtls) {
@@ -283,9 +341,26 @@ std::string XprtsecText(uint8_t xprtsec) {
   return text;
 }
 
-absl::Status CheckProtection(const std::vector<Export>& exports, const dat::TlsOptions& tls) {
+std::string SecText(uint8_t sec) {
+  std::string text;
+  for (const auto& [word, bit] : kSecWords) {
+    if ((sec & bit) != 0) absl::StrAppend(&text, text.empty() ? "" : ":", word);
+  }
+  return text;
+}
+
+absl::Status CheckProtection(const std::vector<Export>& exports, const dat::TlsOptions& tls,
+                             bool has_kerberos) {
   for (const Export& one : exports) {
     const std::string what = absl::StrCat(one.name, "=", one.directory);
+    if ((one.sec & kSecSys) == 0 && !has_kerberos) {
+      return Bad(what, absl::StrCat("sec=", SecText(one.sec),
+                                    " needs the keys of this server; give --keytab"));
+    }
+    if (one.sec == kSecKrb5p && tls.cert_file.empty()) {
+      return Bad(what,
+                 "sec=krb5p needs a certificate of this server; give --tls-cert and --tls-key");
+    }
     if ((one.xprtsec & kXprtsecNone) != 0) continue;
     if (tls.cert_file.empty()) {
       return Bad(what, absl::StrCat("xprtsec=", XprtsecText(one.xprtsec),

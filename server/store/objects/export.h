@@ -1,8 +1,9 @@
 // One directory that `dafsd` exports, its options, and the clients that it admits.
 // `--export /NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N][,anongid=N]
-// [,secure|insecure][,clients=CIDR ...][,xprtsec=none:tls:mtls][,certs=NAME ...][,handles=lasting]
-// [,changed_by=clients|anyone]`; all but certs, handles and changed_by mean what they mean in
-// exports(5).
+// [,secure|insecure][,clients=CIDR ...][,xprtsec=none:tls:mtls][,certs=NAME
+// ...][,sec=sys:krb5:krb5p]
+// [,principals=NAME@REALM ...][,handles=lasting][,changed_by=clients|anyone]`; all but certs,
+// principals, handles and changed_by mean what they mean in exports(5).
 // Values; usable from any thread.
 #pragma once
 
@@ -36,7 +37,8 @@ struct PeerAddress {
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
 
-// Where a request came from: the address, the class of the port, and what TLS has proven.
+// Where a request came from: the address, the class of the port, and what TLS and Kerberos have
+// proven.
 struct Peer {
   PeerAddress address;
   // The client's port is below 1024, which on its machine requires privilege.
@@ -44,10 +46,17 @@ struct Peer {
 
   // Null: the connection has no TLS. Shared by the connection and its requests.
   std::shared_ptr<const dat::TlsPeer> tls = nullptr;
+  // The Kerberos principal of the session, "alice@EXAMPLE.COM". Null: it has not authenticated so.
+  // Shared likewise.
+  std::shared_ptr<const std::string> principal = nullptr;
 
   friend bool operator==(const Peer& a, const Peer& b) {
     const bool same_tls = a.tls == nullptr || b.tls == nullptr ? a.tls == b.tls : *a.tls == *b.tls;
-    return a.address == b.address && a.reserved_port == b.reserved_port && same_tls;
+    const bool same_principal = a.principal == nullptr || b.principal == nullptr
+                                    ? a.principal == b.principal
+                                    : *a.principal == *b.principal;
+    return a.address == b.address && a.reserved_port == b.reserved_port && same_tls &&
+           same_principal;
   }
 };
 
@@ -68,6 +77,13 @@ enum Xprtsec : uint8_t {
   kXprtsecTls = 2,   // TLS
   kXprtsecMtls = 4,  // TLS with a certificate of the client
   kXprtsecAll = 7,
+};
+
+// sec=: how clients of an export authenticate. Bits.
+enum Sec : uint8_t {
+  kSecSys = 1,    // by address and port
+  kSecKrb5 = 2,   // by Kerberos
+  kSecKrb5p = 4,  // by Kerberos over TLS
 };
 
 // Which callers become the anonymous user.
@@ -91,6 +107,9 @@ struct Export {
   // A certificate of the client must have one of these names; "*.example.org" stands for one more
   // label. Empty: any certificate that the server accepts.
   std::vector<std::string> certs;
+  uint8_t sec = kSecSys;
+  // A principal must fit one of these (server/store/objects/principal_pattern.h). Empty: any.
+  std::vector<std::string> principals;
   // handles=lasting: the administrator states that FUSE file systems in the export have persistent
   // handles.
   bool lasting_handles = false;
@@ -109,18 +128,25 @@ struct Export {
     kNeedsCertificate,
     kCertificate,  // not one of `certs`
     kPort,         // not reserved
+    kNeedsKerberos,
+    kRefusesKerberos,
+    kPrincipal,  // not one of `principals`
   };
   Misfit MisfitOf(const Peer& peer) const;
   // kAcces: the address is not admitted. kWrongSec: another misfit.
   wire::DafsStatus Admission(const Peer& peer) const;
   bool Admits(const Peer& peer) const { return Admission(peer) == wire::DafsStatus::kOk; }
+  // Whether it admits some principal at `peer`, whose principal is not known yet.
+  bool MayAdmitByKerberos(const Peer& peer) const;
   // The name's parts, outermost first; none for "/".
   std::vector<std::string_view> Components() const;
 
   friend bool operator==(const Export&, const Export&) = default;
 
  private:
+  Misfit ConnectionMisfit(const Peer& peer) const;
   Misfit ProtectionMisfit(const Peer& peer) const;
+  Misfit PrincipalMisfit(const Peer& peer) const;
 };
 
 // Parses the argument of `--export`. The clients option may be given several times, or once with
@@ -131,8 +157,13 @@ absl::StatusOr<Export> ParseExport(std::string_view text);
 // The words of `xprtsec`, as the option has them: "tls:mtls".
 std::string XprtsecText(uint8_t xprtsec);
 
-// Checks that a server with these certificates can serve the exports. Errors as of ParseExport.
-absl::Status CheckProtection(const std::vector<Export>& exports, const dat::TlsOptions& tls);
+// The words of `sec`, as the option has them: "sys:krb5".
+std::string SecText(uint8_t sec);
+
+// Checks that a server with these certificates, and with Kerberos or without, can serve the
+// exports. Errors as of ParseExport.
+absl::Status CheckProtection(const std::vector<Export>& exports, const dat::TlsOptions& tls,
+                             bool has_kerberos);
 
 // Checks that `exports` form one name space: at least one export, no name twice, none inside
 // another. Errors: kInvalidArgument, naming both exports.

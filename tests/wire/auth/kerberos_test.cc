@@ -51,7 +51,7 @@ class Realm {
       execl(DAFS_SOURCE_DIR "/tests/realm", "realm", folder_.c_str(), port.c_str(), nullptr);
       _exit(127);
     }
-    // Until the KDC serves; it listens a moment after the file is there.
+    // Until the KDC serves; it listens soon after the file exists.
     for (int i = 0; i < 1200 && !serves_; ++i) {
       if (waitpid(process_, nullptr, WNOHANG) == process_) {
         process_ = -1;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,8 @@
 namespace dafs::dat::tls {
 namespace {
 
+constexpr std::string_view kChannelBindingLabel = "EXPORTER-Channel-Binding";  // RFC 9266, 4.2
+constexpr size_t kChannelBindingBytes = 32;
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;  // 16 KiB: RFC 8446, 5.1
 // Records are sent when this much of them is collected.
 constexpr size_t kOutputBytes = 256 << 10;
@@ -232,6 +235,13 @@ absl::Status OpenSslStream::FinishHandshake() {
   if (certificate != nullptr && SSL_get_verify_result(ssl_.get()) == X509_V_OK) {
     peer.has_certificate = true;
     peer.names = NamesIn(certificate, /*or_common_name=*/true);
+  }
+  peer.channel_binding.resize(kChannelBindingBytes);
+  if (SSL_export_keying_material(ssl_.get(),
+                                 reinterpret_cast<unsigned char*>(peer.channel_binding.data()),
+                                 peer.channel_binding.size(), kChannelBindingLabel.data(),
+                                 kChannelBindingLabel.size(), nullptr, 0, 1) != 1) {
+    return absl::InternalError("TLS: no channel binding can be made");
   }
   peer_ = std::make_shared<const TlsPeer>(std::move(peer));
   is_up_ = true;

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "server/store/objects/principal_pattern.h"
+
 namespace dafs::server {
 namespace {
 
@@ -127,7 +129,7 @@ TEST(StoreExportTest, CertsNamesTheCertificatesOfClients) {
 
 TEST(StoreExportTest, ProtectionNeedsCertificatesOfTheServer) {
   const auto check = [](const char* text, const dat::TlsOptions& tls) {
-    return std::string(CheckProtection({*ParseExport(text)}, tls).message());
+    return std::string(CheckProtection({*ParseExport(text)}, tls, false).message());
   };
   const dat::TlsOptions none = {.is_server = true};
   const dat::TlsOptions own = {.is_server = true, .cert_file = "/c", .key_file = "/k"};
@@ -141,7 +143,73 @@ TEST(StoreExportTest, ProtectionNeedsCertificatesOfTheServer) {
   EXPECT_EQ(check("/a=/srv,certs=x", both), "");
 }
 
+Peer Principal(const char* name, bool tls = false) {
+  Peer peer = tls ? Encrypted() : From("192.0.2.1", false);
+  peer.reserved_port = false;  // proves nothing beside the principal
+  peer.principal = std::make_shared<const std::string>(name);
+  return peer;
+}
+
+// Shows DAFS-6.2.2-06 for exports: sec= decides how clients authenticate.
+TEST(StoreExportTest, SecDecidesHowClientsAuthenticate) {
+  using enum Export::Misfit;
+  struct Case {
+    const char* option;
+    Export::Misfit plain, kerberos, kerberos_tls;
+    bool may;  // plain, before it has authenticated
+  };
+  const Case cases[] = {
+      {"", kNone, kRefusesKerberos, kRefusesKerberos, false},
+      {",sec=sys:krb5", kNone, kNone, kNone, true},
+      {",sec=krb5", kNeedsKerberos, kNone, kNone, true},
+      {",sec=krb5p", kNeedsKerberos, kNeedsTls, kNone, false},
+      {",sec=krb5i", kNeedsKerberos, kNeedsTls, kNone, false},
+      {",sec=krb5,principals=alice@R", kNeedsKerberos, kNone, kNone, true},
+      {",sec=krb5,principals=bob@R+host/*@R", kNeedsKerberos, kPrincipal, kPrincipal, true},
+      {",sec=krb5,clients=198.51.100.1", kAddress, kAddress, kAddress, false},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.option);
+    const auto e = ParseExport(std::string("/a=/srv") + one.option);
+    ASSERT_TRUE(e.ok()) << e.status();
+    EXPECT_EQ(e->MisfitOf(From("192.0.2.1")), one.plain);
+    EXPECT_EQ(e->MisfitOf(Principal("alice@R")), one.kerberos);
+    EXPECT_EQ(e->MisfitOf(Principal("alice@R", true)), one.kerberos_tls);
+    EXPECT_EQ(e->MayAdmitByKerberos(From("192.0.2.1")), one.may);
+  }
+  EXPECT_FALSE(ParseExport("/a=/srv,sec=krb5:ntlm").ok());
+  EXPECT_FALSE(ParseExport("/a=/srv,principals=alice@R").ok());  // others prove none
+  EXPECT_FALSE(ParseExport("/a=/srv,sec=krb5,principals=alice").ok());
+  EXPECT_EQ(SecText(ParseExport("/a=/srv,sec=krb5p:sys")->sec), "sys:krb5p");
+  const dat::TlsOptions none = {.is_server = true};
+  EXPECT_FALSE(CheckProtection({*ParseExport("/a=/srv,sec=krb5")}, none, false).ok());
+  EXPECT_TRUE(CheckProtection({*ParseExport("/a=/srv,sec=krb5")}, none, true).ok());
+  EXPECT_FALSE(CheckProtection({*ParseExport("/a=/srv,sec=krb5p")}, none, true).ok());
+  EXPECT_TRUE(CheckProtection({*ParseExport("/a=/srv,sec=sys:krb5")}, none, false).ok());
+}
+
+// A star does not reach over the parts of a principal.
+TEST(StoreExportTest, PatternsOfPrincipals) {
+  EXPECT_TRUE(PrincipalFits("alice@R", "alice@R"));
+  EXPECT_TRUE(PrincipalFits("*@R", "alice@R"));
+  EXPECT_TRUE(PrincipalFits("host/*.example@R", "host/a.b.example@R"));
+  EXPECT_TRUE(PrincipalFits("a*b*c@R", "aXbYbZc@R"));
+  EXPECT_TRUE(PrincipalFits("*@*", "alice@R"));
+  for (const char* name : {"alice@S", "alice@RR", "xalice@R", "", "alice", "Alice@R"}) {
+    EXPECT_FALSE(PrincipalFits("alice@R", name)) << name;
+  }
+  EXPECT_FALSE(PrincipalFits("*@R", "host/a@R"));
+  EXPECT_FALSE(PrincipalFits("host/*@R", "host/a/b@R"));
+  EXPECT_FALSE(PrincipalFits("*@R", "a\\@x@R"));
+  EXPECT_FALSE(PrincipalFits("*@R", "a@x@R"));
+  for (const char* bad : {"", "alice", "@R", "alice@", "a b@R"}) {
+    EXPECT_FALSE(CheckPrincipalPattern(bad).ok()) << bad;
+  }
+}
+
 TEST(StoreExportTest, PeersAreEqualIfTlsHasProvenTheSame) {
+  EXPECT_FALSE(Principal("a@R") == Principal("b@R"));
+  EXPECT_TRUE(Principal("a@R") == Principal("a@R"));
   EXPECT_TRUE(Encrypted({"a"}) == Encrypted({"a"}));
   EXPECT_FALSE(Encrypted({"a"}) == Encrypted({"b"}));
   EXPECT_FALSE(Encrypted({"a"}) == Encrypted());
