@@ -18,7 +18,7 @@ namespace dafs::client {
 Batches::Batches(Files& files)
     : OperationGroup(files.context()),
       files_(files),
-      queue_(std::make_shared<Queue>(loop_, /*is_synchronous=*/false)),
+      queue_(std::make_shared<BatchQueue>(loop_, /*is_synchronous=*/false)),
       breath_(loop_) {
   files_.Observe(*this);
 }
@@ -52,23 +52,13 @@ absl::Status Batches::Check(std::span<const BatchItem> items) const {
   return absl::OkStatus();
 }
 
-Batches::EntryRef Batches::NewEntry(BatchItem item, const std::shared_ptr<Group>& group) {
-  auto entry = std::make_shared<Entry>();
-  entry->id = ++last_id_;
-  entry->item = std::move(item);
-  entry->group = group;
-  entries_.emplace(entry->id, entry);
-  group->queue->todo.push_back(entry);
-  return entry;
-}
-
 absl::StatusOr<uint64_t> Batches::Submit(const Identity& who, std::vector<BatchItem> items,
                                          const BatchOptions& options, BatchSink& sink) {
   RETURN_IF_ERROR(Check(items));
-  auto group = std::make_shared<Group>();
+  auto group = std::make_shared<BatchGroup>();
   *group = {who, options, &sink, queue_, runner_.DeadlineFromNow()};
-  const uint64_t first = last_id_ + 1;
-  for (BatchItem& item : items) NewEntry(std::move(item), group);
+  const uint64_t first = entries_.last_id() + 1;
+  for (BatchItem& item : items) entries_.New(std::move(item), group);
   StartPump();
   return first;
 }
@@ -92,13 +82,13 @@ Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity& who,
                                                             std::span<const BatchItem> items) {
   CO_RETURN_IF_ERROR(Check(items));
   Collected collected(items.size());
-  auto queue = std::make_shared<Queue>(loop_, /*is_synchronous=*/true);
-  auto group = std::make_shared<Group>();
+  auto queue = std::make_shared<BatchQueue>(loop_, /*is_synchronous=*/true);
+  auto group = std::make_shared<BatchGroup>();
   *group = {who, BatchOptions(), &collected, queue, runner_.DeadlineFromNow()};
   for (size_t i = 0; i < items.size(); ++i) {
     BatchItem item = items[i];
     item.cookie = i;
-    NewEntry(std::move(item), group);
+    entries_.New(std::move(item), group);
   }
   while (collected.left > 0) {
     if (queue->todo.empty()) {
@@ -107,96 +97,52 @@ Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity& who,
     }
     Task<absl::Status> sending = SendFront(*queue);
     absl::Status sent = co_await sending;
-    if (absl::IsCancelled(sent)) EndAll(*queue, sent);  // perhaps before Shutdown gets here
+    // Perhaps before Shutdown gets here.
+    if (absl::IsCancelled(sent)) entries_.EndAll(*queue, sent);
   }
   if (shut_down_) co_return ClientEnds();
   co_return std::move(collected.results);
 }
 
-void Batches::SetState(Entry& entry, State state) {
-  if (entry.state == State::kAccepted) --accepted_;
-  entry.state = state;
-  if (entry.state == State::kAccepted) ++accepted_;
-}
-
-void Batches::Requeue(const EntryRef& entry) {
-  SetState(*entry, State::kQueued);
-  const std::shared_ptr<Queue> queue = entry->group->queue;  // a woken task may be its last owner
+void Batches::Requeue(const BatchEntryRef& entry) {
+  entries_.SetState(*entry, BatchState::kQueued);
+  // A woken task may be its last owner.
+  const std::shared_ptr<BatchQueue> queue = entry->group->queue;
   queue->todo.push_front(entry);
   queue->wake.WakeAll(absl::OkStatus());
   StartPump();
 }
 
-void Batches::RequeueLater(const EntryRef& entry) {
+void Batches::RequeueLater(const BatchEntryRef& entry) {
   const absl::Duration delay = entry->delay.next();
   if (Loop::Now() + delay > entry->group->deadline) {
-    return End(entry, absl::DeadlineExceededError(
-                          "batch: the delay that the server requests exceeds the timeout"));
+    return entries_.End(entry,
+                        absl::DeadlineExceededError(
+                            "batch: the delay that the server requests exceeds the timeout"));
   }
-  SetState(*entry, State::kPausing);
+  entries_.SetState(*entry, BatchState::kPausing);
   entry->delay.Grow();
   // If the entry has ended, it is gone; the Batches may be gone too.
-  loop_.RunAfter(delay, [this, weak = std::weak_ptr<Entry>(entry)] {
-    const EntryRef paused = weak.lock();
-    if (paused != nullptr && paused->state == State::kPausing) Requeue(paused);
+  loop_.RunAfter(delay, [this, weak = std::weak_ptr<BatchEntry>(entry)] {
+    const BatchEntryRef paused = weak.lock();
+    if (paused != nullptr && paused->state == BatchState::kPausing) Requeue(paused);
   });
-}
-
-void Batches::AfterWindows(const EntryRef& entry, absl::AnyInvocable<void()> then) {
-  if (entry->windows.empty()) return then();
-  SetState(*entry, State::kClosing);
-  entry->then = std::move(then);
-  // If the session is ending, SessionLost or Shutdown continues.
-  Session* session = connection_.session();
-  if (session == nullptr) return;
-  session->EndWindows(entry->windows, [this, held = entry] { WindowsEnded(held); });
-}
-
-void Batches::WindowsEnded(const EntryRef& entry) {
-  const EntryRef held = entry;  // the argument may be in entries_
-  windows_out_ -= held->windows.size();
-  held->windows.clear();
-  if (held->then != nullptr) std::exchange(held->then, nullptr)();
-  breath_.WakeAll(absl::OkStatus());
-}
-
-void Batches::End(const EntryRef& entry, absl::Status status, uint32_t bytes_transferred) {
-  BatchResult result{std::move(status), bytes_transferred};
-  if (!result.status.ok()) result.bytes_transferred = 0;
-  AfterWindows(entry, [this, held = entry, result = std::move(result)]() mutable {
-    Tell(held, std::move(result));
-  });
-}
-
-void Batches::Tell(const EntryRef& entry, BatchResult result) {
-  const EntryRef held = entry;  // the argument may be in entries_
-  SetState(*held, State::kEnded);
-  entries_.erase(held->id);
-  held->group->sink->OnBatchDone(held->item.cookie, result);
-  held->group->queue->wake.WakeAll(absl::OkStatus());
-}
-
-void Batches::EndAll(Queue& queue, const absl::Status& why) {
-  const std::deque<EntryRef> all = std::exchange(queue.todo, {});
-  for (const EntryRef& entry : all) {
-    if (entry->state == State::kQueued) End(entry, why);
-  }
 }
 
 bool Batches::Cancel(uint64_t request_id) {
-  const auto at = entries_.find(request_id);
-  if (at == entries_.end()) return false;
-  const EntryRef entry = at->second;
-  if (entry->state != State::kQueued && entry->state != State::kPausing) return false;
-  End(entry, absl::CancelledError("cancelled before it was sent"));
+  const BatchEntryRef entry = entries_.Find(request_id);
+  if (entry == nullptr) return false;
+  if (entry->state != BatchState::kQueued && entry->state != BatchState::kPausing) return false;
+  entries_.End(entry, absl::CancelledError("cancelled before it was sent"));
   return true;
 }
 
 Batches::Counts Batches::counts() const {
   Counts counts = counts_;
-  for (const auto& [id, entry] : entries_) {
-    const bool at_server = entry->state == State::kSending || entry->state == State::kAccepted ||
-                           entry->state == State::kClosing;
+  for (const auto& [id, entry] : entries_.all()) {
+    const bool at_server = entry->state == BatchState::kSending ||
+                           entry->state == BatchState::kAccepted ||
+                           entry->state == BatchState::kClosing;
     ++(at_server ? counts.outstanding : counts.queued);
   }
   return counts;

@@ -1,14 +1,16 @@
 #include "client/batch/call.h"
 
-#include "client/files/files.h"
+#include <cstddef>
+
+#include "client/batch/batch_entries.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
 
 std::optional<wire::StateId> BatchCall::NameItems(const Opens& opens,
                                                   const wire::ClientId& client_id) {
-  for (const Batches::EntryRef& entry : entries_) {
-    if (entry->state != Batches::State::kSending || entry->item.state_id.is_zero()) continue;
+  for (const BatchEntryRef& entry : entries_) {
+    if (entry->state != BatchState::kSending || entry->item.state_id.is_zero()) continue;
     std::optional<wire::StateId> name = opens.StateIdOf(entry->item.state_id, client_id);
     if (!name.has_value()) return entry->item.state_id;
     entry->state_id = *name;
@@ -17,14 +19,13 @@ std::optional<wire::StateId> BatchCall::NameItems(const Opens& opens,
 }
 
 // A request that is sent again on the same session names the existing windows.
-absl::Status BatchCall::Expose(Batches::Entry& entry) {
-  Exposure& exposure = owner_.buffers_.exposure();
-  if (!entry.windows.empty() && entry.windows_of == exposure.session()) return absl::OkStatus();
-  owner_.windows_out_ -= entry.windows.size();
+absl::Status BatchCall::Expose(BatchEntry& entry) {
+  if (!entry.windows.empty() && entry.windows_of == exposure_.session()) return absl::OkStatus();
+  all_.CountWindows(-static_cast<ptrdiff_t>(entry.windows.size()));
   absl::Status status = entry.item.data->Expose(entry.buffers);
-  exposure.Take(entry.windows);  // also those of an item that failed: they must be closed
-  entry.windows_of = exposure.session();
-  owner_.windows_out_ += entry.windows.size();
+  exposure_.Take(entry.windows);  // also those of an item that failed: they must be closed
+  entry.windows_of = exposure_.session();
+  all_.CountWindows(static_cast<ptrdiff_t>(entry.windows.size()));
   return status;
 }
 
@@ -32,8 +33,8 @@ absl::Status BatchCall::Expose(Batches::Entry& entry) {
 absl::StatusOr<size_t> BatchCall::Encode(const wire::RequestHeader& header, wire::ByteOrder order,
                                          std::span<std::byte> out, bool checksums) {
   args.requests.clear();
-  for (const Batches::EntryRef& entry : entries_) {
-    if (entry->state != Batches::State::kSending) continue;
+  for (const BatchEntryRef& entry : entries_) {
+    if (entry->state != BatchState::kSending) continue;
     const BatchItem& item = entry->item;
     wire::RwRequest& request = args.requests.emplace_back();
     request.filehandle = item.file;

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/batch/batch.h"
 #include "client/batch/call.h"
+#include "client/batch/judgement.h"
 #include "client/files/files.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/runner.h"
@@ -18,14 +20,6 @@ namespace dafs::client {
 
 using wire::DafsStatus;
 
-namespace {
-
-// Limits on the retries of a refused item.
-constexpr int kMostReclaims = 8;
-constexpr int kMostDamaged = 8;
-
-}  // namespace
-
 // ---- Reports -----------------------------------------------------------------------------------
 
 void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>& completions) {
@@ -33,95 +27,45 @@ void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>&
   last_heard_ = Loop::Now();
   throttled_ = false;
   for (const wire::CompletionNotification& done : completions) {
-    const auto entry = entries_.find(done.request_id);
+    const BatchEntryRef entry = entries_.Find(done.request_id);
     // The report may arrive before the reply to BATCH_SUBMIT, which uses another channel.
-    if (entry == entries_.end() ||
-        (entry->second->state != State::kSending && entry->second->state != State::kAccepted)) {
+    if (entry == nullptr ||
+        (entry->state != BatchState::kSending && entry->state != BatchState::kAccepted)) {
       LogWarning(absl::StrCat(connection_.name(), ": the server reported a result of request ",
                               done.request_id,
                               " of a batch, which is not outstanding; the report is ignored"));
       continue;
     }
-    const EntryRef held = entry->second;
-    Take(held, done);
+    Take(entry, done);
   }
   breath_.WakeAll(absl::OkStatus());
 }
 
-void Batches::Take(const EntryRef& entry, const wire::CompletionNotification& done) {
+void Batches::Take(const BatchEntryRef& entry, const wire::CompletionNotification& done) {
   if (!entry->windows.empty()) {
     // The server can still change the data, so it is not checked yet.
-    return AfterWindows(entry, [this, held = entry, done] { Take(held, done); });
+    return entries_.AfterWindows(entry, [this, held = entry, done] { Take(held, done); });
   }
   absl::Status status;
-  switch (Judge(*entry, done, &status)) {
-    case Verdict::kEnd:
-      if (status.ok()) ForgetWritten(*entry, done.bytes_transferred);
-      return End(entry, std::move(status), done.bytes_transferred);
-    case Verdict::kAgain:
+  switch (Judge(client_, *entry, done, &status)) {
+    case BatchVerdict::kEnd:
+      if (status.ok()) ForgetWritten(client_, *entry, done.bytes_transferred);
+      return entries_.End(entry, std::move(status), done.bytes_transferred);
+    case BatchVerdict::kAgain:
       return Requeue(entry);
-    case Verdict::kLater:
+    case BatchVerdict::kLater:
       return RequeueLater(entry);
-  }
-}
-
-// The data is stable. It replaces kept unstable writes to the same range.
-void Batches::ForgetWritten(const Entry& entry, uint32_t bytes) const {
-  if (entry.item.rw_flag != wire::RwFlag::kWrite) return;
-  for (const wire::FileChunk& chunk : entry.item.chunks) {
-    const uint32_t written = std::min(bytes, chunk.byte_count);
-    if (written == 0) continue;
-    client_.uncommitted().Forget(entry.item.file, chunk.offset, chunk.offset + written);
-    bytes -= written;
-  }
-}
-
-// Evaluates one report. *why: the result of the item.
-Batches::Verdict Batches::Judge(Entry& entry, const wire::CompletionNotification& done,
-                                absl::Status* why) {
-  const auto status = static_cast<DafsStatus>(done.status);
-  const BatchItem& item = entry.item;
-  *why = wire::StatusFromDafs(status, "batch");
-  switch (status) {
-    case DafsStatus::kOk:
-      if (done.bytes_transferred > item.data->size()) {
-        *why = absl::DataLossError(absl::StrCat("batch: ", done.bytes_transferred, " bytes of ",
-                                                item.data->size(), " requested"));
-        return Verdict::kEnd;
-      }
-      if (client_.options().checksums && item.rw_flag == wire::RwFlag::kRead &&
-          item.data->Checksum(done.bytes_transferred, client_.options().byte_order) !=
-              done.direct_checksum) {
-        *why = absl::DataLossError("batch: data with a wrong checksum");
-        return ++entry.damaged <= kMostDamaged ? Verdict::kAgain : Verdict::kEnd;
-      }
-      return Verdict::kEnd;
-    case DafsStatus::kDelay:
-    case DafsStatus::kGrace:
-      return Verdict::kLater;
-    case DafsStatus::kChksum:
-      return ++entry.damaged <= kMostDamaged ? Verdict::kAgain : Verdict::kEnd;
-    case DafsStatus::kStaleStateId:  // not executed; the server lost the open, or the client state
-    case DafsStatus::kOldStateId:
-    case DafsStatus::kBadStateId:
-    case DafsStatus::kExpired:
-      if (item.state_id.is_zero() || ++entry.reclaims > kMostReclaims) return Verdict::kEnd;
-      client_.opens().Forgotten(item.state_id, entry.state_id);
-      return Verdict::kAgain;
-    default:
-      return Verdict::kEnd;
   }
 }
 
 // ---- Haste -------------------------------------------------------------------------------------
 
 Task<absl::Status> Batches::HurryUp(uint64_t request_id) {
-  const auto at = entries_.find(request_id);
-  if (at == entries_.end()) co_return absl::NotFoundError("batch: the result has arrived");
-  const EntryRef entry = at->second;
+  const BatchEntryRef entry = entries_.Find(request_id);
+  if (entry == nullptr) co_return absl::NotFoundError("batch: the result has arrived");
   entry->hurried = true;  // applies also when another session sends it
-  if (entry->state != State::kAccepted) {
-    std::deque<EntryRef>& todo = entry->group->queue->todo;
+  if (entry->state != BatchState::kAccepted) {
+    std::deque<BatchEntryRef>& todo = entry->group->queue->todo;
     const auto queued = std::find(todo.begin(), todo.end(), entry);
     if (queued != todo.end()) {
       todo.erase(queued);
@@ -158,7 +102,7 @@ Task<void> Batches::HurryLater(uint64_t request_id) {
 
 Task<absl::Status> Batches::WantCompletions(uint32_t num_completions) {
   wanted_completions_ = num_completions;
-  BatchCall call(*this, {});
+  BatchCall call(entries_, buffers_.exposure(), {});
   call.args.num_completions = num_completions;
   CallBase* const chain[] = {&call};
   Task<absl::Status> task = RunAll(nullptr, chain, "batch");
@@ -176,19 +120,20 @@ void Batches::SessionReady(Session& session) {
 // 5.2.3: sends unreported items again, in the original order.
 void Batches::SessionLost() {
   throttled_ = false;
-  windows_out_ = 0;
-  std::vector<EntryRef> out;
-  for (const auto& [id, entry] : entries_) {
+  entries_.WindowsEndedWithSession();
+  std::vector<BatchEntryRef> out;
+  for (const auto& [id, entry] : entries_.all()) {
     entry->windows.clear();  // they ended with the session
-    if (entry->state == State::kAccepted || entry->state == State::kClosing) out.push_back(entry);
+    if (entry->state == BatchState::kAccepted || entry->state == BatchState::kClosing)
+      out.push_back(entry);
   }
   std::sort(out.begin(), out.end(),
-            [](const EntryRef& a, const EntryRef& b) { return a->id > b->id; });
-  for (const EntryRef& entry : out) {
-    if (entry->state == State::kClosing) std::exchange(entry->then, nullptr)();
-    if (entry->state != State::kAccepted) continue;
+            [](const BatchEntryRef& a, const BatchEntryRef& b) { return a->id > b->id; });
+  for (const BatchEntryRef& entry : out) {
+    if (entry->state == BatchState::kClosing) std::exchange(entry->then, nullptr)();
+    if (entry->state != BatchState::kAccepted) continue;
     if (!entry->timed_out.ok()) {
-      End(entry, entry->timed_out);
+      entries_.End(entry, entry->timed_out);
       continue;
     }
     ++counts_.reissued;
@@ -200,7 +145,7 @@ void Batches::SessionLost() {
 // A session detects a silent server only while a request is outstanding. An accepted item is no
 // outstanding request, so a NULL request is sent from time to time.
 void Batches::Watch() {
-  if (watch_timer_ != 0 || accepted_ == 0 || shut_down_) return;
+  if (watch_timer_ != 0 || entries_.accepted() == 0 || shut_down_) return;
   const ClientOptions& options = client_.options();
   absl::Duration period = options.silence / 2;
   if (options.soft) period = std::min(period, options.timeout / 4);
@@ -209,15 +154,16 @@ void Batches::Watch() {
     watch_timer_ = 0;
     const absl::Time now = Loop::Now();
     bool late = false;
-    for (const auto& [id, entry] : entries_) {
-      if (entry->state != State::kAccepted || now < entry->group->deadline) continue;
+    for (const auto& [id, entry] : entries_.all()) {
+      if (entry->state != BatchState::kAccepted || now < entry->group->deadline) continue;
       entry->timed_out = absl::DeadlineExceededError("batch: no result in time");
       late = true;
     }
     Session* session = connection_.session();
     if (late && session != nullptr) {
       session->GiveUp(absl::UnavailableError("batch: no result in time"));
-    } else if (accepted_ > 0 && !probing_ && now - last_heard_ >= client_.options().silence / 2) {
+    } else if (entries_.accepted() > 0 && !probing_ &&
+               now - last_heard_ >= client_.options().silence / 2) {
       probing_ = true;
       Start(Probe());
     }
@@ -237,11 +183,11 @@ void Batches::Shutdown() {
   loop_.Cancel(std::exchange(watch_timer_, 0));
   const absl::Status why = absl::CancelledError("the client ends");
   breath_.WakeAll(why);
-  while (!entries_.empty()) {
-    const EntryRef entry = entries_.begin()->second;
+  while (!entries_.all().empty()) {
+    const BatchEntryRef entry = entries_.all().begin()->second;
     entry->windows.clear();  // there is no session
     entry->then = nullptr;
-    End(entry, why);
+    entries_.End(entry, why);
   }
   queue_->todo.clear();  // items hold their queue
 }

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/batch/batch.h"
 #include "client/batch/call.h"
+#include "client/batch/judgement.h"
 #include "client/files/files.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
@@ -58,9 +60,9 @@ Task<void> Batches::Pump() {
 
 // 4.2.3: after WHOA_COWBOY nothing is submitted until an item is reported. Spec gap: if this
 // session has no accepted items, no report can come; then a pause replaces it.
-Task<absl::Status> Batches::AwaitBreath(Queue& queue, absl::Time deadline) {
+Task<absl::Status> Batches::AwaitBreath(BatchQueue& queue, absl::Time deadline) {
   while ((throttled_ || LacksWindows(queue)) && !shut_down_) {
-    if (accepted_ > 0 || LacksWindows(queue)) {
+    if (entries_.accepted() > 0 || LacksWindows(queue)) {
       absl::Status woken = co_await breath_.Wait(deadline);
       CO_RETURN_IF_ERROR(woken);
       continue;
@@ -68,44 +70,44 @@ Task<absl::Status> Batches::AwaitBreath(Queue& queue, absl::Time deadline) {
     Task<absl::Status> pause = connection_.Pause(throttle_delay_);
     CO_RETURN_IF_ERROR(co_await pause);
     throttle_delay_ = std::min(throttle_delay_ * 2, kThrottleMost);
-    if (accepted_ == 0) throttled_ = false;
+    if (entries_.accepted() == 0) throttled_ = false;
   }
   co_return shut_down_ ? ClientEnds() : absl::OkStatus();
 }
 
 // Whether the first item must wait for the windows of other items.
-bool Batches::LacksWindows(const Queue& queue) const {
+bool Batches::LacksWindows(const BatchQueue& queue) const {
   const Session* session = connection_.session();
-  if (session == nullptr || !session->by_windows() || windows_out_ == 0) return false;
-  const auto first = std::find_if(queue.todo.begin(), queue.todo.end(), [](const EntryRef& entry) {
-    return entry->state == State::kQueued;
-  });
+  if (session == nullptr || !session->by_windows() || entries_.windows_out() == 0) return false;
+  const auto first =
+      std::find_if(queue.todo.begin(), queue.todo.end(),
+                   [](const BatchEntryRef& entry) { return entry->state == BatchState::kQueued; });
   return first != queue.todo.end() &&
-         windows_out_ + (*first)->item.data->buffers() > Exposure::kMostOfBatches;
+         entries_.windows_out() + (*first)->item.data->buffers() > Exposure::kMostOfBatches;
 }
 
 // Takes the items, from the front on, that fit into one message: of one user, with the same
 // options.
-std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& session,
-                                                  bool synchronous) {
-  std::vector<EntryRef> taken;
+std::vector<BatchEntryRef> Batches::TakeFront(BatchQueue& queue, const Session& session,
+                                              bool synchronous) {
+  std::vector<BatchEntryRef> taken;
   size_t request = kRequestBytes;
   size_t response = kResponseBytes;
-  size_t windows = windows_out_;
+  size_t windows = entries_.windows_out();
   while (!queue.todo.empty() && taken.size() < wire::kBatchMax) {
-    const EntryRef entry = queue.todo.front();
-    if (entry->state != State::kQueued) {  // ended meanwhile
+    const BatchEntryRef entry = queue.todo.front();
+    if (entry->state != BatchState::kQueued) {  // ended meanwhile
       queue.todo.pop_front();
       continue;
     }
-    if (absl::Status loss = LossOf(*entry); !loss.ok()) {
+    if (absl::Status loss = LossOf(client_, *entry); !loss.ok()) {
       queue.todo.pop_front();  // before End: the sink may submit others
-      End(entry, std::move(loss));
+      entries_.End(entry, std::move(loss));
       continue;
     }
-    if (OverlapsKept(*entry)) break;  // SendFront commits first
-    const Group& first = taken.empty() ? *entry->group : *taken.front()->group;
-    const Group& group = *entry->group;
+    if (OverlapsKept(client_, *entry)) break;  // SendFront commits first
+    const BatchGroup& first = taken.empty() ? *entry->group : *taken.front()->group;
+    const BatchGroup& group = *entry->group;
     const bool alike = &group == &first ||
                        (group.who == first.who && group.options.window == first.options.window &&
                         group.options.num_completions == first.options.num_completions);
@@ -119,45 +121,35 @@ std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& s
         response > session.negotiated().max_response_size || buffers > wire::kBuffersMax) {
       if (!taken.empty()) break;
       queue.todo.pop_front();
-      End(entry, absl::InvalidArgumentError(
-                     absl::StrCat("batch: an item with ", entry->item.chunks.size(), " chunks and ",
-                                  buffers, " buffers does not fit in a request of ",
-                                  session.negotiated().max_request_size, " bytes")));
+      entries_.End(entry, absl::InvalidArgumentError(absl::StrCat(
+                              "batch: an item with ", entry->item.chunks.size(), " chunks and ",
+                              buffers, " buffers does not fit in a request of ",
+                              session.negotiated().max_request_size, " bytes")));
       return taken;
     }
     queue.todo.pop_front();
-    SetState(*entry, State::kSending);
+    entries_.SetState(*entry, BatchState::kSending);
     taken.push_back(entry);
   }
   return taken;
 }
 
-// Whether the client keeps unstable writes of the same bytes. If the server lost them, a rewrite
-// would overwrite the data of the batch.
-bool Batches::OverlapsKept(const Entry& entry) const {
-  if (entry.item.rw_flag != wire::RwFlag::kWrite || entry.overlap_committed) return false;
-  const Uncommitted& kept = client_.uncommitted();
-  return std::any_of(
-      entry.item.chunks.begin(), entry.item.chunks.end(), [&](const wire::FileChunk& chunk) {
-        return kept.HoldsAnyOf(entry.item.file, chunk.offset, chunk.offset + chunk.byte_count);
-      });
-}
-
 // Once only: the order of the batch and of later writes to the same range is undefined (4.2.3-01).
-Task<absl::Status> Batches::CommitOverlapped(EntryRef entry) {
-  const std::shared_ptr<Group> group = entry->group;
+Task<absl::Status> Batches::CommitOverlapped(BatchEntryRef entry) {
+  const std::shared_ptr<BatchGroup> group = entry->group;
   entry->overlap_committed = true;
   Task<absl::StatusOr<wire::Verifier>> committing =
       committer_.CommitAll(group->who, entry->item.file, 0, 0);
   absl::StatusOr<wire::Verifier> committed = co_await committing;
   if (absl::IsCancelled(committed.status())) co_return committed.status();
-  if (!committed.ok() && entry->state == State::kQueued) End(entry, committed.status());
+  if (!committed.ok() && entry->state == BatchState::kQueued)
+    entries_.End(entry, committed.status());
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> Batches::SendFront(Queue& queue) {
-  if (const EntryRef front = queue.todo.front();
-      front->state == State::kQueued && OverlapsKept(*front)) {
+Task<absl::Status> Batches::SendFront(BatchQueue& queue) {
+  if (const BatchEntryRef front = queue.todo.front();
+      front->state == BatchState::kQueued && OverlapsKept(client_, *front)) {
     Task<absl::Status> committing = CommitOverlapped(front);
     absl::Status committed = co_await committing;
     co_return committed;
@@ -175,23 +167,23 @@ Task<absl::Status> Batches::SendFront(Queue& queue) {
   if (!status.ok()) {
     if (absl::IsDeadlineExceeded(status)) {  // soft: for items past their deadline
       const absl::Time now = Loop::Now();
-      std::vector<EntryRef> late;
-      std::erase_if(queue.todo, [&](const EntryRef& entry) {
+      std::vector<BatchEntryRef> late;
+      std::erase_if(queue.todo, [&](const BatchEntryRef& entry) {
         if (entry->group->deadline > now) return false;
         late.push_back(entry);
         return true;
       });
-      for (const EntryRef& entry : late) {
-        if (entry->state == State::kQueued) End(entry, status);
+      for (const BatchEntryRef& entry : late) {
+        if (entry->state == BatchState::kQueued) entries_.End(entry, status);
       }
     }
     co_return status;
   }
   const bool synchronous = queue.synchronous || !session->back_control_bound();
-  BatchCall call(*this, TakeFront(queue, *session, synchronous));
+  BatchCall call(entries_, buffers_.exposure(), TakeFront(queue, *session, synchronous));
   if (call.entries().empty()) co_return absl::OkStatus();
-  const Entry& first = *call.entries().front();
-  const std::shared_ptr<Group> group = first.group;  // keeps it until the reply
+  const BatchEntry& first = *call.entries().front();
+  const std::shared_ptr<BatchGroup> group = first.group;  // keeps it until the reply
   call.args.synchronous = synchronous;
   if (!synchronous) {
     if (group->options.num_completions != 0) wanted_completions_ = group->options.num_completions;
@@ -209,13 +201,6 @@ Task<absl::Status> Batches::SendFront(Queue& queue) {
   co_return status;
 }
 
-// The error of an item whose open is closed or could not be reclaimed. Affects that item only.
-absl::Status Batches::LossOf(const Entry& entry) const {
-  if (entry.item.state_id.is_zero()) return absl::OkStatus();
-  std::optional<Opens::Entry> open = client_.opens().Find(entry.item.state_id);
-  return open.has_value() ? open->lost : absl::FailedPreconditionError("batch: the file is closed");
-}
-
 // The outcome of the call is unknown; its items may still be at the server.
 void Batches::Failed(const BatchCall& call, const absl::Status& status) {
   Session* session = connection_.session();
@@ -223,22 +208,23 @@ void Batches::Failed(const BatchCall& call, const absl::Status& status) {
                    session != nullptr && session->negotiated().session_id == call.xid.session_id;
   bool ended = false;
   if (!out) {
-    for (const EntryRef& entry : call.entries()) {
-      absl::Status loss = entry->state == State::kSending ? LossOf(*entry) : absl::OkStatus();
+    for (const BatchEntryRef& entry : call.entries()) {
+      absl::Status loss =
+          entry->state == BatchState::kSending ? LossOf(client_, *entry) : absl::OkStatus();
       if (loss.ok()) continue;
-      End(entry, std::move(loss));
+      entries_.End(entry, std::move(loss));
       ended = true;
     }
   }
-  for (const EntryRef& entry : call.entries()) {
-    if (entry->state != State::kSending) continue;
+  for (const BatchEntryRef& entry : call.entries()) {
+    if (entry->state != BatchState::kSending) continue;
     if (out) {
       entry->timed_out = status;
-      SetState(*entry, State::kAccepted);
+      entries_.SetState(*entry, BatchState::kAccepted);
     } else if (ended && !shut_down_) {
-      AfterWindows(entry, [this, held = entry] { Requeue(held); });  // another item failed
+      entries_.AfterWindows(entry, [this, held = entry] { Requeue(held); });  // another item failed
     } else {
-      End(entry, status);
+      entries_.End(entry, status);
     }
   }
   // The server may still access the memory; that stops when the session ends.
@@ -246,13 +232,13 @@ void Batches::Failed(const BatchCall& call, const absl::Status& status) {
 }
 
 void Batches::Answered(BatchCall& call) {
-  const std::vector<EntryRef>& entries = call.entries();
+  const std::vector<BatchEntryRef>& entries = call.entries();
   if (call.status == DafsStatus::kWhoaCowboy) {
     ++counts_.throttled;
     throttled_ = true;
     for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-      if ((*entry)->state != State::kSending) continue;
-      AfterWindows(*entry, [this, held = *entry] { Requeue(held); });
+      if ((*entry)->state != BatchState::kSending) continue;
+      entries_.AfterWindows(*entry, [this, held = *entry] { Requeue(held); });
     }
     return;
   }
@@ -262,12 +248,12 @@ void Batches::Answered(BatchCall& call) {
     const bool without = call.status == DafsStatus::kBackChannelUnusable && session != nullptr &&
                          !session->back_control_bound();
     const absl::Status status = StatusOf(call, "batch");
-    for (const EntryRef& entry : entries) {
-      if (entry->state != State::kSending) continue;
+    for (const BatchEntryRef& entry : entries) {
+      if (entry->state != BatchState::kSending) continue;
       if (without) {
-        AfterWindows(entry, [this, held = entry] { Requeue(held); });
+        entries_.AfterWindows(entry, [this, held = entry] { Requeue(held); });
       } else {
-        End(entry, status);
+        entries_.End(entry, status);
       }
     }
     return;
@@ -275,14 +261,12 @@ void Batches::Answered(BatchCall& call) {
   ++counts_.submitted;
   if (call.args.synchronous) {
     for (const wire::CompletionNotification& done : call.res.completions) {
-      const auto entry = entries_.find(done.request_id);
-      if (entry == entries_.end() || entry->second->state != State::kSending) continue;
-      const EntryRef held = entry->second;
-      Take(held, done);
+      const BatchEntryRef entry = entries_.Find(done.request_id);
+      if (entry != nullptr && entry->state == BatchState::kSending) Take(entry, done);
     }
-    for (const EntryRef& entry : entries) {
-      if (entry->state == State::kSending) {
-        End(entry, absl::DataLossError("batch: the reply lacks an item"));
+    for (const BatchEntryRef& entry : entries) {
+      if (entry->state == BatchState::kSending) {
+        entries_.End(entry, absl::DataLossError("batch: the reply lacks an item"));
       }
     }
     return;
@@ -290,14 +274,14 @@ void Batches::Answered(BatchCall& call) {
   throttle_delay_ = kThrottleLeast;
   // The session may have ended meanwhile, and with it the items it accepted.
   const bool lives = session != nullptr && session->negotiated().session_id == call.xid.session_id;
-  for (const EntryRef& entry : entries) {
-    if (entry->state != State::kSending) continue;
+  for (const BatchEntryRef& entry : entries) {
+    if (entry->state != BatchState::kSending) continue;
     if (!lives) {
-      AfterWindows(entry, [this, held = entry] { Requeue(held); });
+      entries_.AfterWindows(entry, [this, held = entry] { Requeue(held); });
       ++counts_.reissued;
       continue;
     }
-    SetState(*entry, State::kAccepted);
+    entries_.SetState(*entry, BatchState::kAccepted);
     if (entry->hurried && call.args.usec_window != 0) Start(HurryLater(entry->id));
   }
   Watch();

@@ -1,0 +1,75 @@
+// An item of a batch until its result is known. For client/batch only. Spec: 5.2.3.
+// Belongs to the thread of the Batches.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/batch/batch_item.h"
+#include "client/memory/exposure.h"
+#include "client/recovery/server_delay.h"
+#include "client/state/identity.h"
+#include "runtime/loop.h"
+#include "runtime/wait_list.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::client {
+
+// The result of everything after Shutdown.
+inline absl::Status ClientEnds() { return absl::CancelledError("the client ends"); }
+
+struct BatchEntry;
+struct BatchQueue;
+using BatchEntryRef = std::shared_ptr<BatchEntry>;  // owners: BatchEntries, and its queue or call
+
+enum class BatchState : uint8_t {
+  kQueued,    // in a queue
+  kSending,   // in a call
+  kAccepted,  // the server accepted it and will report it
+  kPausing,   // the server requested a delay
+  kClosing,   // its memory windows are being closed; then `then` runs
+  kEnded,
+};
+
+// Shared by the items of one Submit or Run.
+struct BatchGroup {
+  Identity who;
+  BatchOptions options;
+  BatchSink* sink = nullptr;
+  std::shared_ptr<BatchQueue> queue;  // owners: its groups, and Batches or its Run
+  absl::Time deadline;
+};
+
+struct BatchEntry {
+  uint64_t id = 0;
+  BatchItem item;
+  std::shared_ptr<BatchGroup> group;  // owners: its entries
+  BatchState state = BatchState::kQueued;
+  wire::StateId state_id;  // the server's present state id for item.state_id
+  // The windows to its memory, in session `windows_of` (Exposure::session), and the server's names
+  // for them.
+  WindowContexts windows;
+  uint64_t windows_of = 0;
+  wire::DirectOpBuffers buffers;
+  absl::AnyInvocable<void()> then;  // with kClosing: runs once the windows are closed
+  bool hurried = false;             // HurryUp was called: sent first, and reported without delay
+  bool overlap_committed = false;   // CommitOverlapped has run; it runs once
+  absl::Status timed_out;           // the result once its memory is safe
+  ServerDelay delay;
+  int reclaims = 0;
+  int damaged = 0;
+};
+
+// Items to be sent, in order.
+struct BatchQueue {
+  BatchQueue(Loop& loop, bool is_synchronous) : synchronous(is_synchronous), wake(loop) {}
+  const bool synchronous;
+  std::deque<BatchEntryRef> todo;
+  WaitList wake;  // for Run: there are items to send, or there will be no more
+};
+
+}  // namespace dafs::client
