@@ -320,7 +320,8 @@ DafsStatus ResponseCache::Find(const wire::SessionId& session_id, const CacheOwn
   const bool same_client = owner.client_id_string == asker.client_id_string &&
                            owner.principal.ProvesTheSame(asker.principal) &&
                            (owner.verifier == asker.verifier || owner.principal == asker.principal);
-  if (!same_client || it->second.cache->order() != order) return DafsStatus::kBadSession;
+  if (!same_client) return DafsStatus::kNotAuthorized;
+  if (it->second.cache->order() != order) return DafsStatus::kBadSession;
   if (!it->second.lost) return DafsStatus::kBadSession;
   *cache = it->second.cache;
   return DafsStatus::kOk;

@@ -138,9 +138,9 @@ class ResponseCache {
   // Nothing of the session is executed any more. Without `keep` (an orderly end) removes its cache.
   void Ended(const SessionCache& cache, bool keep, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Finds the cache of a lost session for `asker`. UNKNOWN_SESSION: there is none. BAD_SESSION: the
-  // session is connected, belongs to another client, or has the other byte order.
-  // Spec gap: a session that has ended while some of its requests are executing counts as
+  // Finds the cache of a lost session for `asker`. UNKNOWN_SESSION: there is none. NOT_AUTHORIZED:
+  // the session belongs to another client. BAD_SESSION: it is connected, or has the other byte
+  // order. Spec gap: a session that has ended while some of its requests are executing counts as
   // connected, so that no client assumes that they were not executed. A later query succeeds.
   wire::DafsStatus Find(const wire::SessionId& session_id, const CacheOwner& asker,
                         wire::ByteOrder order, std::shared_ptr<SessionCache>* cache) const

@@ -14,7 +14,7 @@ namespace {
 using wire::DafsStatus;
 
 // Finds the cache of a lost session of this client. BAD_SESSION also means a session that is
-// connected and has no cache (R50).
+// connected and has no cache (R50). NOT_AUTHORIZED: the session belongs to another client.
 DafsStatus FindResponses(Call& call, const wire::SessionId& session_id,
                          std::shared_ptr<SessionCache>* cache) {
   Session& session = call.session();
@@ -24,10 +24,17 @@ DafsStatus FindResponses(Call& call, const wire::SessionId& session_id,
   return session.shared().sessions->Find(session_id).ok() ? DafsStatus::kBadSession : status;
 }
 
+// The same for a query, whose list of errors has no NOT_AUTHORIZED (R50).
+DafsStatus FindToQuery(Call& call, const wire::SessionId& session_id,
+                       std::shared_ptr<SessionCache>* cache) {
+  const DafsStatus status = FindResponses(call, session_id, cache);
+  return status == DafsStatus::kNotAuthorized ? DafsStatus::kBadSession : status;
+}
+
 // 6.3.1.
 DafsStatus CheckResponse(Call& call, const wire::CheckResponseArgs& args, wire::CheckResponseRes*) {
   std::shared_ptr<SessionCache> cache;
-  DafsStatus status = FindResponses(call, args.session_id, &cache);
+  DafsStatus status = FindToQuery(call, args.session_id, &cache);
   if (status != DafsStatus::kOk) return status;
   SessionCache::Entry entry;
   status = cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry);
@@ -40,7 +47,7 @@ void FetchResponse(Call& call) {
   wire::FetchResponseArgs args;
   if (!call.Decode(args)) return;
   std::shared_ptr<SessionCache> cache;
-  DafsStatus status = FindResponses(call, args.session_id, &cache);
+  DafsStatus status = FindToQuery(call, args.session_id, &cache);
   SessionCache::Entry entry;
   if (status == DafsStatus::kOk) {
     status = cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry);

@@ -71,7 +71,8 @@ class ResponseCacheTest : public ServerTest {
   uint16_t seq_ = 0;
 };
 
-// Shows DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01.
+// Shows DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.3-02 (an unknown
+// session).
 TEST_F(ResponseCacheTest, ReturnsALostResponseByteForByte) {
   StartServer();
   auto first = Cached();
@@ -225,7 +226,8 @@ TEST_F(ResponseCacheTest, AnswersNoQueryWhileARequestOfTheSessionExecutes) {
 // BAD_SESSION while the session is connected. Other clients and the other byte order (R49) never
 // get the response.
 //
-// Shows DAFS-5.2.5-04: the client may query with the same verifier and with a new one.
+// Shows DAFS-5.2.5-04: the client may query with the same verifier and with a new one. Shows
+// DAFS-6.3.3-02 (another client's session) with ReturnsALostResponseByteForByte (an unknown one).
 TEST_F(ResponseCacheTest, AnswersOnlyItsOwnClientAfterTheSessionHasEnded) {
   StartServer();
   auto first = Cached();
@@ -242,7 +244,7 @@ TEST_F(ResponseCacheTest, AnswersOnlyItsOwnClientAfterTheSessionHasEnded) {
   EXPECT_EQ(big->Call(check).name(), "DAFSERR_BAD_SESSION");
   wire::DiscardResponsesArgs discard;
   discard.session_id = session_id_;
-  EXPECT_EQ(other->Call(discard).name(), "DAFSERR_BAD_SESSION");
+  EXPECT_EQ(other->Call(discard).name(), "DAFSERR_NOT_AUTHORIZED");
   // DAFS-5.2.5-04: a later instance of the same client may query.
   auto rebooted = Session(ConnectArgs("c1", 2));
   EXPECT_EQ(Check(*rebooted, wire::Proc::kCreate), "DAFS_STATUS_OK");
@@ -532,7 +534,8 @@ TEST_F(ResponseCacheTest, CheckAndFetchCanBeChained) {
   EXPECT_EQ(second->ReceiveReply<wire::NullArgs>().name(), "DAFSERR_CHAIN_BROKEN");
 }
 
-// Shows DAFS-5.2.2-04: the entry of an expired stream still serves a lost response.
+// Shows DAFS-5.2.2-04, DAFS-5.2.2.2-01: the response that expires a stream is the one lost, so its
+// entry still serves.
 TEST_F(ResponseCacheTest, KeepsTheEntryOfAnExpiredStream) {
   StartServer();
   wire::ClientConnectAuthArgs args = CachedArgs();

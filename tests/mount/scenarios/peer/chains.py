@@ -174,7 +174,7 @@ def peer_cached(rig):
         other = Peer(server.port, order, name="stranger")
         findings.equal(other.call(other.response_of("FETCH_RESPONSE", old, 0, 0, "NULL")).status, "BAD_SESSION",
                        "another client")
-        findings.equal(other.call(Request("DISCARD_RESPONSES", old)).status, "BAD_SESSION", "another client")
+        findings.equal(other.call(Request("DISCARD_RESPONSES", old)).status, "NOT_AUTHORIZED", "another client")
         expect(Request("DISCARD_RESPONSES", b"no such!"), "UNKNOWN_SESSION")
         expect(Request("DISCARD_RESPONSES", peer.session_id), "BAD_SESSION", "a connected session")
         expect(Request("DISCARD_RESPONSES", old), "OK")
