@@ -12,6 +12,19 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
+namespace {
+
+// Returns the sizes for which the client asks; those that it leaves to the server (0) are the most
+// that this server uses. Spec: 6.2.5.
+wire::ConnectBindArgs WithDefaults(wire::ConnectBindArgs args) {
+  if (args.max_request_size == 0) args.max_request_size = BackControl::kMostRequestBytes;
+  if (args.max_response_size == 0) args.max_response_size = wire::kFirstReceiveBytes;
+  if (args.max_requests == 0) args.max_requests = BackControl::kMostRequests;
+  return args;
+}
+
+}  // namespace
+
 Session* Channels::ForReads() const {
   return self_.terms().negotiated().use_rdma_read_channel ? read_ : &self_;
 }
@@ -42,14 +55,15 @@ DafsStatus Channels::MayBind(const wire::ConnectBindArgs& args, Session& owner) 
   const Session* bound = reads ? owner.channels().read_ : owner.channels().back_;
   if (!granted || !fits || bound != nullptr) return DafsStatus::kIllegalState;
   // Spec gap: no minimum is given for what a client offers for directives. Here it is the sizes of
-  // this server's directives, and one credit.
-  const bool of_use = args.max_request_size >= BackControl::kLeastRequestBytes &&
-                      args.max_response_size >= BackControl::kLeastResponseBytes &&
-                      args.max_requests > 0;
+  // this server's directives.
+  const wire::ConnectBindArgs wanted = WithDefaults(args);
+  const bool of_use = wanted.max_request_size >= BackControl::kLeastRequestBytes &&
+                      wanted.max_response_size >= BackControl::kLeastResponseBytes;
   return reads || of_use ? DafsStatus::kOk : DafsStatus::kInval;
 }
 
-void Channels::Bind(const wire::ConnectBindArgs& args, Session& owner) {
+void Channels::Bind(const wire::ConnectBindArgs& asked, Session& owner) {
+  const wire::ConnectBindArgs args = WithDefaults(asked);
   owner_ = &owner;
   use_ = args.channel_use;
   agreed_.max_request_size = args.max_request_size;

@@ -87,9 +87,9 @@ TEST_F(BatchTest, CompletionsArriveInGroupsOfTheRequestedSize) {
   EXPECT_EQ(sizes_, (std::vector<size_t>{7}));
 }
 
-// Shows DAFS-3.2.6.4.1-03, DAFS-3.2.6.3-06, DAFS-3.2.6.3-10, and 3.2.6.4.2 for this direction: the
-// server sends no more directives, and no larger ones, than the client granted. It also follows the
-// client's request for fewer.
+// Shows DAFS-3.2.6.2-01 (the server's part), DAFS-3.2.6.4.1-03, DAFS-3.2.6.3-06, DAFS-3.2.6.3-10,
+// and 3.2.6.4.2 for this direction: the server sends no more directives, and no larger ones, than
+// the client granted. It also follows the client's request for fewer.
 TEST_F(BatchTest, ClientGrantsTheCreditsOfDirectives) {
   Start();
   back_ = Channel();
@@ -144,8 +144,8 @@ TEST_F(BatchTest, WindowsAreRespectedAndHurryUpEndsThem) {
   EXPECT_EQ(session_->ReceiveReply<wire::WriteDirectArgs>().name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-4.2.3-05: outstanding requests are bounded. After they are done, the session may
-// submit again.
+// Shows DAFS-4.2.3-05, DAFS-6.5.5-18 (WHOA_COWBOY): outstanding requests are bounded. After they
+// are done, the session may submit again.
 TEST_F(BatchTest, TooManyOutstandingRequestsAreThrottled) {
   options_.max_batch_requests = 4;
   Start(/*read_channel=*/true);
@@ -165,8 +165,8 @@ TEST_F(BatchTest, TooManyOutstandingRequestsAreThrottled) {
   Collect(1);
 }
 
-// Shows DAFS-6.6.1-02, DAFS-7-19, R78: a batch with an invalid request is refused as a whole, and
-// an asynchronous one before the Back-control Channel is bound.
+// Shows DAFS-3.1.2.3.2-08 (BATCH_SUBMIT), DAFS-6.6.1-02, DAFS-7-19, R78: a batch with an invalid
+// request is refused as a whole, and an asynchronous one before the Back-control Channel is bound.
 TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
   Start(/*read_channel=*/true);
   const wire::RwRequest good = Item(wire::RwFlag::kRead, 1, 0, 10);
@@ -294,11 +294,10 @@ TEST_F(BatchTest, NothingIsKeptOfALostSession) {
 TEST_F(BatchTest, BackControlChannelIsBoundOnceAndOnlyIfNegotiated) {
   Start();
   auto channel = Channel();
-  for (int field = 0; field < 3; ++field) {
+  for (auto field :
+       {&wire::ConnectBindArgs::max_request_size, &wire::ConnectBindArgs::max_response_size}) {
     wire::ConnectBindArgs bind = Bind(wire::ChannelUse::kBackControl);
-    (field == 0   ? bind.max_requests
-     : field == 1 ? bind.max_request_size
-                  : bind.max_response_size) = 0;
+    bind.*field = 39;  // too small for any directive, and for any response
     EXPECT_EQ(channel->Call(bind).name(), "DAFSERR_INVAL");
   }
   EXPECT_EQ(channel->Call(Bind(wire::ChannelUse::kRdmaRead)).name(), "DAFSERR_ILLEGAL_STATE");
@@ -323,6 +322,52 @@ TEST_F(BatchTest, BackControlChannelIsBoundOnceAndOnlyIfNegotiated) {
   session_ = Session(ConnectArgs("other"));
   EXPECT_FALSE(negotiated_.use_back_control_channel);
   EXPECT_EQ(Channel()->Call(Bind(wire::ChannelUse::kBackControl)).name(), "DAFSERR_ILLEGAL_STATE");
+}
+
+// Shows DAFS-6.2.5-02: the sizes are those of the channel, whatever the session has, and 0 asks for
+// the default.
+TEST_F(BatchTest, BindNegotiatesTheSizesOfItsChannelAlone) {
+  Start(/*read_channel=*/true);
+  const uint32_t of_session = negotiated_.max_request_size;
+  ASSERT_NE(of_session, 4096u);
+  wire::ConnectBindArgs bind = Bind(wire::ChannelUse::kBackControl);
+  bind.max_requests = bind.max_request_size = bind.max_response_size = 0;
+  back_ = Channel();
+  auto bound = back_->Call(bind);
+  ASSERT_EQ(bound.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(bound.res.max_requests, 8u);
+  EXPECT_EQ(bound.res.max_request_size, 4096u);
+  EXPECT_EQ(bound.res.max_response_size, 4096u);
+  // As the session still allows: larger than a message of the channel.
+  Bytes message = session_->Encode(session_->Header(), wire::NullArgs());
+  message.resize(of_session);
+  std::memcpy(&message[36], &of_session, sizeof(of_session));
+  ASSERT_TRUE(session_->Send(message));
+  auto reply = session_->ReceiveReply<wire::NullArgs>();
+  EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(reply.header.target_nreq, negotiated_.max_requests);
+  EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 1, 0, 10)})), "DAFS_STATUS_OK");
+  Collect(1);
+}
+
+// Shows DAFS-6.5.5-18 (the other errors): a write that is too large, or that cannot be fetched,
+// fails alone.
+TEST_F(BatchTest, WritesThatCannotBeDoneFailWithTheirReason) {
+  options_.rdma_read_channel = RdmaReadChannel::kRequired;
+  options_.max_transfer_bytes = 2 << 20;
+  Start();
+  BindBackControl();
+  EXPECT_EQ(
+      Submit(Batch({Item(wire::RwFlag::kWrite, 1, 0, 10), Item(wire::RwFlag::kWrite, 2, 0, 3 << 20),
+                    Item(wire::RwFlag::kRead, 3, 0, 10)})),
+      "DAFS_STATUS_OK");
+  auto results = Collect(3);
+  const auto name = [&](uint64_t id) {
+    return wire::Name(static_cast<DafsStatus>(results[id].status));
+  };
+  EXPECT_EQ(name(1), "DAFSERR_RDMA_READ_CHANNEL_UNUSABLE");
+  EXPECT_EQ(name(2), "DAFSERR_WRITE_TOOBIG");
+  EXPECT_EQ(name(3), "DAFS_STATUS_OK");
 }
 
 // The client answers with an unknown number, with a refusal, twice, or with garbage. This session
