@@ -1,11 +1,14 @@
 // Which requests have an entry in the response cache of a lost session, and which sessions have a
 // cache.
+#include <set>
+#include <type_traits>
 #include <vector>
 
 #include "server/clients/response_cache.h"
 #include "server/store/durable/journal.h"
 #include "server/store/system/mapped_file.h"
 #include "tests/server/server_fixture.h"
+#include "wire/protocol/procedures.h"
 
 namespace dafs::server {
 namespace {
@@ -34,9 +37,10 @@ class ResponseEntriesTest : public ServerTest {
     wire::RequestHeader header;
   };
   template <class Args>
-  Sent Send(RawClient& client, const Args& args, uint16_t stream, unsigned flags = 0) {
+  Sent Send(RawClient& client, const Args& args, uint16_t stream, unsigned flags = 0,
+            std::span<const std::byte> data = {}) {
     const Sent sent{Args::kProc, client.Header(stream, static_cast<uint16_t>(flags))};
-    EXPECT_TRUE(client.Send(client.Encode(sent.header, args)));
+    EXPECT_TRUE(client.Send(client.Encode(sent.header, args, data)));
     return sent;
   }
   wire::CheckResponseArgs Ask(const Sent& sent) const {
@@ -79,6 +83,103 @@ TEST_F(ResponseEntriesTest, EveryStreamOfASessionHasAnEntry) {
   first->Vanish();
   auto second = Session("c1");
   for (const Sent& sent : all) EXPECT_EQ(Check(*second, sent), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-5.2.1-02: every procedure of the draft that modifies the file system or locks, except
+// BATCH_SUBMIT, whose parts are reported separately (5.2.3).
+TEST_F(ResponseEntriesTest, EveryModifyingRequestHasAnEntry) {
+  StartServer();
+  WriteFile("a/f", "0123456789");
+  WriteFile("a/g", "x");
+  auto first = Connect(/*cached=*/true, 32);
+  ASSERT_EQ(negotiated_.max_requests, 32u);
+  ActAsRoot(*first);
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  DirectMemory memory = first->NewMemory(4096, dat::Access::kRemoteBoth);
+  std::vector<Sent> all;
+  const auto perform = [&](const auto& args, const std::string& data = "") {
+    const auto bytes = std::as_bytes(std::span(data));
+    all.push_back(Send(*first, args, static_cast<uint16_t>(all.size()), 0, bytes));
+    return first->ReceiveReply<std::decay_t<decltype(args)>>();
+  };
+  const auto succeeds = [&](const auto& args, const std::string& data = "") {
+    EXPECT_EQ(perform(args, data).name(), "DAFS_STATUS_OK") << wire::Name(args.kProc);
+  };
+  const auto opened = perform(OpenArgs(a, "f", /*create=*/true));
+  ASSERT_EQ(opened.name(), "DAFS_STATUS_OK");
+  const auto of_file = [&](auto args) {
+    args.filehandle = opened.res.filehandle;
+    if constexpr (requires { args.state_id; }) args.state_id = opened.res.state_id;
+    return args;
+  };
+  wire::WriteInlineArgs write = of_file(wire::WriteInlineArgs());
+  write.byte_count = 4;
+  succeeds(write, "data");
+  wire::AppendInlineArgs append = of_file(wire::AppendInlineArgs());
+  append.byte_count = 4;
+  succeeds(append, "data");
+  wire::WriteDirectArgs write_direct = of_file(wire::WriteDirectArgs());
+  write_direct.byte_count = 10;
+  write_direct.write_data_buffers.push_back(memory.At(0, 10));
+  succeeds(write_direct);
+  wire::AppendDirectArgs append_direct = of_file(wire::AppendDirectArgs());
+  append_direct.byte_count = 10;
+  append_direct.write_data_buffer = memory.At(0, 10);
+  succeeds(append_direct);
+  wire::SetattrInlineArgs setattr = of_file(wire::SetattrInlineArgs());
+  setattr.obj_attributes.set(wire::kFattrMode);
+  setattr.obj_attributes.mode = 0600;
+  succeeds(setattr);
+  wire::SetattrDirectArgs setattr_direct = of_file(wire::SetattrDirectArgs());
+  setattr_direct.obj_attributes = memory.At(0, 16);  // nothing included
+  succeeds(setattr_direct);
+  wire::LockArgs lock = of_file(wire::LockArgs());
+  lock.lock_type = wire::LockType::kWrite;
+  lock.length = 10;
+  succeeds(lock);
+  wire::LocktArgs test = of_file(wire::LocktArgs());
+  test.owner = "other";
+  test.length = 10;
+  EXPECT_EQ(perform(test).name(), "DAFSERR_DENIED");
+  wire::LockuArgs unlock = of_file(wire::LockuArgs());
+  unlock.lock_type = wire::LockType::kWrite;
+  unlock.length = 10;
+  succeeds(unlock);
+  wire::OpenDowngradeArgs downgrade = of_file(wire::OpenDowngradeArgs());
+  downgrade.share_access = wire::kShareRead;
+  succeeds(downgrade);
+  succeeds(of_file(wire::CommitArgs()));
+  succeeds(of_file(wire::CloseArgs()));
+  succeeds(Directory(a, "d"));
+  wire::LinkArgs link;
+  link.source_object = opened.res.filehandle;
+  link.destination_object = a;
+  link.newname = "linked";
+  succeeds(link);
+  wire::RenameArgs rename;
+  rename.sourcedir = rename.targetdir = a;
+  rename.oldname = "g";
+  rename.newname = "h";
+  succeeds(rename);
+  wire::RemoveArgs remove;
+  remove.filehandle = a;
+  remove.target = "h";
+  succeeds(remove);
+  succeeds(wire::DelegpurgeArgs());
+  EXPECT_EQ(perform(wire::DelegreturnArgs()).name(), "DAFSERR_BAD_STATEID");
+  EXPECT_EQ(perform(wire::HurryUpArgs()).name(), "DAFSERR_BATCH_REQUEST_NOT_FOUND");
+  std::set<wire::Proc> performed = {wire::Proc::kBatchSubmit};
+  for (const Sent& sent : all) performed.insert(sent.proc);
+  for (const wire::ProcInfo& info : wire::kProcedures) {
+    const bool of_draft = static_cast<uint32_t>(info.number) < 1000;
+    if (!of_draft || !wire::ModifiesState(info.category)) continue;
+    EXPECT_TRUE(performed.contains(info.number)) << info.name;
+  }
+  first->Vanish();
+  auto second = Session("c1");
+  for (const Sent& sent : all) {
+    EXPECT_EQ(Check(*second, sent), "DAFS_STATUS_OK") << wire::Name(sent.proc);
+  }
 }
 
 // Shows DAFS-4.3.4-03 and, of DAFS-4.3-04, the entry in the response cache: the responses of the

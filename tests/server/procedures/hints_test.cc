@@ -139,6 +139,29 @@ TEST_F(HintsTest, HintWithoutWeightsExpectsAccess) {
   }
 }
 
+// Shows DAFS-6.5.6-07: a weight of 4 and above expects access, and one below does not.
+TEST_F(HintsTest, WeightsRunFromOneToSeven) {
+  Start();
+  if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";
+  hint_.count = 1 << 20;
+  for (uint32_t weight = 1; weight <= 7; ++weight) {
+    for (const uint32_t shift : {1u, 4u}) {
+      SCOPED_TRACE(testing::Message() << weight << " at bit " << shift);
+      // The other weight, the lowest, does not expect access.
+      const uint32_t other = shift == 1 ? 1u << 4 : 1u << 1;
+      ASSERT_TRUE(Drop());
+      EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0x01 | weight << shift | other),
+                "DAFS_STATUS_OK");
+      if (weight >= 4) AwaitResident(size_t{1} << 20);
+      // This answer comes after the hint was applied.
+      EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0), "DAFS_STATUS_OK");
+      if (weight < 4) {
+        EXPECT_EQ(Resident(), 0u);
+      }
+    }
+  }
+}
+
 // Shows DAFS-6.5.6-03: only the data that was requested is read, and what the kernel reads ahead.
 TEST_F(HintsTest, PrefetchBitOfAReadOrWriteIsIgnored) {
   options_.pool_threads = 1;

@@ -17,6 +17,8 @@ class Posts {
  public:
   struct Counts {
     int receives = 0, sends = 0, writes = 0, reads = 0;
+    std::vector<int> receives_at_sends;  // those posted before each send
+    std::vector<dat::Segment> read_into;
   };
   size_t AddConnection() {
     absl::MutexLock lock(&mutex_);
@@ -25,7 +27,15 @@ class Posts {
   }
   void Count(size_t connection, int Counts::*kind) {
     absl::MutexLock lock(&mutex_);
-    ++(all_[connection].*kind);
+    Counts& counts = all_[connection];
+    ++(counts.*kind);
+    if (kind == &Counts::sends) counts.receives_at_sends.push_back(counts.receives);
+  }
+  void CountRead(size_t connection, std::span<const dat::Segment> into) {
+    absl::MutexLock lock(&mutex_);
+    Counts& counts = all_[connection];
+    ++counts.reads;
+    counts.read_into.insert(counts.read_into.end(), into.begin(), into.end());
   }
   Counts of(size_t connection) const {
     absl::MutexLock lock(&mutex_);
@@ -57,7 +67,7 @@ class CountingEndpoint final : public dat::ForwardingEndpoint {
   }
   absl::Status PostRdmaRead(uint64_t cookie, std::span<const dat::Segment> into,
                             dat::RemoteBuffer from) override {
-    posts_.Count(number_, &Posts::Counts::reads);
+    posts_.CountRead(number_, into);
     return inner().PostRdmaRead(cookie, into, from);
   }
 
@@ -161,6 +171,24 @@ TEST_F(ChannelTrafficTest, EachClientBufferIsReadOnItsOwn) {
   }
 }
 
+// Shows FAST03-3.1-08: the server chooses memory that fits the request, on pages of its own, and
+// the data of all client buffers lies there in order.
+TEST_F(ChannelTrafficTest, DataOfAWriteIsReadToWhereTheServerWantsIt) {
+  Start(/*with_channel=*/false);
+  for (const size_t buffers : {size_t{1}, size_t{8}}) {
+    const size_t before = posts_.of(kOperations).read_into.size();
+    SendWrite(buffers);
+    EXPECT_EQ(ReceiveWrite(), "DAFS_STATUS_OK");
+    const std::vector<dat::Segment> all = posts_.of(kOperations).read_into;
+    ASSERT_EQ(all.size() - before, buffers);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(all[before].data) % 4096, 0u);
+    for (size_t i = 0; i < buffers; ++i) {
+      EXPECT_EQ(all[before + i].size_bytes, 1000u);
+      EXPECT_EQ(all[before + i].data, all[before].data + i * 1000);
+    }
+  }
+}
+
 // Shows DAFS-3.1.2.3.4-05 (server), DAFS-3.2.6.3-02 (server): neither requests nor receives for
 // them; direct reads, and their responses, use the Operations Channel.
 TEST_F(ChannelTrafficTest, ReadChannelCarriesOnlyReadsOfTheServer) {
@@ -183,6 +211,45 @@ TEST_F(ChannelTrafficTest, ReadChannelCarriesOnlyReadsOfTheServer) {
   EXPECT_EQ(now.receives, bound.receives);
   EXPECT_EQ(now.writes, 0);
   EXPECT_EQ(posts_.of(kOperations).reads, 0);
+}
+
+// Shows DAFS-3.2.6.3-09 (the server's part), DAFS-6.5.1-02: a NULL costs the receive, the response,
+// and no other transfer.
+TEST_F(ChannelTrafficTest, ReceiveIsPostedBeforeEachResponseUnlessNreqFalls) {
+  Start(/*with_channel=*/false);
+  const auto receives_of_nulls = [&](uint32_t count) {
+    const Posts::Counts before = posts_.of(kOperations);
+    for (uint32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(session_->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+    }
+    const Posts::Counts now = posts_.of(kOperations);
+    EXPECT_EQ(now.sends - before.sends, static_cast<int>(count));
+    EXPECT_EQ(now.reads + now.writes, before.reads + before.writes);
+    std::vector<int> posted;
+    for (size_t i = now.receives_at_sends.size() - count; i < now.receives_at_sends.size(); ++i) {
+      posted.push_back(now.receives_at_sends[i] - before.receives);
+    }
+    return posted;
+  };
+  EXPECT_EQ(receives_of_nulls(4), (std::vector<int>{1, 2, 3, 4}));
+  session_->desired_nreq = static_cast<uint16_t>(negotiated_.max_requests - 2);
+  EXPECT_EQ(receives_of_nulls(4), (std::vector<int>{0, 0, 1, 2}));
+}
+
+// Shows DAFS-3.1.2.3.2-04 (the server's part): it has one receive until the client has connected.
+TEST_F(ChannelTrafficTest, OneReceiveServesTheConnectExchange) {
+  StartServer();
+  auto client = Connection();
+  EXPECT_EQ(posts_.of(kOperations).receives, 1);
+  wire::ClientConnectAuthArgs refused = ConnectArgs("c");
+  refused.auth_req.auth_type = wire::AuthType::kGss;
+  refused.auth_req.procedure = wire::GssProcedure::kInit;
+  refused.auth_req.service = wire::GssService::kAuth;
+  for (int exchange = 1; exchange <= 3; ++exchange) {
+    EXPECT_EQ(client->Call(refused).name(), "DAFSERR_NOTSUPP");
+    EXPECT_EQ(posts_.of(kOperations).receives, exchange + 1);
+  }
+  EXPECT_EQ(client->Call(ConnectArgs("c")).name(), "DAFS_STATUS_OK");
 }
 
 // Shows DAFS-5.2.2-02 (the server's part): a request waits for its data when its stream expires.

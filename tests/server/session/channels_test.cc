@@ -235,6 +235,23 @@ TEST_F(ChannelsTest, ChannelEndsWithItsSession) {
   EXPECT_EQ(server_->connections(), 0u);
 }
 
+// Shows DAFS-3.1.2.3-01: besides its Operation Channel, a session takes one channel of each use.
+TEST_F(ChannelsTest, SessionHasAtMostTwoOptionalChannels) {
+  StartServer();
+  auto session = Start(1, /*wishes_channel=*/true, /*wishes_back_control=*/true);
+  auto channel = Channel(*session, 1);
+  ASSERT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
+  auto back = BackControl(*session, 1);
+  wire::ConnectBindArgs third = Bind();
+  third.max_request_size = third.max_response_size = 1024;
+  for (const wire::ChannelUse use : {wire::ChannelUse::kBackControl, wire::ChannelUse::kRdmaRead}) {
+    third.channel_use = use;
+    EXPECT_EQ(Channel(*session, 1)->Call(third).name(), "DAFSERR_ILLEGAL_STATE");
+  }
+  third.channel_use = wire::ChannelUse(3);
+  EXPECT_EQ(Channel(*session, 1)->Call(third).name(), "DAFSERR_INVAL");
+}
+
 // Shows DAFS-3.1.2.3-02: with one registration the server reads on one channel and writes on the
 // two others. Also DAFS-6.2.5-01: each channel is bound for its use.
 TEST_F(ChannelsTest, RegistrationServesEveryChannelOfItsSession) {

@@ -2,8 +2,12 @@
 // what it uses.
 #include <bit>
 #include <csignal>
+#include <cstring>
+#include <set>
 
+#include "server/clients/credentials.h"
 #include "tests/server/server_fixture.h"
+#include "wire/protocol/procedures.h"
 
 namespace dafs::server {
 namespace {
@@ -37,8 +41,8 @@ class SessionTest : public ServerTest {
   }
 };
 
-// Shows DAFS-6.2.7-02, DAFS-6.2.2-02, DAFS-6.2.1-02, DAFS-6.2.2-13, DAFS-3.1.2.3.2-02; WIRE 9.2
-// steps 4 and 5.
+// Shows DAFS-6.2.7-02, DAFS-6.2.2-02, DAFS-6.2.1-02, DAFS-6.2.2-13, DAFS-3.1.2.3.2-02,
+// DAFS-3.1.2.3.2-03, DAFS-3.1.1.1-02 (the server); WIRE 9.2 steps 4 and 5.
 TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
   StartServer();
   for (ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
@@ -65,6 +69,43 @@ TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
     EXPECT_EQ(client->Call(server_auth).name(), "DAFS_STATUS_OK");
     client->Close();
   }
+}
+
+// Shows DAFS-6.2.2-01: every request but the authentication and SECINFO. CONNECT requests do not
+// fit a session at all (WIRE 9.2 step 4), and DISCONNECT ends it at any time.
+TEST_F(SessionTest, EveryRequestBeforeAuthenticationIsRefused) {
+  StartServer();
+  auto client = Connection();
+  ASSERT_EQ(client->Call(Plain("c")).name(), "DAFS_STATUS_OK");
+  const std::set<wire::Proc> others = {wire::Proc::kClientConnect, wire::Proc::kClientConnectAuth,
+                                       wire::Proc::kConnectBind,   wire::Proc::kClientAuth,
+                                       wire::Proc::kSecinfo,       wire::Proc::kDisconnect};
+  for (const wire::ProcInfo& info : wire::kProcedures) {
+    if (others.contains(info.number)) continue;
+    Bytes message = client->Encode(client->Header(), wire::NullArgs());
+    message.resize(message.size() + (info.args_size + 7u) / 8 * 8);
+    const auto size = static_cast<uint32_t>(message.size());
+    std::memcpy(&message[32], &info.number, sizeof(info.number));
+    std::memcpy(&message[36], &size, sizeof(size));
+    ASSERT_TRUE(client->Send(message));
+    EXPECT_EQ(client->ReceiveReply<wire::NullArgs>().name(), "DAFSERR_NOT_AUTHENTICATED")
+        << info.name;
+  }
+  EXPECT_EQ(client->Call(Auth(AuthType::kNone)).name(), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-6.5.1-01
+TEST_F(SessionTest, NullIsABareHeaderBothWays) {
+  StartServer();
+  auto client = Session();
+  const Bytes request = client->Encode(client->Header(), wire::NullArgs());
+  EXPECT_EQ(request.size(), size_t{wire::kHeaderSize});
+  ASSERT_TRUE(client->Send(request));
+  auto reply = client->ReceiveReply<wire::NullArgs>();
+  EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(reply.message.size(), size_t{wire::kHeaderSize});
+  EXPECT_EQ(reply.header.target_nreq, negotiated_.max_requests);
+  EXPECT_EQ(reply.header.spec_cond, 0u);
 }
 
 // Shows DAFS-6.2.1-03, DAFS-6.2.1-07, DAFS-3.1.2.2-03, DAFS-3.1.2.2-05, DAFS-3.1.2.2-07,
@@ -108,7 +149,7 @@ TEST_F(SessionTest, NegotiatedValuesStayWithinTheBounds) {
   }
 }
 
-// Shows DAFS-6.2.1-09, DAFS-6.1.2-05; WIRE 11.4 (the channel stays open), R54.
+// Shows DAFS-6.2.1-09, DAFS-6.1.2-04, DAFS-6.1.2-05; WIRE 11.4 (the channel stays open), R54.
 TEST_F(SessionTest, OtherVersionIsRefusedAndTheNextConnectSucceeds) {
   StartServer();
   auto client = Connection();
@@ -396,8 +437,8 @@ TEST_F(SessionTest, CredentialsBelongToTheClientOnAllItsSessions) {
   EXPECT_EQ(stranger->Call(Cred(-1)).name(), "DAFSERR_INVAL");
 }
 
-// Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-05, DAFS-6.2.2-11 (not trusted), DAFS-6.2.8-10
-// (NOT_AUTHORIZED), DAFS-6.2.9-02.
+// Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-03 (the server), DAFS-3.1.1.1.2-05, DAFS-6.2.2-11 (not
+// trusted), DAFS-6.2.8-10 (NOT_AUTHORIZED), DAFS-6.2.9-02.
 TEST_F(SessionTest, UntrustedClientIsAnonymousAndCannotRegisterCredentials) {
   StartServer();
   wire::GetattrInlineArgs look;
@@ -479,8 +520,8 @@ TEST_F(SessionTest, SilentClientLosesItsOpens) {
   EXPECT_EQ(status, "DAFS_STATUS_OK");
 }
 
-// WIRE 9.4 CLIENT_AUTH, CLIENT_CONNECT_AUTH, SERVER_AUTH. Shows DAFS-3.1.1.1.2-06, DAFS-6.2.2-13,
-// DAFS-6.2.3-01, DAFS-6.2.3-03, DAFS-6.2.4-01
+// WIRE 9.4 CLIENT_AUTH, CLIENT_CONNECT_AUTH, SERVER_AUTH. Shows DAFS-3.1.1.1.2-06, DAFS-6.2.2-12,
+// DAFS-6.2.2-13, DAFS-6.2.3-01, DAFS-6.2.3-03, DAFS-6.2.4-01
 TEST_F(SessionTest, EachAuthenticationMethodReturnsItsStatus) {
   options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
   StartServer();
@@ -550,6 +591,45 @@ TEST_F(SessionTest, EachRequestActsForTheUserOfItsCredential) {
     client->cred_handle = handle;
     EXPECT_EQ(client->Call(read).name(), status);
   }
+}
+
+// Shows DAFS-6.2.2-05: it registers no credential, and acts as the user that is the server's
+// default.
+TEST_F(SessionTest, DefaultMethodUsesTheCredentialsOfTheServer) {
+  StartServer();
+  wire::ClientConnectAuthArgs args = ConnectArgs("default");
+  args.auth_req.auth_type = AuthType::kDefault;
+  auto client = Session(args);
+  wire::CreateArgs create;
+  create.filehandle = LookUp(*client, {"a"});
+  create.obj_type = wire::ObjectType::kDir;
+  create.component = "d";
+  ASSERT_EQ(client->Call(create).name(), "DAFS_STATUS_OK");
+  struct stat made = {};
+  ASSERT_EQ(stat(Path("a/d").c_str(), &made), 0);
+  EXPECT_EQ(made.st_uid, kAnonymousId);
+  EXPECT_EQ(made.st_gid, kAnonymousId);
+}
+
+// Shows FAST03-3.3-01: each client has a session and a user of its own.
+TEST_F(SessionTest, ClientsOfOneHostActForTheirOwnUsers) {
+  StartServer();
+  WriteFile("a/f", "secret");
+  ASSERT_EQ(chown(Path("a/f").c_str(), 1000, 1000), 0);
+  ASSERT_EQ(chmod(Path("a/f").c_str(), 0600), 0);
+  auto owner = Session("one");
+  const wire::SessionId first = negotiated_.session_id;
+  auto other = Session("two");
+  EXPECT_NE(negotiated_.session_id, first);
+  owner->cred_handle = owner->Call(Cred(1000)).res.cred_handle;
+  other->cred_handle = other->Call(Cred(1001)).res.cred_handle;
+  wire::ReadInlineArgs read;
+  read.filehandle = LookUp(*owner, {"a", "f"});
+  read.byte_count = 6;
+  EXPECT_EQ(owner->Call(read).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(other->Call(read).name(), "DAFSERR_ACCES");
+  other->Vanish();
+  EXPECT_EQ(owner->Call(read).name(), "DAFS_STATUS_OK");
 }
 
 // Shows DAFS-2.4.3-05

@@ -186,7 +186,14 @@ TEST(AclMappingTest, ListWithoutPosixEquivalentIsRefused) {
   EXPECT_EQ(Refusal("A:fdn:OWNER@:rwaD A::OWNER@:r", true), "DAFSERR_NOTSUPP");
 }
 
+// Shows DAFS-4.4.3-12: a special identifier without its @, or with a domain, is none.
 TEST(AclMappingTest, MalformedListIsInvalid) {
+  for (const std::string special : {"OWNER", "GROUP", "EVERYONE"}) {
+    const std::string mask = special == "OWNER" ? ":rwa" : ":r";
+    EXPECT_NE(Refusal("A::" + special + "@" + mask), "DAFSERR_INVAL");
+    EXPECT_EQ(Refusal("A::" + special + mask), "DAFSERR_INVAL");
+    EXPECT_EQ(Refusal("A::" + special + "@example.com" + mask), "DAFSERR_INVAL");
+  }
   EXPECT_EQ(Refusal("A:fd:OWNER@:rwa"), "DAFSERR_INVAL");  // of a file
   EXPECT_EQ(Refusal("A:i:OWNER@:rwa", true), "DAFSERR_INVAL");
   EXPECT_EQ(Refusal("A::nobody@example.com:r"), "DAFSERR_INVAL");

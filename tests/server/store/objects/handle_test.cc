@@ -64,8 +64,8 @@ TEST(StoreHandleMacTest, OversizedLengthIsRefused) {
 
 class StoreHandleTest : public StoreTest {};
 
-// Shows DAFS-4.1.4-19, DAFS-4.1.4-25, DAFS-6.5.34-08: persistent handles survive a restart and a
-// rename.
+// Shows DAFS-4.1.4-19, DAFS-4.1.4-23, DAFS-4.1.4-25, DAFS-6.5.34-08: persistent handles survive a
+// restart and a rename.
 TEST_F(StoreHandleTest, HandlesSurviveRestartAndRename) {
   WriteFile(Path("a/f"), "hello");
   Start();
@@ -81,6 +81,15 @@ TEST_F(StoreHandleTest, HandlesSurviveRestartAndRename) {
   EXPECT_EQ(Attributes(handle).object_size, 5u);
   EXPECT_EQ(Read(root_, {handle, {}}), "hello");
   EXPECT_EQ(Handle({"a", "d", "g"}), handle);
+  wire::FsAttributes fs;
+  ASSERT_OK(store_->GetFsattr(root_, handle, wire::kFsattrFhExpireType, &fs));
+  EXPECT_TRUE(fs.has(wire::kFsattrFhExpireType));
+  EXPECT_EQ(fs.fh_expire_type, 0u);
+  // The bits of handles that expire.
+  EXPECT_EQ(wire::kFhPersistent, 0u);
+  EXPECT_EQ(wire::kFhNoExpireWithOpen, 1u);
+  EXPECT_EQ(wire::kFhVolatileAny, 2u);
+  EXPECT_EQ(wire::kFhVolRename, 8u);
 }
 
 // Shows DAFS-4.1.4-15, DAFS-4.1.4-16, DAFS-4.1.4-18: one handle for an object, under any name.
@@ -93,7 +102,8 @@ TEST_F(StoreHandleTest, HardLinksShareOneHandle) {
   EXPECT_NE(Handle({"a", "f"}), Handle({"a", "h"}));
 }
 
-// Shows DAFS-4.1.4-20: STALE once the object is removed, by a client or by a program on the server.
+// Shows DAFS-4.1.4-20, DAFS-7-15: STALE once the object is removed, by a client or by a program on
+// the server.
 TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
   WriteFile(Path("a/f"), "x");
   WriteFile(Path("a/g"), "x");
