@@ -38,7 +38,12 @@ TEST(KernelLabelsTest, SelinuxIsDetectedByItsFileSystem) {
   EXPECT_FALSE(KernelHasSelinux(path)) << "no list";
 }
 
+// Shows DAFS-6.1.4-07: 3 in the bytes of NFS is 4 in DAFS.
 TEST(Nfs4AclTest, EncodesAsNfsXdr) {
+  EXPECT_EQ(wire::kAceAllowed, 0u);
+  EXPECT_EQ(wire::kAceDenied, 1u);
+  EXPECT_EQ(wire::kAceAudit, 2u);
+  EXPECT_EQ(wire::kAceAlarm, 4u);
   EXPECT_EQ(EncodeNfs4Acl(kAcl), kGolden);
   EXPECT_EQ(DecodeNfs4Acl(Bytes(kGolden)), kAcl);
   EXPECT_EQ(EncodeNfs4Acl({}), std::string(4, '\0'));

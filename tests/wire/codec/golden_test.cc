@@ -2,6 +2,8 @@
 // procedures, which no vector covers. None of them was printed by our encoder.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstring>
 #include <vector>
 
 #include "tests/wire/codec/json_fields.h"
@@ -332,6 +334,64 @@ TEST(GoldenTest, OpenOwnerLittleEndian) {
   std::vector<std::byte> out(48);
   EXPECT_EQ(EncodeResponse(r, res, ByteOrder::kBig, out).value_or(0), 48u);
   EXPECT_EQ(Hex(out).substr(80), "0908070605040302");
+}
+
+// The fixed section of READ_INLINE as a program would declare it.
+struct ReadInlineBytes {
+  uint8_t filehandle[64];
+  uint8_t state_id[8];
+  uint64_t offset;
+  uint32_t byte_count;
+  uint32_t cache_hint;
+};
+
+// Shows FAST03-3.1-01, FAST03-3.1-02: the fixed section is a structure with natural alignment at a
+// constant place, and in the byte order of the machine its numbers are those of the structure.
+TEST(GoldenTest, FixedSectionIsAStructureOfTheMachine) {
+  static_assert(sizeof(ReadInlineBytes) == 88);
+  EXPECT_EQ(sizeof(ReadInlineBytes), InfoOf(Proc::kReadInline).args_size);
+  ReadInlineArgs args;
+  args.filehandle = CountingHandle();
+  args.state_id = {{9, 8, 7, 6, 5, 4, 3, 2}};
+  args.offset = 0x0102030405060708;
+  args.byte_count = 0x01020304;
+  args.cache_hint = 6;
+  const ByteOrder native =
+      std::endian::native == std::endian::little ? ByteOrder::kLittle : ByteOrder::kBig;
+  const std::vector<std::byte> message = BytesFromHex(Encoded(RequestHeader(), args, native));
+  ReadInlineBytes found;
+  ASSERT_GE(message.size(), 40 + sizeof(found));
+  std::memcpy(&found, message.data() + 40, sizeof(found));
+  EXPECT_EQ(std::memcmp(found.filehandle, args.filehandle.fshandle.bytes.data(), 16), 0);
+  EXPECT_EQ(std::memcmp(found.filehandle + 16, args.filehandle.fileid.bytes.data(), 48), 0);
+  EXPECT_EQ(std::memcmp(found.state_id, args.state_id.bytes.data(), 8), 0);
+  EXPECT_EQ(found.offset, args.offset);
+  EXPECT_EQ(found.byte_count, args.byte_count);
+  EXPECT_EQ(found.cache_hint, args.cache_hint);
+}
+
+// Shows DAFS-2.2-01: one request creates a file with the mode and the reservation of UNIX and
+// Windows programs, the flags of Windows, and an access control list.
+TEST(GoldenTest, OpenCarriesTheSemanticsOfUnixAndWindows) {
+  OpenArgs args;
+  args.open_type = OpenType::kCreate;
+  args.pathname = {"file"};
+  args.owner = "owner";
+  args.share_access = kShareBoth;
+  args.share_deny = kShareWrite;
+  args.delete_disp = OpenDeleteDisp::kDeny;
+  FileAttributes& attributes = args.createattrs;
+  attributes.set(kFattrMode | kFattrHidden | kFattrSystem | kFattrArchive | kFattrAcl);
+  attributes.mode = 04711;
+  attributes.hidden = attributes.archive = true;
+  attributes.acl = {{kAceDenied, kAceFileInherit, kAceWriteData, "OWNER@"},
+                    {kAceAllowed, 0, kAceReadData, "user@example.com"}};
+  for (const ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
+    OpenArgs decoded;
+    EXPECT_EQ(DecodeArgs(BytesFromHex(Encoded(RequestHeader(), args, order)), order, decoded),
+              DafsStatus::kOk);
+    EXPECT_EQ(decoded, args);
+  }
 }
 
 }  // namespace

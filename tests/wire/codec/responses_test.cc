@@ -2,6 +2,7 @@
 // clients decode them; the room that encoding needs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "wire/codec/checksum.h"
@@ -40,6 +41,30 @@ constexpr DafsStatus kStatuses[] = {
     DafsStatus::kIllegalState,
     DafsStatus::kNotAuthenticated,
 };
+
+// Shows DAFS-4.1.3.3-02: the bytes of an attribute that is included and not valid do not matter.
+TEST(ResponsesTest, AttributeThatIsNotValidDecodesAsAbsent) {
+  GetattrInlineRes res;
+  res.obj_attributes.set(kFattrObjectSize | kFattrOwner | kFattrMode);
+  res.obj_attributes.object_size = 77;
+  res.obj_attributes.owner = "1000";
+  res.obj_attributes.mode = 0600;
+  for (const ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
+    std::vector<std::byte> out(256);
+    const auto size = EncodeResponse(ResponseHeader(), res, order, out);
+    ASSERT_TRUE(size.ok());
+    out.resize(*size);
+    // The item of the attributes begins with the bitmaps `included` and `valid`.
+    std::fill_n(out.begin() + 56, 8, std::byte{0});
+    GetattrInlineRes decoded;
+    ASSERT_TRUE(DecodeRes(out, order, DafsStatus::kOk, decoded).ok());
+    EXPECT_EQ(decoded.obj_attributes.included, res.obj_attributes.included);
+    FileAttributes none;
+    none.included = res.obj_attributes.included;
+    EXPECT_EQ(decoded.obj_attributes, none);
+    EXPECT_FALSE(decoded.obj_attributes.has(kFattrOwner));
+  }
+}
 
 // Shows DAFS-6.1.1.1-03: error responses also end on a multiple of 8.
 TEST(ResponsesTest, ErrorResponseOfAnyProcedureDecodesToDefaults) {

@@ -175,6 +175,36 @@ TEST_P(Faults, MessageLongerThanItsReceiveEndsTheConnection) {
   EXPECT_EQ(in.bytes[50], std::byte{0});
 }
 
+// Shows DAFS-2.3.3-05: what was posted before and after the faulty operation ends with an error, on
+// both sides.
+TEST_P(Faults, DetectedErrorEndsEveryOutstandingOperation) {
+  Prepare();
+  Memory client_in = NewMemory(*pair_->client.domain, 64, Access::kLocal);
+  Memory server_in = NewMemory(*pair_->server.domain, 64, Access::kLocal);
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(client().PostReceive(i, client_in.All()).ok());
+    ASSERT_TRUE(server().PostReceive(i, server_in.All()).ok());
+  }
+  Finish();
+  Memory source = NewMemory(*pair_->client.domain, 64, Access::kLocal, 1);
+  Memory read_only = NewMemory(*pair_->server.domain, 64, Access::kRemoteRead, 2);
+  Memory sink = NewMemory(*pair_->client.domain, 64, Access::kLocal);
+  const Segment data = source.All();
+  const Segment into = sink.All();
+  ASSERT_TRUE(client().PostRdmaWrite(10, {&data, 1}, read_only.Remote(), false).ok());
+  for (uint64_t i = 20; i < 23; ++i) {
+    ASSERT_TRUE(client().PostRdmaRead(i, {&into, 1}, read_only.Remote()).ok());
+  }
+  ASSERT_NO_FATAL_FAILURE(ExpectBothEnd());
+  for (Side* side : {&pair_->client, &pair_->server}) {
+    EXPECT_EQ(side->Count(Event::kReceive), 4u);
+    while (const auto receive = side->Take(Event::kReceive)) EXPECT_FALSE(receive->status.ok());
+  }
+  EXPECT_EQ(pair_->client.Count(Event::kRdmaRead), 3u);
+  while (const auto read = pair_->client.Take(Event::kRdmaRead)) EXPECT_FALSE(read->status.ok());
+  EXPECT_EQ(sink.bytes, std::vector<std::byte>(64));
+}
+
 TEST_P(Faults, OutstandingWorkIsFlushedInOrderBeforeTheEnd) {
   EndpointOptions options;
   options.max_rdma_reads = 2;

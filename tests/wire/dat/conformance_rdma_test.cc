@@ -85,6 +85,59 @@ TEST_P(Rdma, RdmaReadFetchesTheData) {
   }
 }
 
+// Shows DAFS-B.6-03: four of each kind, both ways, before any of them completes.
+TEST_P(Rdma, OperationsOfEveryKindAreActiveAtOnce) {
+  constexpr size_t kEach = 4;
+  constexpr size_t kSize = 5000;
+  EndpointOptions options;
+  options.max_rdma_reads = kEach;
+  Prepare(options);
+  struct End {
+    Side& side;
+    Memory in, out, target, sink;
+  };
+  const auto make = [](Side& side, int fill) {
+    return End{side, NewMemory(*side.domain, kEach * kSize, Access::kLocal),
+               NewMemory(*side.domain, kEach * kSize, Access::kRemoteRead, fill),
+               NewMemory(*side.domain, kEach * kSize, Access::kRemoteWrite),
+               NewMemory(*side.domain, kEach * kSize, Access::kLocal)};
+  };
+  End ends[] = {make(pair_->client, -1), make(pair_->server, -2)};
+  for (const End& end : ends) {
+    for (size_t i = 0; i < kEach; ++i) {
+      ASSERT_TRUE(end.side.endpoint->PostReceive(i, end.in.At(i * kSize, kSize)).ok());
+    }
+  }
+  Finish();
+  for (size_t e = 0; e < 2; ++e) {
+    const End& end = ends[e];
+    const End& peer = ends[1 - e];
+    for (size_t i = 0; i < kEach; ++i) {
+      const Segment from = end.out.At(i * kSize, kSize);
+      const Segment into = end.sink.At(i * kSize, kSize);
+      Endpoint& endpoint = *end.side.endpoint;
+      ASSERT_TRUE(endpoint.PostSend(i, {&from, 1}, {}).ok());
+      ASSERT_TRUE(endpoint.PostRdmaWrite(i, {&from, 1}, peer.target.Remote(i * kSize), true).ok());
+      ASSERT_TRUE(endpoint.PostRdmaRead(i, {&into, 1}, peer.out.Remote(i * kSize)).ok());
+    }
+  }
+  for (size_t e = 0; e < 2; ++e) {
+    End& end = ends[e];
+    const End& peer = ends[1 - e];
+    for (const Event event : {Event::kSend, Event::kReceive, Event::kRdmaWrite, Event::kRdmaRead}) {
+      for (size_t i = 0; i < kEach; ++i) {
+        const auto done = pair_->Await(end.side, event);
+        ASSERT_TRUE(done.has_value());
+        EXPECT_TRUE(done->status.ok()) << done->status;
+        EXPECT_EQ(done->cookie, i);
+      }
+    }
+    EXPECT_EQ(end.in.bytes, peer.out.bytes);
+    EXPECT_EQ(end.target.bytes, peer.out.bytes);
+    EXPECT_EQ(end.sink.bytes, peer.out.bytes);
+  }
+}
+
 TEST_P(Rdma, ReadsBeyondTheLimitCompleteInOrderAndDelayNoSend) {
   EndpointOptions options;
   options.max_rdma_reads = 2;

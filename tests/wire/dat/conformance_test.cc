@@ -69,6 +69,39 @@ TEST_P(Conformance, OneListenerServesManyConnectionsAtOnce) {
   memories.clear();
 }
 
+// Shows DAFS-2.3.3-12: two peers, each with several connections, of which the messages do not mix.
+TEST_P(Conformance, SeveralConnectionsWithSeveralPeersExistAtOnce) {
+  std::vector<std::unique_ptr<Listener>> peers;
+  for (int i = 0; i < 2; ++i) {
+    auto listener = server_provider().Listen(GetParam().address());
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    peers.push_back(*std::move(listener));
+  }
+  std::vector<std::unique_ptr<Pair>> pairs;
+  std::vector<Memory> in, out;
+  for (int i = 0; i < 6; ++i) {
+    auto pair = MakePair(client_provider(), server_provider(), GetParam().address(), {}, "",
+                         peers[static_cast<size_t>(i) % 2].get());
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    in.push_back(NewMemory(*(*pair)->server.domain, 64, Access::kLocal));
+    out.push_back(NewMemory(*(*pair)->client.domain, 64, Access::kLocal, i + 1));
+    ASSERT_TRUE((*pair)->server.endpoint->PostReceive(1, in.back().All()).ok());
+    ASSERT_TRUE(FinishPair(**pair).ok());
+    pairs.push_back(*std::move(pair));
+  }
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const Segment all = out[i].All();
+    ASSERT_TRUE(pairs[i]->client.endpoint->PostSend(1, {&all, 1}, {}).ok());
+  }
+  for (size_t i = pairs.size(); i-- > 0;) {
+    const auto received = pairs[i]->Await(pairs[i]->server, Event::kReceive);
+    ASSERT_TRUE(received.has_value() && received->status.ok());
+    EXPECT_EQ(in[i].bytes, out[i].bytes);
+  }
+  in.clear();
+  out.clear();
+}
+
 // Shows DAFS-2.3.3-06, DAFS-2.3.3-09, DAFS-2.3.3-10, DDP-3.1-02, DDP-3.1-04.
 TEST_P(Conformance, SendsOfAllSizesArriveInOrder) {
   constexpr size_t kMost = 70000;
