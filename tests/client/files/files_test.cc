@@ -3,10 +3,13 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <deque>
 #include <map>
 
 #include "client/state/write_tracker.h"
+#include "tests/client/forwarding_provider.h"
 #include "tests/client/server_fixture.h"
+#include "wire/dat/forwarding_endpoint.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::client {
@@ -575,6 +578,97 @@ TEST_F(RestartTest, RequiredReadChannelIsOpenedWithEverySession) {
     server_.reset();
     StartServer();
   }
+}
+
+// Counts what the client posts, and the completions of it, on each of its connections, in the order
+// in which it opens them.
+class CountingProvider final : public ForwardingProvider {
+ public:
+  using ForwardingProvider::ForwardingProvider;
+
+  struct Counts {
+    int sends = 0, receives = 0, transfers = 0, completions = 0;
+    friend bool operator==(const Counts&, const Counts&) = default;
+  };
+  std::deque<Counts> connections;
+
+ private:
+  class Endpoint final : public dat::ForwardingEndpoint {
+   public:
+    Endpoint(EndpointPtr inner, Counts& counts)
+        : ForwardingEndpoint(std::move(inner)), counts_(counts) {}
+    absl::Status PostReceive(uint64_t cookie, dat::Segment into) override {
+      ++counts_.receives;
+      return inner().PostReceive(cookie, into);
+    }
+    absl::Status PostSend(uint64_t cookie, std::span<const dat::Segment> from,
+                          const SendOptions& options) override {
+      ++counts_.sends;
+      return inner().PostSend(cookie, from, options);
+    }
+    absl::Status PostRdmaWrite(uint64_t cookie, std::span<const dat::Segment> from,
+                               dat::RemoteBuffer to, bool signaled) override {
+      ++counts_.transfers;
+      return inner().PostRdmaWrite(cookie, from, to, signaled);
+    }
+    absl::Status PostRdmaRead(uint64_t cookie, std::span<const dat::Segment> into,
+                              dat::RemoteBuffer from) override {
+      ++counts_.transfers;
+      return inner().PostRdmaRead(cookie, into, from);
+    }
+    size_t Poll(std::span<dat::Completion> out) override {
+      const size_t count = inner().Poll(out);
+      counts_.completions += static_cast<int>(count);
+      return count;
+    }
+
+   private:
+    Counts& counts_;
+  };
+  Wrapper NextWrapper() override {
+    Counts& counts = connections.emplace_back();
+    return [&counts](EndpointPtr inner) -> EndpointPtr {
+      return std::make_unique<Endpoint>(std::move(inner), counts);
+    };
+  }
+};
+
+// Shows DAFS-3.2.4.1-01 for the RDMA-read Channel. Shows FAST03-3.1-04 for the Operations Channel:
+// data of any size costs the client its request and the response, and it is in the caller's buffer.
+TEST_F(RestartTest, DirectTransfersCostTheClientARequestAndAResponse) {
+  CountingProvider counting(*provider_);
+  ClientOptions options = Options();
+  options.rdma_read_channel = true;
+  options.providers = {&counting};
+  StartClient(std::move(options));
+  ASSERT_EQ(counting.connections.size(), 2u);
+  const CountingProvider::Counts bound = counting.connections[1];
+  EXPECT_EQ(bound.sends, 1);
+  OpenRequest request = ToOpen("f");
+  request.create = true;
+  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(root_user_, request));
+  ASSERT_STATUS_OK(file);
+  for (const uint32_t size : {20000u, 300000u, 1000000u}) {
+    const std::string data = Pattern(size);
+    BufferLease lease = Lease(BufferUse::kWriteSource, size);
+    std::memcpy(lease.payload(), data.data(), size);
+    const CountingProvider::Counts before = counting.connections[0];
+    ASSERT_STATUS_OK(Await(files_->data().Write(root_user_, file->handle, file->state_id, 0, lease,
+                                                0, size, wire::StableHow::kFileSync)));
+    std::memset(lease.payload(), 0, size);
+    lease.Release();
+    lease = Lease(BufferUse::kReadTarget, size);
+    ASSERT_STATUS_OK(
+        Await(files_->data().Read(root_user_, file->handle, file->state_id, 0, lease, size)));
+    EXPECT_EQ(std::memcmp(lease.payload(), data.data(), size), 0);
+    const CountingProvider::Counts now = counting.connections[0];
+    EXPECT_EQ(now.sends - before.sends, 2) << size;
+    EXPECT_EQ(now.receives - before.receives, 2) << size;
+    EXPECT_EQ(now.transfers, 0);
+    EXPECT_LE(now.completions - before.completions, 4) << size;  // the sends, and the responses
+  }
+  EXPECT_EQ(counting.connections[1], bound);
+  StopClient();
 }
 
 TEST_F(RestartTest, UnknownExportReturnsNoent) {

@@ -173,6 +173,33 @@ TEST_F(OtherLocksTest, LeaseStartsWhenTheRenewingRequestIsSent) {
   EXPECT_LT(client_->last_activity(), asked);
 }
 
+// Shows DAFS-6.5.18-07
+TEST_F(OtherLocksTest, NoLockHasTheLengthZero) {
+  MakeFiles();
+  std::vector<uint64_t> lengths;
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure == Proc::kLock) {
+      lengths.push_back(request.Decode<wire::LockArgs>().length);
+    } else if (request.header.procedure == Proc::kLocku) {
+      lengths.push_back(request.Decode<wire::LockuArgs>().length);
+    } else if (request.header.procedure == Proc::kLockt) {
+      lengths.push_back(request.Decode<wire::LocktArgs>().length);
+    }
+    return false;
+  };
+  const LockOwner owner = Open("f", "a");
+  constexpr uint64_t kEnd = wire::kFlockByte - 1;
+  for (const LockRange& range :
+       {LockRange{0, 0, true}, LockRange{7, 7, false}, LockRange{0, kEnd, true},
+        LockRange{1, kEnd, true}, LockRange{kEnd - 1, kEnd, true}, wire::FlockRange(true)}) {
+    ASSERT_OK(Lock(owner, range));
+    ASSERT_OK(Await(files_->locks().TestLock(who_, owner.file, "b", range)));
+    ASSERT_OK(Unlock(owner, range.first, range.last));
+  }
+  EXPECT_GE(lengths.size(), 18u);
+  EXPECT_THAT(lengths, ::testing::Not(::testing::Contains(0u)));
+}
+
 // A server whose answers to LOCK are `status`, and which may know the private lock options.
 class LockWaitTest : public OtherLocksTest {
  protected:

@@ -64,6 +64,24 @@ TEST_F(OtherServersTest, MountSucceedsWithoutFileSystemAttributes) {
   ASSERT_OK(Await(files_->Mount(who_)));
 }
 
+// Shows DAFS-4.1.5-04: a server may have no named attributes, or refuse one of them.
+TEST_F(OtherServersTest, NamedAttributeThatIsNotStoredFailsAlone) {
+  for (const DafsStatus status : {DafsStatus::kNotSupp, DafsStatus::kNoSpc}) {
+    if (files_ != nullptr) files_->Shutdown();
+    files_.reset();
+    MakeFiles();
+    Refuse({Proc::kOpenattr}, status);
+    const OpenFile file = Open("owner");
+    const absl::Status set =
+        Await(files_->xattrs().SetXattr(who_, file.handle, "user.x", "1", XattrMode::kAny));
+    EXPECT_EQ(wire::DafsFromStatus(set), status) << set;
+    BufferLease lease = Lease(BufferUse::kWriteSource, 4096);
+    EXPECT_OK(Await(files_->data().Write(who_, file.handle, file.state_id, 0, lease, 0, 100,
+                                         wire::StableHow::kFileSync)));
+    EXPECT_OK(Await(files_->opens().Close(file.state_id)));
+  }
+}
+
 // R15: each session queries the extensions before it sends any name. Other servers answer NOTSUPP.
 TEST_F(OtherServersTest, EachSessionQueriesExtensionsFirst) {
   MakeFiles();
@@ -101,6 +119,7 @@ TEST_F(OtherServersTest, RefusedCredentialIsNotReleased) {
   EXPECT_EQ(server_.Count(Proc::kReleaseCred), 0);
 }
 
+// Shows DAFS-3.1.1.1-02 (the client).
 TEST_F(OtherServersTest, WithoutSecinfoEachMethodIsTried) {
   std::vector<wire::AuthType> tried;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
@@ -376,7 +395,8 @@ TEST_F(OtherServersTest, UnsolicitedMessageEndsTheSession) {
   EXPECT_EQ(server_.connections_made, 2);
 }
 
-// Shows DAFS-4.4.1.2-02: under the client's own mandatory lock, I/O carries the state id of that
+// Shows DAFS-4.4.1.2-01 (another server decides for mandatory locks), DAFS-4.4.1.2-02: under the
+// client's own mandatory lock, I/O carries the state id of that
 // lock.
 TEST_F(OtherServersTest, IoUnderMandatoryLockCarriesItsStateId) {
   MakeFiles();

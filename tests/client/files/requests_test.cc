@@ -70,6 +70,35 @@ TEST_F(RequestsTest, AccessResultsAreNotCached) {
   EXPECT_EQ(server_.Count(Proc::kAccess), 2);
 }
 
+// Shows DAFS-6.5.2-05: the mode permits everything to the owner of the file, and the server less.
+TEST_F(RequestsTest, AccessDoesNotFollowFromTheMode) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kAccess) {
+      wire::AccessRes res;
+      res.supported = wire::kAccessRead | wire::kAccessModify;
+      res.access = wire::kAccessRead;
+      c.Answer(request, res);
+      return true;
+    }
+    if (request.header.procedure != Proc::kGetattrInline) return false;
+    wire::GetattrInlineRes res;
+    res.obj_attributes.set(wire::kFattrMode | wire::kFattrOwner);
+    res.obj_attributes.mode = 0700;
+    res.obj_attributes.owner = std::to_string(who_.uid);
+    c.Answer(request, res);
+    return true;
+  };
+  const wire::FileHandle file;
+  const auto attributes = Await(files_->attributes().GetAttributes(who_, file));
+  ASSERT_OK(attributes);
+  const auto access =
+      Await(files_->attributes().Access(who_, file, wire::kAccessRead | wire::kAccessModify));
+  ASSERT_OK(access);
+  EXPECT_EQ(*access, wire::kAccessRead);
+  EXPECT_EQ(server_.Count(Proc::kAccess), 1);
+}
+
 // Shows DAFS-6.5.2-06: OPEN reports whether the user may use the file.
 TEST_F(RequestsTest, OpenIsSentWithoutAccess) {
   MakeFiles();
@@ -245,6 +274,33 @@ TEST_F(RequestsTest, CommitOfRangeCoversTheWholeFileIfItNeedsOne) {
   EXPECT_EQ(commits_[0].count, 0u);
   EXPECT_EQ(commits_[1].offset, 5000u);
   EXPECT_EQ(commits_[1].count, 100u);
+}
+
+// Shows DAFS-6.5.38-10: whatever the server has reached short of FILE_SYNC.
+TEST_F(RequestsTest, WritesThatAreNotWhollyStableAreCommitted) {
+  MakeFiles();
+  const OpenFile file = Open();
+  NoteCommits();
+  const auto note = server_.script;
+  for (const wire::StableHow reached : {wire::StableHow::kUnstable, wire::StableHow::kDataSync}) {
+    server_.script = [&](ScriptedConnection& c, const Request& request) {
+      if (request.header.procedure != Proc::kWriteInline) return note(c, request);
+      wire::WriteInlineRes res;
+      res.count = request.Decode<wire::WriteInlineArgs>().byte_count;
+      res.committed = reached;
+      res.verifier = wire::OpaqueFromUint64<wire::Verifier>(server_.write_verifier);
+      c.Answer(request, res);
+      return true;
+    };
+    commits_.clear();
+    Write(file, 0, 1000, wire::StableHow::kUnstable);
+    EXPECT_TRUE(files_->commits().NeedsCommit(file.handle));
+    EXPECT_TRUE(commits_.empty());
+    ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 0, 0)));
+    EXPECT_EQ(commits_.size(), 1u);
+    EXPECT_FALSE(files_->commits().NeedsCommit(file.handle));
+  }
+  server_.script = nullptr;
 }
 
 // Shows DAFS-6.5.38-13: stable because the client requested it, or because the server chose it.

@@ -101,6 +101,52 @@ TEST_P(BothWays, CancelledSentIoCompletesWithItsConnection) {
   EXPECT_EQ(server_.Count(GetParam() ? Proc::kWriteDirect : Proc::kReadDirect), 1);
 }
 
+// Shows FAST03-3.1-12, DAFS-4.2.4-01: a hint about a file and its coming use, and one with each
+// transfer.
+TEST_F(AsyncHoldsTest, HintsReachTheServer) {
+  StartIo();
+  std::vector<wire::CacheHintArgs> hints;
+  std::vector<uint32_t> with_data;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    switch (request.header.procedure) {
+      case Proc::kCacheHint:
+        hints.push_back(request.Decode<wire::CacheHintArgs>());
+        c.Answer(request, wire::CacheHintRes());
+        return true;
+      case Proc::kReadDirect:
+        with_data.push_back(request.Decode<wire::ReadDirectArgs>().cache_hint);
+        return false;
+      case Proc::kWriteDirect:
+        with_data.push_back(request.Decode<wire::WriteDirectArgs>().cache_hint);
+        return false;
+      default:
+        return false;
+    }
+  };
+  EXPECT_OK(Await(files_->data().CacheHint(who_, file_.handle, 4096, 8192,
+                                           wire::AccessPattern::kSequential,
+                                           wire::CacheHintRead(6) | wire::CacheHintWrite(2))));
+  ASSERT_EQ(hints.size(), 1u);
+  EXPECT_EQ(hints[0].offset, 4096u);
+  EXPECT_EQ(hints[0].count, 8192u);
+  EXPECT_EQ(hints[0].access_pattern, wire::AccessPattern::kSequential);
+  EXPECT_EQ(hints[0].cache_hint, wire::CacheHintRead(6) | wire::CacheHintWrite(2));
+  const MemorySegment segment{memory_.data(), kBlock, handle_};
+  const FileRange range{0, kBlock};
+  IoOptions options;
+  for (const uint32_t hint : {wire::CacheHintRead(7), wire::CacheHintRead(1)}) {
+    options.cache_hint = hint;
+    ASSERT_OK(io_->Read(file_, {&segment, 1}, {&range, 1}, *group_, options));
+    EXPECT_OK(Next().status);
+  }
+  options.cache_hint = wire::CacheHintWrite(3);
+  ASSERT_OK(io_->Write(file_, {&segment, 1}, {&range, 1}, *group_, options));
+  EXPECT_OK(Next().status);
+  EXPECT_THAT(with_data, ::testing::ElementsAre(wire::CacheHintRead(7), wire::CacheHintRead(1),
+                                                wire::CacheHintWrite(3)));
+  server_.script = nullptr;
+}
+
 // The timeout of a soft client expires, but the server may still access the memory.
 TEST_P(BothWays, TimeoutDoesNotReturnMemoryEarly) {
   options_.soft = true;

@@ -84,6 +84,26 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
   CloseIo(*file);
 }
 
+// Shows FAST03-3.1-07: the memory of messages, on both sides, is a fraction of the data in
+// transfer.
+TEST_P(AsyncIoTest, SmallMessagesSufficeForManyLargeTransfers) {
+  constexpr size_t kDepth = 32;
+  ClientOptions options = Options();
+  options.max_request_size = options.max_response_size = 1024;
+  StartIo(std::move(options));
+  std::unique_ptr<IoFile> file = OpenIo("file", RandomText(kDepth * kBlock, 9));
+  Pages memory(kDepth * kBlock);
+  const MemoryHandle handle = Register(memory);
+  for (size_t i = 0; i < kDepth; ++i) {
+    ASSERT_STATUS_OK(Read(*file, {memory.data() + i * kBlock, kBlock, handle}, i * kBlock, i));
+  }
+  EXPECT_EQ(group_->out(), kDepth);
+  EXPECT_LT(4 * server_->message_bytes(), kDepth * kBlock);
+  for (size_t i = 0; i < kDepth; ++i) EXPECT_STATUS_OK(Next().status);
+  EXPECT_EQ(memory.Text(0, kDepth * kBlock), LocalContent("file"));
+  CloseIo(*file);
+}
+
 // Shows FAST03-4-09, FAST03-4-12.
 TEST_P(AsyncIoTest, MemorySegmentsAndFileRangesNeedNotAlign) {
   ClientOptions options = Options();

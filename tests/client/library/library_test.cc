@@ -31,7 +31,8 @@ class LibraryTest : public ServerTest {
   std::unique_ptr<Library> library_;
 };
 
-// Shows DAFS-2.4.1-01, FAST03-4-01.
+// Shows DAFS-2.4.1-01, FAST03-4-01, FAST03-4-04: sessions, memory, credits, files, directories and
+// I/O. AsyncIo and CompletionGroup signal the ends of asynchronous I/O.
 TEST_F(LibraryTest, FileIsCreatedWrittenAndReadByAnotherSession) {
   OpenLibrary();
   std::filesystem::create_directories(Local("a/b"));
@@ -61,8 +62,46 @@ TEST_F(LibraryTest, FileIsCreatedWrittenAndReadByAnotherSession) {
   EXPECT_EQ(*read, 50'000u);
   EXPECT_EQ(memory.Text(0, 50'000), text);
   EXPECT_STATUS_OK(one->CacheHint(**file, 0, 0, wire::AccessPattern::kWillNeed, 0));
+  BufferLease lease = one->files().buffers().TryAcquire(BufferUse::kReadTarget, 16384);
+  auto listed = RunUntilDone(*loop_, one->files().directories().ReadDirectory(
+                                         root_user_, one->root().handle, 0, {}, 8192, 0, lease));
+  ASSERT_STATUS_OK(listed);
+  wire::DirentView entry;
+  EXPECT_TRUE(listed->entries.Next(entry));
+  EXPECT_GE(one->files().Report().session.max_requests, 1u);
   EXPECT_STATUS_OK(one->CloseFile(**file));
   EXPECT_TRUE(two->OpenFile("a/nothing").status().code() != absl::StatusCode::kOk);
+}
+
+// Shows FAST03-5-03, FAST03-5-06: the memory is registered before, for synchronous and for
+// asynchronous reads, and both see what a program of the server has written meanwhile.
+TEST_F(LibraryTest, ReadsOfBothKindsReturnPresentData) {
+  OpenLibrary();
+  MakeLocal("file", RandomText(50'000, 4));
+  std::unique_ptr<ExportSession> session = OpenSession();
+  ASSERT_TRUE(session != nullptr);
+  auto file = session->OpenFile("file");
+  ASSERT_STATUS_OK(file);
+  Pages memory(16 * 4096);
+  auto handle = session->Register(memory.all(), MemoryAccess::kBoth);
+  ASSERT_STATUS_OK(handle);
+  CompletionGroup group(*loop_);
+  const MemorySegment segment{memory.data(), 50'000, *handle};
+  const FileRange range{0, 50'000};
+  for (uint64_t seed = 5; seed < 8; ++seed) {
+    std::string text = RandomText(50'000, seed);
+    MakeLocal("file", text);
+    EXPECT_STATUS_OK(session->Read(**file, segment, 0));
+    EXPECT_TRUE(memory.Text(0, 50'000) == text);
+    text = RandomText(50'000, seed + 10);
+    MakeLocal("file", text);
+    ASSERT_STATUS_OK(session->io().Read(**file, {&segment, 1}, {&range, 1}, group));
+    IoCompletion end;
+    EXPECT_EQ(group.Wait({&end, 1}), 1u);
+    EXPECT_STATUS_OK(end.status);
+    EXPECT_TRUE(memory.Text(0, 50'000) == text);
+  }
+  EXPECT_STATUS_OK(session->CloseFile(**file));
 }
 
 TEST_F(LibraryTest, FileStaysOpenWhileInUse) {

@@ -1,5 +1,7 @@
 // Requests, opens and chains after the loss of a session. Like a real server, the scripted server
 // keeps a Response Cache and forgets its opens when it restarts.
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -61,7 +63,7 @@ class FilesRecoveryTest : public ScriptedTest {
 
 // ---- The Response Cache ----------------------------------------------------------------------
 
-// Shows DAFS-4.3.4-01.
+// Shows DAFS-4.3.4-01, DAFS-6.3.2-03: CHECK_RESPONSE comes first.
 TEST_F(FilesRecoveryTest, ReplyToAnExecutedChangeIsFetchedNotRepeated) {
   MakeFiles();
   LoseOnce(Proc::kCreate, true);
@@ -70,6 +72,11 @@ TEST_F(FilesRecoveryTest, ReplyToAnExecutedChangeIsFetchedNotRepeated) {
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
   EXPECT_EQ(server_.executed[Proc::kFetchResponse], 1);
   EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));  // the chain continued with it
+  const auto fetch = std::find_if(server_.log.begin(), server_.log.end(), [](const auto& seen) {
+    return seen.proc == Proc::kFetchResponse;
+  });
+  ASSERT_NE(fetch, server_.log.begin());
+  EXPECT_EQ(std::prev(fetch)->proc, Proc::kCheckResponse);
 }
 
 TEST_F(FilesRecoveryTest, ChangeThatWasNotExecutedIsReissued) {
@@ -310,6 +317,43 @@ TEST_F(FilesRecoveryTest, OpensAreReclaimedBeforeAnyOtherRequestAfterRestart) {
   ASSERT_OK(Await(files_->opens().Close(two->state_id)));
   EXPECT_EQ(server_.opens.size(), 0u);
   EXPECT_EQ(client_->opens().size(), 0u);
+}
+
+Task<void> WriteInto(Files& files, Identity who, const OpenFile& file, const BufferLease& lease,
+                     bool* done) {
+  Task<absl::StatusOr<WriteResult>> task = files.data().Write(
+      who, file.handle, file.state_id, 0, lease, 0, 4, wire::StableHow::kUnstable);
+  const absl::StatusOr<WriteResult> written = co_await task;
+  EXPECT_OK(written);
+  *done = true;
+}
+
+// Shows DAFS-4.4.1.2-24: the server has not answered the reclaim of the lock yet.
+TEST_F(FilesRecoveryTest, QueuedIoWaitsForTheReclaimOfLocks) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  ASSERT_OK(Await(files_->locks().Lock(who_, {file->handle, file->state_id, 1}, {0, 9, true})));
+  bool holds = true;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kLock || !holds) return false;
+    EXPECT_NE(request.Decode<wire::LockArgs>().options & wire::kLockReclaim, 0u);
+    c.held.push_back(request);
+    return true;
+  };
+  server_.Restart();
+  server_.log.clear();
+  BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, 4096);
+  bool done = false;
+  Start(WriteInto(*files_, who_, *file, lease, &done));
+  ASSERT_TRUE(Until([&] { return server_.Count(Proc::kLock) == 1; }));
+  Settle();
+  EXPECT_EQ(server_.Count(Proc::kWriteInline), 0);
+  holds = false;
+  server_.ServeHeld(server_.only());
+  EXPECT_TRUE(Until([&] { return done; }));
+  EXPECT_EQ(server_.Count(Proc::kWriteInline), 1);
+  server_.script = nullptr;
 }
 
 TEST_F(FilesRecoveryTest, IdleClientReclaimsAtOnce) {

@@ -73,7 +73,8 @@ class SessionTest : public ScriptedTest {
 
 // ---- Negotiation -----------------------------------------------------------------------------
 
-// Shows DAFS-3.1.1.1-01, DAFS-3.1.2.3.2-02.
+// Shows DAFS-3.1.1.1-01, DAFS-3.1.2.3.2-02, DAFS-3.1.2.3.2-04 (the client's part): the scripted
+// server has one receive until the client has connected, and records a second request.
 TEST_F(SessionTest, ConnectsNegotiatesAndAuthenticates) {
   server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
@@ -111,6 +112,48 @@ TEST_F(SessionTest, UsesSeparateRequestsIfConnectAuthIsUnsupported) {
   };
   ASSERT_OK(MakeSession());
   EXPECT_EQ(session_->negotiated().auth, wire::AuthType::kDefault);
+}
+
+// Shows DAFS-3.1.1.3-04: the principal is the method, and the host that stays the same.
+TEST_F(SessionTest, NextInstanceAuthenticatesAsTheOneBefore) {
+  for (const bool accepts_none : {true, false}) {
+    wire::ClientConnectAuthArgs first;
+    wire::AuthType used{};
+    for (int instance = 0; instance < 2; ++instance) {
+      session_.reset();
+      wire::ClientConnectAuthArgs args;
+      server_.script = [&](ScriptedConnection& c, const Request& request) {
+        switch (request.header.procedure) {
+          case Proc::kClientConnectAuth:
+            args = request.Decode<wire::ClientConnectAuthArgs>();
+            if (accepts_none) return false;
+            c.Refuse(request, DafsStatus::kNotAuthenticated);
+            return true;
+          case Proc::kSecinfo: {
+            wire::SecinfoRes res;
+            res.secinfo.resize(1);
+            res.secinfo[0].auth_type = wire::AuthType::kDefault;
+            c.Answer(request, res);
+            return true;
+          }
+          default:
+            return false;
+        }
+      };
+      ASSERT_OK(MakeSession());  // of a new Client
+      if (instance == 0) {
+        first = args;
+        used = session_->negotiated().auth;
+        continue;
+      }
+      EXPECT_EQ(args.client_id_string, first.client_id_string);
+      EXPECT_NE(args.client_verifier, first.client_verifier);
+      EXPECT_EQ(args.auth_req.auth_type, first.auth_req.auth_type);
+      EXPECT_EQ(session_->negotiated().auth, used);
+      EXPECT_EQ(used, accepts_none ? wire::AuthType::kNone : wire::AuthType::kDefault);
+    }
+  }
+  session_.reset();
 }
 
 TEST_F(SessionTest, ReportsThatNoAuthenticationMethodMatches) {
@@ -163,6 +206,58 @@ TEST_F(SessionTest, UsesBigEndianThroughout) {
   EXPECT_EQ(server_.only().private_data[0], std::byte{0x44});
 }
 
+// ---- Optional channels -----------------------------------------------------------------------
+
+// Shows DAFS-3.1.2.3.2-05, DAFS-3.1.2.3.2-06: after the authentication, and before the session is
+// used. Shows DAFS-3.1.2.3.4-03, DAFS-3.1.2.3.4.1-01: the RDMA-read Channel exists if and only if
+// the server grants it, with or without a wish of the client.
+TEST_F(SessionTest, GrantedChannelsAreBoundBeforeTheSessionIsUsed) {
+  for (const bool granted : {true, false}) {
+    for (const bool wanted : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << granted << wanted);
+      session_.reset();
+      server_.log.clear();
+      options_.rdma_read_channel = wanted;
+      options_.back_control_channel = true;
+      std::vector<wire::ChannelUse> bound;
+      server_.script = [&](ScriptedConnection& c, const Request& request) {
+        if (request.header.procedure == Proc::kConnectBind) {
+          bound.push_back(request.Decode<wire::ConnectBindArgs>().channel_use);
+        }
+        if (request.header.procedure != Proc::kClientConnectAuth) return false;
+        const auto args = request.Decode<wire::ClientConnectAuthArgs>();
+        EXPECT_EQ(args.use_rdma_read_channel, wanted);
+        wire::ClientConnectAuthRes res;
+        res.session_id = wire::OpaqueFromUint64<wire::SessionId>(9);
+        res.client_id = wire::OpaqueFromUint64<wire::ClientId>(7);
+        res.max_request_size = args.max_request_size;
+        res.max_response_size = args.max_response_size;
+        res.max_requests = 16;
+        res.max_credentials = 8;
+        res.trusted = true;
+        res.use_rdma_read_channel = granted;
+        res.use_back_control_channel = true;
+        c.session_id = 9;
+        c.connected_session = true;
+        c.Answer(request, res);
+        return true;
+      };
+      ASSERT_OK(MakeSession());
+      std::vector<wire::ChannelUse> uses;
+      std::vector<Proc> procs = {Proc::kClientConnectAuth, Proc::kExtensions};
+      if (granted) uses.push_back(wire::ChannelUse::kRdmaRead);
+      uses.push_back(wire::ChannelUse::kBackControl);
+      procs.insert(procs.end(), uses.size(), Proc::kConnectBind);
+      EXPECT_EQ(bound, uses);
+      std::vector<Proc> seen;
+      for (const auto& each : server_.log) seen.push_back(each.proc);
+      EXPECT_EQ(seen, procs);
+      EXPECT_EQ(server_.connections.size(), 1 + uses.size());
+    }
+  }
+  session_.reset();
+}
+
 // ---- Calls that can be delayed ---------------------------------------------------------------
 
 Task<void> RunClose(Session& session, Call<wire::CloseArgs>* close, bool* done) {
@@ -209,8 +304,9 @@ TEST_F(SessionTest, DelayableCallIsSentAloneAfterAShortTime) {
 
 // ---- Slots and chains ------------------------------------------------------------------------
 
-// Shows DAFS-3.1.4-01, DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02, DAFS-4.3.2-01, DAFS-4.3.2-03,
-// DAFS-5.2.1-06, FAST03-3-01, DAFS-3.2.3.1-02: the scripted server records each violation.
+// Shows DAFS-3.1.4-01, DAFS-3.2.6.2-01 (the client's part), DAFS-3.2.6.3-10, DAFS-6.1.2-06,
+// DAFS-4.3.3-02, DAFS-4.3.2-01, DAFS-4.3.2-03, DAFS-5.2.1-06, FAST03-3-01, DAFS-3.2.3.1-02: the
+// scripted server records each violation.
 TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
   server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
@@ -312,7 +408,7 @@ TEST_F(SessionTest, RequestsMoreCreditsWhenRequestsWait) {
   EXPECT_TRUE(asked);
 }
 
-// Shows DAFS-3.1.2.2-03, DAFS-3.2.6.3-06.
+// Shows DAFS-3.1.2.2-03, DAFS-3.2.6.2-02 (the client's part), DAFS-3.2.6.3-06.
 TEST_F(SessionTest, TooLargeRequestIsNotSent) {
   options_.max_request_size = 1024;
   ASSERT_OK(MakeSession());
@@ -547,7 +643,8 @@ TEST_F(SessionTest, AdvertisedBufferIsQuarantinedUntilReplyOrSessionEnd) {
   }
 }
 
-// Shows DAFS-3.2.2-01, DAFS-5.1-01, DAFS-5.1-02: outstanding requests are not sent again.
+// Shows DAFS-3.2.2-01, DAFS-3.2.2-02 (the client's NULL), DAFS-5.1-01, DAFS-5.1-02: outstanding
+// requests are not sent again.
 TEST_F(SessionTest, SilentServerIsProbedWithNullThenDisconnected) {
   options_.silence = absl::Milliseconds(120);
   ASSERT_OK(MakeSession());

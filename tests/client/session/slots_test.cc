@@ -114,6 +114,24 @@ TEST_F(SlotsTest, WaiterFailsWhenCreditsFallBelowItsCount) {
   EXPECT_TRUE(absl::IsResourceExhausted(waits.status)) << waits.status;
 }
 
+// Shows DAFS-5.2.2-03: the request on an expired stream uses one of the credits that are left.
+TEST_F(SlotsTest, RequestOnAnExpiredStreamCountsAgainstTheNewLimit) {
+  slots_.credits().Grant(3);
+  EXPECT_THAT(StartTaking(3).indices, ElementsAre(0, 1, 2));
+  for (const uint16_t answered : {uint16_t{0}, uint16_t{1}}) {
+    slots_.credits().NoteResponse(1);
+    slots_.Release(slots_[answered]);
+  }
+  ASSERT_EQ(slots_.credits().nreq(), 1u);
+  Taker& waits = StartTaking(1);  // stream 0 is free, and stream 2 is not answered
+  EXPECT_FALSE(waits.resumed);
+  EXPECT_FALSE(slots_.ServeFirst());
+  slots_.credits().NoteResponse(1);
+  slots_.Release(slots_[2]);
+  EXPECT_TRUE(slots_.ServeFirst());
+  EXPECT_THAT(waits.indices, ElementsAre(0));
+}
+
 TEST_F(SlotsTest, EndsOverdueWaitsOnly) {
   const absl::Time now = Loop::Now();
   slots_.credits().Grant(1);

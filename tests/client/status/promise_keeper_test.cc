@@ -398,7 +398,8 @@ TEST_F(PromiseKeeperTest, ObserverMayFinishAfterTheEnd) {
   EXPECT_THAT(server_.directive_answers, ElementsAre());
 }
 
-// Shows DAFS-6.6.4-04
+// Shows DAFS-6.5.10-02: this client has no delegations from before, so it purges them at once.
+// Shows DAFS-6.6.4-02, DAFS-6.6.4-04: a recall is answered before the delegation is returned.
 TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
   options_.delegations = true;
   StartActive(nullptr);
@@ -427,6 +428,7 @@ TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
   grant(1);
   grant(2);
   EXPECT_EQ(recall(1, 0), DafsStatus::kOk);
+  EXPECT_EQ(server_.Count(Proc::kDelegreturn), 0);
   EXPECT_EQ(recall(3, 1), DafsStatus::kBadStateId);
   std::vector<DelegationPtr> due = client_->delegations().TakeDue();
   ASSERT_EQ(due.size(), 1u);
