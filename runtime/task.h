@@ -7,6 +7,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/base/attributes.h"
@@ -19,10 +20,16 @@ namespace dafs {
 void* AllocateFrame(size_t size_bytes);
 void FreeFrame(void* frame, size_t size_bytes) noexcept;
 
+// What belongs to an operation of several tasks. One task sets it, and the tasks that it awaits
+// from then on get it, directly or through others; a task that is given to Start() gets none. It
+// outlives them. The caller of GetOperation knows its type.
+struct OperationState {};
+
 namespace internal {
 
 struct PromiseBase {
   std::coroutine_handle<> continuation = std::noop_coroutine();
+  OperationState* operation = nullptr;
 
   static void* operator new(size_t size) { return AllocateFrame(size); }
   static void operator delete(void* frame, size_t size) { FreeFrame(frame, size); }
@@ -84,8 +91,12 @@ class ABSL_MUST_USE_RESULT Task {
   }
 
   bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+  template <class Caller>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<Caller> caller) noexcept {
     handle_.promise().continuation = caller;
+    if constexpr (std::is_base_of_v<internal::PromiseBase, Caller>) {
+      handle_.promise().operation = caller.promise().operation;
+    }
     return handle_;
   }
   T await_resume() { return handle_.promise().Take(); }
@@ -114,6 +125,37 @@ struct Detached {
 // Runs `task` until its first wait. After that, the awaited object resumes it. The frame frees
 // itself.
 inline internal::Detached Start(Task<void> task) { co_await task; }
+
+// `co_await SetOperation(&state)` in a task; null: it belongs to no operation. Does not wait.
+class SetOperation {
+ public:
+  explicit SetOperation(OperationState* operation) : operation_(operation) {}
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> task) noexcept {
+    task.promise().operation = operation_;
+    return false;
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  OperationState* operation_;
+};
+
+// `OperationState* operation = co_await GetOperation();` in a task; null: none. Does not wait.
+class GetOperation {
+ public:
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> task) noexcept {
+    operation_ = task.promise().operation;
+    return false;
+  }
+  OperationState* await_resume() const noexcept { return operation_; }
+
+ private:
+  OperationState* operation_ = nullptr;
+};
 
 // A value that is set once. One coroutine awaits it; Set() stores the value and resumes the
 // coroutine before it returns. Set may come before the wait. Lives in the awaiting coroutine's

@@ -29,6 +29,10 @@ class OpenCall : public Call<Args> {
     absl::Status status = Call<Args>::Decode(message, order, answer);
     if (!status.ok() || answer != wire::DafsStatus::kOk) return status;
     if constexpr (requires { this->res.delegation_type; }) {
+      // The killed process may have wanted a delegation that this one does not want.
+      if (this->left && this->res.delegation_type != wire::OpenDelegationType::kNone) {
+        this->args.share_access |= wire::kShareWantOpenXorDelegation;
+      }
       if (this->res.delegation_type != wire::OpenDelegationType::kNone && in_place_of_open()) {
         this->res.state_id =
             client_.delegations().Granted(Info(), this->res, this->xid.client_id, this->asked);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/recovery/retry_pause.h"
 #include "client/session/connection.h"
+#include "client/session/in_flight.h"
 #include "client/session/session.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
@@ -38,7 +39,12 @@ class FetchCall : public Call<wire::FetchResponseArgs> {
   explicit FetchCall(CallBase& of) : of_(of) {}
   absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                       DafsStatus answer) override {
-    return IsAboutFetch(answer) ? absl::OkStatus() : of_.Decode(message, order, answer);
+    if (IsAboutFetch(answer)) return absl::OkStatus();
+    absl::Status decoded = of_.Decode(message, order, answer);
+    if (decoded.ok() && of_.in_flight != nullptr) {
+      of_.in_flight->Answered(of_, message, order, answer);
+    }
+    return decoded;
   }
 
  private:

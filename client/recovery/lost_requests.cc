@@ -84,6 +84,8 @@ Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
     absl::StatusOr<Fate> fate = co_await task;
     if (!fate.ok()) co_return fate.status();
     if (*fate == Fate::kAnswered && call.ok()) continue;
+    // The server drops a response when the client has it. So it was executed.
+    if (*fate == Fate::kNotExecuted && call.was_answered) fate = Fate::kForgotten;
     // Spec gap: 5.2.4 requires a cache that survives a failure of the server. If the server lost
     // its cache, only idempotent requests are issued again.
     if (*fate == Fate::kForgotten && !call.idempotent()) {

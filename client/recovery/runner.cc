@@ -13,8 +13,10 @@
 #include "client/recovery/root_renewal.h"
 #include "client/session/call.h"
 #include "client/session/connection.h"
+#include "client/session/in_flight.h"
 #include "client/session/report.h"
 #include "client/session/session.h"
+#include "runtime/log.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
@@ -86,6 +88,23 @@ Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
                   .operation = operation_clock_.current()};
   const OriginalFlags flags(whole);
   std::span<CallBase* const> chain = whole;
+  if (gate == Gate::kReclaimed) {
+    auto* const operation = static_cast<InFlightOperation*>(co_await GetOperation());
+    if (operation != nullptr && operation->Begin(whole)) {
+      Task<absl::Status> finding = AfterKill(*operation, whole, attempt.deadline);
+      CO_RETURN_IF_ERROR(co_await finding);
+      const size_t done = AnsweredWell(chain);
+      if (done == chain.size()) co_return absl::OkStatus();
+      attempt.begun = done > 0;
+      if (chain[done]->answered) {
+        Task<absl::StatusOr<bool>> deciding = AfterRefusal(attempt, chain, done);
+        absl::StatusOr<bool> again = co_await deciding;
+        if (!again.ok()) co_return again.status();
+        if (!*again) co_return absl::OkStatus();
+      }
+      chain = Rest(chain, done);
+    }
+  }
   for (;;) {
     Session* session = TryPrepare(attempt, chain);
     if (session == nullptr) {
@@ -216,6 +235,23 @@ Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt,
       lost_.Resolve(chain, std::move(why), attempt.deadline);
   absl::StatusOr<LostRequests::Next> next = co_await task;
   co_return next;
+}
+
+// Finds out what the server did with the requests of `chain` that a killed process has sent.
+Task<absl::Status> Runner::AfterKill(const InFlightOperation& operation,
+                                     std::span<CallBase* const> chain, absl::Time deadline) {
+  if (operation.contradicts()) {
+    absl::Status unknown = absl::UnknownError(
+        absl::StrCat(NamesOf(chain),
+                     ": not known whether it was carried out: mount.dafs was killed, and its "
+                     "record of the request is damaged or of another request"));
+    LogError(absl::StrCat(connection_.name(), ": ", unknown.message(), "; it fails with EIO"));
+    co_return unknown;
+  }
+  Task<absl::StatusOr<LostRequests::Next>> task =
+      lost_.Resolve(chain, absl::UnavailableError("mount.dafs was killed"), deadline);
+  absl::StatusOr<LostRequests::Next> next = co_await task;
+  co_return next.status();
 }
 
 // chain[done] was refused. Returns true if it is to be issued again.

@@ -26,6 +26,7 @@ namespace dafs::client {
 
 class CallBase;
 class Connection;
+class InFlightOperation;
 class Reclaim;
 class Session;
 struct WorkerReport;
@@ -81,6 +82,8 @@ class Runner {
   Task<absl::StatusOr<LostRequests::Next>> AfterLoss(Attempt& attempt,
                                                      std::span<CallBase* const> chain,
                                                      absl::Status why);
+  Task<absl::Status> AfterKill(const InFlightOperation& operation, std::span<CallBase* const> chain,
+                               absl::Time deadline);
   Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
                                           size_t done);
   void NoteRetry(std::span<CallBase* const> chain);

@@ -44,6 +44,7 @@ struct Xid {
   bool cached = false;  // the server keeps the response until the client has it
 };
 
+class InFlightOperation;
 template <class ArgsType>
 class Call;
 
@@ -91,7 +92,7 @@ class CallBase {
 
   // Prepares the call to be issued, or issued again.
   void Reset() {
-    sent = answered = damaged = false;
+    sent = answered = damaged = left = was_answered = false;
     current_attributes = other_attributes = nullptr;
     status = wire::DafsStatus::kOk;
     spec_cond = 0;
@@ -119,7 +120,11 @@ class CallBase {
   bool sent = false;      // the request was given to the transport
   bool answered = false;  // `status` is the server's
   bool damaged = false;   // the response had a bad checksum and was dropped
-  Xid xid;                // once `sent`
+  // It was sent by a process that was killed (client/session/in_flight.h), and that process had its
+  // response.
+  bool left = false;
+  bool was_answered = false;
+  Xid xid;  // once `sent`
   wire::DafsStatus status = wire::DafsStatus::kOk;
   // Promises of the response (client/state/promises.h): the sequence before the request was sent,
   // and the bits of the response; 0 if the result was fetched from a Response Cache.
@@ -132,6 +137,9 @@ class CallBase {
   // first issued. From then on the arguments hold the server's present name of the open.
   std::optional<wire::StateId> open;
   std::optional<wire::StateId> source_open;  // the same for the source of a copy
+  // Where it is recorded for the case that this process is killed; null: nowhere.
+  InFlightOperation* in_flight = nullptr;
+  uint8_t in_flight_record = 0;
   // Pinned while the server may access the advertised buffer.
   const BufferLease* advertised = nullptr;
   MemoryUse* memory_use = nullptr;  // the same for application memory

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/session/attached.h"
+#include "client/session/in_flight.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 #include "wire/codec/attributes_after.h"
@@ -115,6 +116,9 @@ absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
   if (!decoded.ok()) {  // the exchange stays open until the end of the session ends it
     return absl::DataLossError(absl::StrCat(Text(wire::Name(slot.proc)), " response of ",
                                             context_.peer.ToString(), ": ", decoded.message()));
+  }
+  if (call.in_flight != nullptr) {
+    call.in_flight->Answered(call, message, context_.negotiated.order, header.status);
   }
   call.spec_cond = header.spec_cond;
   if (attributes.has_value()) TakeAttributes(call, *std::move(attributes));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/session/attached.h"
+#include "client/session/in_flight.h"
 
 namespace dafs::client {
 namespace {
@@ -69,6 +70,7 @@ absl::Status Sender::Prepare(wire::CredHandle cred, Exchange& exchange,
     ++slot.generation;
     call->xid = XidOf(exchange.chain, i, indices[i]);
     call->asked = asked;
+    if (call->in_flight != nullptr) call->in_flight->Sent(*call);
     unposted_.push_back({indices[i], bytes[i]});
   }
   return absl::OkStatus();
