@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "client/session/in_flight.h"
 #include "wire/dat/iwarp/crc32c.h"
 
 namespace dafs::fuse {
@@ -21,7 +22,8 @@ namespace {
 
 // Address space only: a page takes memory when it is first written.
 constexpr LiveRecord::Slot kMostSlots = LiveRecord::Slot{1} << 22;
-constexpr size_t kBytes = size_t{kMostSlots} * LiveRecord::kSlotBytes;
+constexpr size_t kSlotsBytes = size_t{kMostSlots} * LiveRecord::kSlotBytes;
+constexpr size_t kBytes = kSlotsBytes + client::InFlightTable::kBytes;
 constexpr uint32_t kPageBytes = 4096;
 
 struct Header {
@@ -176,6 +178,17 @@ void LiveRecord::ReleaseUnused() {
   free_.swap(free);
 }
 
+std::span<std::byte> LiveRecord::in_flight() const {
+  return {memory_ + kSlotsBytes, client::InFlightTable::kBytes};
+}
+
+std::vector<std::byte> LiveRecord::ReadInFlight(int memfd) {
+  std::vector<std::byte> bytes(client::InFlightTable::kBytes);
+  const ssize_t got = pread(memfd, bytes.data(), bytes.size(), off_t{kSlotsBytes});
+  if (got != static_cast<ssize_t>(bytes.size())) return {};
+  return bytes;
+}
+
 absl::StatusOr<std::vector<LiveRecord::Item>> LiveRecord::Read(int memfd) {
   struct stat info;
   if (fstat(memfd, &info) != 0) return absl::ErrnoToStatus(errno, "read the record of the mount");
@@ -189,7 +202,7 @@ absl::StatusOr<std::vector<LiveRecord::Item>> LiveRecord::Read(int memfd) {
   // Only the pages that were ever used; the rest of the file is a hole.
   off_t at = 0;
   while ((at = lseek(memfd, at, SEEK_DATA)) >= 0) {
-    const off_t hole = lseek(memfd, at, SEEK_HOLE);
+    const off_t hole = std::min(lseek(memfd, at, SEEK_HOLE), off_t{kSlotsBytes});
     if (hole <= at) break;
     for (; at < hole; at += kSlotBytes) found.Add(memory + at);
   }

@@ -50,6 +50,11 @@ class LiveRecord {
   // Removes an item. Zero: nothing.
   void Drop(Slot slot);
 
+  // Memory for client::InFlightTable, which follows the slots. Zero at first.
+  std::span<std::byte> in_flight() const;
+  // A copy of that of another process; empty if it cannot be read.
+  static std::vector<std::byte> ReadInFlight(int memfd);
+
   // Frees the pages in which no slot is used.
   void ReleaseUnused();
 

@@ -242,6 +242,7 @@ void Mount::MakeLiveRecord() {
   }
   live_ = *std::move(live);
   state_.inodes.KeepIn(live_.get());
+  state_.in_flight = std::make_unique<client::InFlightTable>(live_->in_flight());
 }
 
 void Mount::PrepareForKill() {
@@ -289,6 +290,9 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   if (!outcome.ok()) return outcome;
   const bool killed = inheritance.live.valid();
   MakeLiveRecord();
+  if (killed && state_.in_flight != nullptr) {
+    state_.in_flight->TakeLeft(LiveRecord::ReadInFlight(inheritance.live.get()));
+  }
   if (absl::Status status = RestoreMount(record, state_, client_.get()); !status.ok()) {
     return {ExitCode::kInternal, std::string(status.message())};
   }

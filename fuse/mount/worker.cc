@@ -11,6 +11,7 @@
 #include "client/session/report.h"
 #include "fuse/kernel/init.h"
 #include "fuse/kernel/memory_pressure.h"
+#include "fuse/kernel/opcode_name.h"
 #include "fuse/kernel/protocol.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
@@ -118,8 +119,8 @@ void Worker::FindRoot(std::function<void(Root)> done) {
 
 namespace {
 
-// Whether a request that a killed process has read can be answered by this one. That process may
-// have changed something for any other.
+// Whether a request that a killed process has read can be answered although nothing is known about
+// what that process did. It may have changed something for any other.
 bool MayBeRepeated(uint32_t opcode) {
   switch (opcode) {
     case FUSE_LOOKUP:
@@ -202,7 +203,7 @@ void Worker::Handle(std::span<const std::byte> request) {
     channel_->ReplyError(header.unique, EIO);
     return;
   }
-  if ((header.unique & kUniqueResent) != 0 && !MayBeRepeated(header.opcode)) [[unlikely]] {
+  if ((header.unique & kUniqueResent) != 0 && Refuses(header)) [[unlikely]] {
     channel_->ReplyError(header.unique, EIO);
     return;
   }
@@ -240,6 +241,18 @@ void Worker::Handle(std::span<const std::byte> request) {
       StartCall(*channel_, header, {body.first(std::min(body.size(), BodyMax(header.opcode)))},
                 client::BufferLease());
   }
+}
+
+// A killed process has read the request. Any other is carried out: what that process sent for it is
+// in the table.
+bool Worker::Refuses(const fuse_in_header& header) {
+  const uint64_t number = header.unique & ~kUniqueResent;
+  if (MayBeRepeated(header.opcode)) return false;
+  if (state_.in_flight != nullptr && state_.in_flight->KnowsLeft(number)) return false;
+  LogError(state_.options.source.text + ": " + OpcodeName(header.opcode) +
+           ": not known whether it was carried out: mount.dafs was killed while it had no record "
+           "of all changes under way; it fails with EIO");
+  return true;
 }
 
 void Worker::StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
@@ -358,6 +371,7 @@ void Worker::Resume(UniqueFd fd, std::vector<std::vector<std::byte>> retracted) 
     if (ended_) return;
     if (!channel_.has_value()) {
       channel_.emplace(std::move(*shared));
+      if (state_.in_flight != nullptr) calls_.RecordIn(in_flight_.emplace(*state_.in_flight));
       operations_.emplace(state_, *files_, *channel_);
       files_->OnReport(
           [this](client::WorkerReport& report) { operations_->Report(calls_, report); });

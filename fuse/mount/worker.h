@@ -96,6 +96,7 @@ class Worker : private Pollable {
   Task<void> Park(std::unique_ptr<Call> call, std::span<const std::byte> data);
   void Serve(std::unique_ptr<Call> call);
   void Handle(std::span<const std::byte> request);
+  bool Refuses(const fuse_in_header& header);
   void HandleOfRing(const RingRequest& request, AnswerPath& path);
   Task<void> TakeWrite(RingRequest request, AnswerPath& path);
   void InterruptHere(uint64_t unique);
@@ -121,7 +122,8 @@ class Worker : private Pollable {
   std::unique_ptr<client::Files> files_;
   std::optional<KernelChannel> channel_;
   std::unique_ptr<KernelRing> ring_;
-  uint64_t next_wake_ = uint64_t{1} << 62;  // request numbers that the kernel never uses
+  uint64_t next_wake_ = uint64_t{1} << 62;            // request numbers that the kernel never uses
+  std::optional<client::InFlightEntries> in_flight_;  // outlives the calls
   CallsInHand calls_;
   RequestRoom room_;
   Interrupts interrupts_;

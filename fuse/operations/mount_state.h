@@ -12,6 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "client/session/in_flight.h"
 #include "fuse/cache/absent_xattrs.h"
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/directory_names.h"
@@ -110,6 +111,9 @@ struct MountState {
   // Invalidates the kernel's cached pages; set before the workers serve. Null: nothing is
   // invalidated.
   std::unique_ptr<Notifier> notifier;
+  // What is being changed, for the program that continues the mount after a kill; set before the
+  // workers serve. Null: no program does.
+  std::unique_ptr<client::InFlightTable> in_flight;
   // Passes an INTERRUPT to all workers; set before the workers serve.
   absl::AnyInvocable<void(uint64_t unique) const> interrupt_all;
 };

@@ -94,6 +94,7 @@ Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> d
   if (row.function == nullptr) {
     call->ReplyErrno(ENOSYS);
   } else if (!call->answered()) {  // its caller was killed while it waited
+    co_await SetOperation(&call->in_flight());
     co_await row.function(*this, *call);
   }
   slow_.End(*call);

@@ -43,6 +43,8 @@ Call::Call(AnswerPath& path, CallsInHand& in_hand, const fuse_in_header& header,
     : path_(path),
       in_hand_(in_hand),
       header_(header),
+      in_flight_(in_hand.entries_, header.unique & ~kUniqueResent,
+                 (header.unique & kUniqueResent) != 0),
       body_(body.first.begin(), body.first.end()),
       lease_(std::move(lease)) {
   body_.insert(body_.end(), body.second.begin(), body.second.end());
@@ -58,7 +60,9 @@ Call::~Call() {
 
 bool Call::Reply(std::initializer_list<KernelChannel::Bytes> parts) {
   if (std::exchange(answered_, true)) return false;
-  return path_.Reply(header_.unique, parts);
+  const bool accepted = path_.Reply(header_.unique, parts);
+  in_flight_.End();  // the kernel does not send it again
+  return accepted;
 }
 
 bool Call::ReplyErrno(int error) {
@@ -70,7 +74,9 @@ bool Call::ReplyErrno(int error) {
     request.insert(request.end(), body_.begin(), body_.end());
     return true;
   }
-  return path_.ReplyError(header_.unique, error);
+  const bool accepted = path_.ReplyError(header_.unique, error);
+  in_flight_.End();
+  return accepted;
 }
 
 bool Call::ReplyStatus(const absl::Status& status) { return ReplyErrno(ErrnoFromStatus(status)); }

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/memory/buffer_pool.h"
+#include "client/session/in_flight.h"
 #include "client/state/identity.h"
 #include "fuse/kernel/answer_path.h"
 #include "fuse/kernel/channel.h"
@@ -31,6 +32,9 @@ class Call;
 // The calls of one worker that have not ended: not answered yet, or answered early.
 class CallsInHand {
  public:
+  // What their requests change is recorded there, for the case that this process is killed. Call
+  // before the first call; `entries` outlives them.
+  void RecordIn(client::InFlightEntries& entries) { entries_ = &entries; }
   void Add(Call* call);
   void Remove(Call* call);
   Call* Find(uint64_t unique) const;  // nullptr: another worker's, or answered
@@ -49,6 +53,7 @@ class CallsInHand {
 
  private:
   friend class Call;
+  client::InFlightEntries* entries_ = nullptr;
   absl::flat_hash_map<uint64_t, Call*> calls_;
   std::vector<std::vector<std::byte>> retracted_;
 };
@@ -70,6 +75,7 @@ class Call {
   const fuse_in_header& header() const { return header_; }
   uint64_t nodeid() const { return header_.nodeid; }
   RequestReader reader() const { return RequestReader(body_); }
+  client::InFlightOperation& in_flight() { return in_flight_; }
   client::BufferLease& lease() { return lease_; }
 
   // Each answers the call if it was not answered before. Returns false if the kernel did not accept
@@ -100,6 +106,7 @@ class Call {
   AnswerPath& path_;
   CallsInHand& in_hand_;
   const fuse_in_header header_;
+  client::InFlightOperation in_flight_;
   absl::InlinedVector<std::byte, 192> body_;  // most bodies are one structure and one short name
   client::BufferLease lease_;
   const absl::Time arrived_ = Loop::Now();

@@ -76,6 +76,20 @@ TEST(LiveRecordTest, FreedSlotsAreUsedAgain) {
   EXPECT_LE(slot, 2u);
 }
 
+TEST(LiveRecordTest, ChangesInFlightFollowTheSlots) {
+  auto record = LiveRecord::Create();
+  ASSERT_TRUE(record.ok());
+  (*record)->Put(1, 1, Bytes("one"), 0, 0);
+  const std::span<std::byte> memory = (*record)->in_flight();
+  memory.front() = memory.back() = std::byte{7};
+  const std::vector<std::byte> left = LiveRecord::ReadInFlight((*record)->memfd());
+  ASSERT_EQ(left.size(), memory.size());
+  EXPECT_EQ(left.front(), std::byte{7});
+  EXPECT_EQ(left.back(), std::byte{7});
+  EXPECT_EQ(ContentOf((*record)->memfd()), (Content{{{1, 1}, "one"}}));
+  EXPECT_TRUE(LiveRecord::ReadInFlight(-1).empty());
+}
+
 TEST(LiveRecordTest, PagesWithoutItemsAreReleased) {
   auto record = LiveRecord::Create();
   ASSERT_TRUE(record.ok());

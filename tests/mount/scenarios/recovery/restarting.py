@@ -13,9 +13,11 @@ import time
 import pytest
 
 import processes
+import proxy
 from actors import Actor
 from rig import check, equal, errno_of, note, scenario
 from scenarios.operators.control import ask
+from scenarios.recovery.failures import mount_through
 
 
 def restarts_of(rig, point):
@@ -242,6 +244,116 @@ def restart_killed(rig):
     keeper.end()
     os.chdir("/")
     restart(rig)
+
+
+def create(directory):
+    os.close(os.open(directory / "new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640))
+
+
+# What a program does in a directory with the file `old` and the directory `empty`, and what is in it afterwards.
+CHANGES = {
+    "mkdir": (lambda at: os.mkdir(at / "new"), {"new", "old", "empty"}),
+    "create": (create, {"new", "old", "empty"}),
+    "symlink": (lambda at: os.symlink("old", at / "new"), {"new", "old", "empty"}),
+    "mkfifo": (lambda at: os.mkfifo(at / "new", 0o600), {"new", "old", "empty"}),
+    "link": (lambda at: os.link(at / "old", at / "new"), {"new", "old", "empty"}),
+    "rename": (lambda at: os.rename(at / "old", at / "new"), {"new", "empty"}),
+    "unlink": (lambda at: os.unlink(at / "old"), {"empty"}),
+    "rmdir": (lambda at: os.rmdir(at / "empty"), {"old"}),
+    "chmod": (lambda at: os.chmod(at / "old", 0o600), {"old", "empty"}),
+    "truncate": (lambda at: os.truncate(at / "old", 3), {"old", "empty"}),
+    "setxattr": (lambda at: os.setxattr(at / "old", "user.a", b"x", os.XATTR_CREATE), {"old", "empty"}),
+}
+
+
+def begin_change(change, directory):
+    """Starts a program that makes the change. Its exit status is 0 or the errno."""
+    pid = os.fork()
+    if pid == 0:
+        status = 255
+        try:
+            change(directory)
+            status = 0
+        except OSError as error:
+            status = error.errno
+        finally:
+            os._exit(status)
+    return pid
+
+
+def kill_within_changes(rig, relay, direction, segment, names, number, pause=0.1):
+    """Kills mount.dafs after `segment` segments of changes under way. Returns False if there were fewer."""
+    root = rig.mnt / f"{direction}-{segment}-{number}"
+    for name in names:
+        (root / name / "empty").mkdir(parents=True)
+        (root / name / "old").write_text("content")
+        os.listdir(root / name)
+    before = relay.broken
+    relay.break_after(direction, segment, proxy.STALL)
+    programs = {name: begin_change(CHANGES[name][0], root / name) for name in names}
+    reached = processes.wait_until(lambda: relay.broken > before, 2 * rig.slowness, 0.01)
+    if reached:
+        time.sleep(pause)  # the other programs wait, too
+        killed = next(iter(rig.daemons()))
+        os.kill(killed, signal.SIGKILL)
+        check(processes.wait_until(lambda: rig.daemons() and killed not in rig.daemons(), 20 * rig.slowness, 0.02),
+              "no program continues the mount")
+    relay.break_nothing()
+    relay.release()
+    where = f"kill at segment {segment} to the {'server' if direction == proxy.TO_SERVER else 'client'}"
+    for name, pid in programs.items():
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        equal(status and os.strerror(status), 0, f"error of {name}, {where}")
+    for name in names:
+        at = rig.export / root.name / name
+        equal(set(os.listdir(at)), CHANGES[name][1], f"names after {name}, {where}")
+        equal(set(os.listdir(root / name)), CHANGES[name][1], f"names on the mount after {name}, {where}")
+        if name == "link":
+            equal((at / "old").stat().st_nlink, 2, f"links, {where}")
+        if name in ("chmod", "truncate"):
+            found = (at / "old").stat()
+            equal(found.st_size if name == "truncate" else found.st_mode & 0o777, 3 if name == "truncate" else 0o600,
+                  f"{name}, {where}")
+    return reached
+
+
+@scenario(timeout=120, where="server")
+def restart_killed_changes(rig):
+    """Changes that are under way when mount.dafs is killed are made once, and their programs see no error."""
+    need_survival()
+    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    with proxy.Proxy(server.port) as relay:
+        mount_through(rig, relay, server, "guardian,nconnect=2")
+        for direction in (proxy.TO_SERVER, proxy.TO_CLIENT):
+            check(kill_within_changes(rig, relay, direction, 3, list(CHANGES), 0), "no change was under way")
+        rig.umount()
+
+
+@scenario(timeout=1800, where="server", long_only=True)
+def restart_killed_at_each_message(rig):
+    """The same, at each message of each change."""
+    need_survival()
+    rig.expect(".*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash"])
+    pause = 2.5  # the guardian gives up after 30 kills within a minute
+    kills = 0
+    with proxy.Proxy(server.port) as relay:
+        mount_through(rig, relay, server, "guardian,nconnect=2")
+        for number, name in enumerate(CHANGES):
+            for direction in (proxy.TO_SERVER, proxy.TO_CLIENT):
+                segment = 1
+                while kill_within_changes(rig, relay, direction, segment, [name], number, pause):
+                    segment += 1
+                    kills += 1
+        for direction in (proxy.TO_SERVER, proxy.TO_CLIENT):
+            segment = 1
+            while kill_within_changes(rig, relay, direction, segment, list(CHANGES), len(CHANGES), pause):
+                segment += 1
+                kills += 1
+        note(f"{kills} kills")
+        check(kills > 2 * len(CHANGES), f"{kills} kills")
+        rig.umount()
 
 
 @scenario(timeout=1800, where="server", long_only=True)
