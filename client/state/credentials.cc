@@ -1,6 +1,22 @@
 #include "client/state/credentials.h"
 
+#include <iterator>
+
 namespace dafs::client {
+
+void Credentials::RecordIn(StateRecorder* recorder) {
+  absl::MutexLock lock(&mutex_);
+  recorder_ = recorder;
+  for (Entry& entry : entries_) {
+    entry.slot = recorder->PutCredential(client_id_, entry.who, entry.handle);
+  }
+}
+
+void Credentials::Erase(std::list<Entry>::iterator entry) {
+  if (recorder_ != nullptr) recorder_->Drop(entry->slot);
+  by_identity_.erase(entry->who);
+  entries_.erase(entry);
+}
 
 std::optional<wire::CredHandle> Credentials::Find(const wire::ClientId& client_id,
                                                   const Identity& who) {
@@ -20,19 +36,20 @@ std::vector<wire::CredHandle> Credentials::Insert(const wire::ClientId& client_i
   if (!(client_id == client_id_)) {
     // Handles of another client_id need no release: the server has dropped them.
     client_id_ = client_id;
-    entries_.clear();
-    by_identity_.clear();
+    while (!entries_.empty()) Erase(entries_.begin());
   }
   if (auto it = by_identity_.find(who); it != by_identity_.end()) {
     if (!(it->second->handle == handle)) useless.push_back(handle);
     return useless;
   }
-  entries_.push_front({who, handle});
+  entries_.push_front({who, handle, 0});
   by_identity_[who] = entries_.begin();
+  if (recorder_ != nullptr) {
+    entries_.front().slot = recorder_->PutCredential(client_id, who, handle);
+  }
   while (entries_.size() > most && entries_.size() > 1) {
     useless.push_back(entries_.back().handle);
-    by_identity_.erase(entries_.back().who);
-    entries_.pop_back();
+    Erase(std::prev(entries_.end()));
   }
   return useless;
 }
@@ -41,9 +58,7 @@ void Credentials::Forget(const wire::CredHandle& handle) {
   absl::MutexLock lock(&mutex_);
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
     if (!(it->handle == handle)) continue;
-    by_identity_.erase(it->who);
-    entries_.erase(it);
-    return;
+    return Erase(it);
   }
 }
 
@@ -51,8 +66,7 @@ std::optional<wire::CredHandle> Credentials::TakeOldest() {
   absl::MutexLock lock(&mutex_);
   if (entries_.empty()) return std::nullopt;
   wire::CredHandle handle = entries_.back().handle;
-  by_identity_.erase(entries_.back().who);
-  entries_.pop_back();
+  Erase(std::prev(entries_.end()));
   return handle;
 }
 

@@ -14,12 +14,16 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "client/state/identity.h"
+#include "client/state/state_recorder.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
 
 class Credentials {
  public:
+  // Records all handles, and keeps that up to date. Once. `recorder` must outlive this.
+  void RecordIn(StateRecorder* recorder) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Returns the handle of `who` under `client_id` and marks it as used. nullopt: the caller must
   // register it.
   std::optional<wire::CredHandle> Find(const wire::ClientId& client_id, const Identity& who)
@@ -43,13 +47,17 @@ class Credentials {
   struct Entry {
     Identity who;
     wire::CredHandle handle;
+    StateRecorder::Slot slot = 0;
   };
   // For a program that continues the client (docs/restart.md), which inserts them again: all
   // handles under `client_id`, the most recently used first.
   std::vector<Entry> Save(wire::ClientId* client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  void Erase(std::list<Entry>::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable absl::Mutex mutex_;
+  StateRecorder* recorder_ ABSL_GUARDED_BY(mutex_) = nullptr;
   wire::ClientId client_id_ ABSL_GUARDED_BY(mutex_);
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
   absl::flat_hash_map<Identity, std::list<Entry>::iterator> by_identity_ ABSL_GUARDED_BY(mutex_);

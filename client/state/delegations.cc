@@ -91,6 +91,39 @@ void Delegations::Upgraded(const DelegationPtr& delegation, Outcome outcome) {
   End(delegation);
   ForgetLocals(delegation);
   returning_.erase(delegation->state_id);
+  DropRecord(*delegation);
+}
+
+void Delegations::Record(Delegation& delegation) {
+  if (recorder_ == nullptr) return;
+  delegation.slot = recorder_->PutDelegation({.number = delegation.number,
+                                              .file = delegation.file,
+                                              .state_id = delegation.state_id,
+                                              .client_id = delegation.client_id,
+                                              .who = delegation.who,
+                                              .was_write = delegation.was_write},
+                                             delegation.slot);
+}
+
+void Delegations::DropRecord(Delegation& delegation) {
+  if (recorder_ != nullptr) recorder_->Drop(std::exchange(delegation.slot, 0));
+}
+
+void Delegations::Restore(Saved saved) {
+  absl::MutexLock lock(&mutex_);
+  const DelegationPtr delegation(new Delegation(++last_number_, saved.file, saved.state_id,
+                                                saved.client_id, std::move(saved.who), 0));
+  delegation->was_write = saved.was_write;
+  delegation->was_locked = true;  // perhaps
+  for (const wire::StateId& open : saved.opens) {
+    const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
+    if (info == nullptr) continue;
+    delegation->locals.insert(open);
+    if (Writes(info->share_access)) ++delegation->writers;
+    locals_[open] = delegation;
+  }
+  Record(*delegation);
+  MakeDue(delegation);
 }
 
 wire::StateId Delegations::Granted(OpenInfo info, const wire::OpenDelegation& granted,
@@ -107,21 +140,25 @@ wire::StateId Delegations::Granted(OpenInfo info, const wire::OpenDelegation& gr
     if (it != returning_.end()) delegation = it->second;
   }
   const bool good = asked >= not_before_[absl::HashOf(file) % not_before_.size()];
+  bool is_new = false;
   if (delegation == nullptr) {
     delegation.reset(new Delegation(++last_number_, file, granted.delegation_state_id, client_id,
                                     info.who, asked));
     by_file_[file] = delegation;
+    is_new = true;
   }
   // An OPEN by name may get the delegation of another user, whose local opens must not use what it
   // permits now.
   const bool doubtful = delegation->downgrading || !(delegation->who == info.who);
   delegation->type = granted.delegation_type;
   delegation->access = wire::kShareRead;
+  const bool writes_first = delegation->type == Type::kWrite && !delegation->was_write;
   if (delegation->type == Type::kWrite) {
     delegation->was_write = true;
     delegation->access = wire::kShareWrite;
     if ((granted.permissions_acemask & kMayRead) != 0) delegation->access |= wire::kShareRead;
   }
+  if (is_new || writes_first) Record(*delegation);
   const wire::StateId open = AddLocal(delegation, std::move(info));
   if (!good || doubtful || granted.recall || !IsTrusted(*delegation)) MakeDue(delegation);
   return open;
@@ -356,6 +393,7 @@ void Delegations::ForgetLocals(const DelegationPtr& delegation) {
 void Delegations::Returned(const DelegationPtr& delegation) {
   absl::MutexLock lock(&mutex_);
   ForgetLocals(delegation);
+  DropRecord(*delegation);
   read_locked_.erase(delegation);
   const auto it = returning_.find(delegation->state_id);
   if (it != returning_.end() && it->second == delegation) returning_.erase(it);

@@ -35,6 +35,7 @@
 #include "client/state/lock_answer.h"
 #include "client/state/locks.h"
 #include "client/state/opens.h"
+#include "client/state/state_recorder.h"
 #include "runtime/latency.h"
 #include "wire/messages/open_close.h"
 #include "wire/protocol/constants.h"
@@ -77,6 +78,7 @@ class Delegation {
   bool upgrading = false;    // an OPEN is to make it a write delegation
   bool downgrading = false;  // an OPEN_DOWNGRADE is under way
   bool ended = false;        // makes no local opens, and is returned
+  StateRecorder::Slot slot = 0;
   absl::Time recalled_at = absl::InfiniteFuture();
   // Of Settle.
   bool only_clients = false;
@@ -99,6 +101,23 @@ class Delegations {
   explicit Delegations(Client& client) : client_(client) {}
   Delegations(const Delegations&) = delete;
   Delegations& operator=(const Delegations&) = delete;
+
+  // Records all delegations from now on. Before the first one. `recorder` must outlive this.
+  void RecordIn(StateRecorder* recorder) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    recorder_ = recorder;
+  }
+  // For a program that continues the client after a crash: a delegation of the killed program, and
+  // the opens under it, which are in Opens already. It is due. Before the first request.
+  struct Saved {
+    wire::FileHandle file;
+    wire::StateId state_id;
+    wire::ClientId client_id;
+    Identity who;
+    bool was_write = false;
+    std::vector<wire::StateId> opens;
+  };
+  void Restore(Saved saved) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // --- Opens ---
 
@@ -268,9 +287,13 @@ class Delegations {
   // Delegations of the file that were requested before this are not used.
   void Doom(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetLocals(const DelegationPtr& delegation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Record(Delegation& delegation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The server does not have it any more.
+  void DropRecord(Delegation& delegation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Client& client_;
   mutable absl::Mutex mutex_;
+  StateRecorder* recorder_ ABSL_GUARDED_BY(mutex_) = nullptr;
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   // Those that have not ended.
   absl::flat_hash_map<wire::FileHandle, DelegationPtr> by_file_ ABSL_GUARDED_BY(mutex_);

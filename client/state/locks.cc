@@ -19,7 +19,30 @@ constexpr int kMostWoken = 4;
 
 std::vector<LockRange> Locks::Granted(const LockOwner& owner, const LockRange& range) {
   absl::MutexLock lock(&mutex_);
-  return Set(files_[owner.file].owners[owner.state_id], owner, range);
+  Owner& held = files_[owner.file].owners[owner.state_id];
+  std::vector<LockRange> before = Set(held, owner, range);
+  Record(owner.file, owner.state_id, held);
+  return before;
+}
+
+// Nothing is recorded of an owner without locks.
+void Locks::Record(const wire::FileHandle& file, const wire::StateId& open, Owner& held) {
+  if (recorder_ == nullptr) return;
+  if (held.ranges.empty()) return recorder_->Drop(std::exchange(held.slot, 0));
+  held.slot = recorder_->PutLocks({.file = file,
+                                   .open = open,
+                                   .process = held.process,
+                                   .is_local = held.local,
+                                   .ranges = held.ranges.ranges()},
+                                  held.slot);
+}
+
+void Locks::Restore(const LockOwner& owner, const std::vector<LockRange>& ranges, bool is_local) {
+  absl::MutexLock lock(&mutex_);
+  Owner& held = files_[owner.file].owners[owner.state_id];
+  held.local = is_local;
+  for (const LockRange& range : ranges) Set(held, owner, range);
+  Record(owner.file, owner.state_id, held);
 }
 
 std::vector<LockRange> Locks::Set(Owner& held, const LockOwner& owner, const LockRange& range) {
@@ -40,6 +63,7 @@ bool Locks::Release(const LockOwner& owner, uint64_t first, uint64_t last) {
   auto held = file->second.owners.find(owner.state_id);
   if (held == file->second.owners.end()) return false;
   held->second.ranges.Clear(first, last);
+  Record(owner.file, owner.state_id, held->second);
   if (held->second.ranges.empty()) file->second.owners.erase(held);
   Tidy(owner.file);
   return true;
@@ -58,6 +82,7 @@ std::vector<LockRange> Locks::Forget(const wire::FileHandle& handle,
   auto held = file->second.owners.find(state_id);
   if (held == file->second.owners.end()) return ranges;
   ranges = held->second.ranges.ranges();
+  if (recorder_ != nullptr) recorder_->Drop(held->second.slot);
   file->second.owners.erase(held);
   Tidy(handle);
   return ranges;
@@ -216,6 +241,7 @@ Locks::Local Locks::GrantLocally(const LockOwner& owner, const LockRange& range,
   Owner& held = files_[owner.file].owners[owner.state_id];
   held.local = true;
   *before = Set(held, owner, range);
+  Record(owner.file, owner.state_id, held);
   return Local::kGranted;
 }
 
@@ -224,7 +250,8 @@ void Locks::MadeReal(const wire::FileHandle& handle, const wire::StateId& open) 
   const auto file = files_.find(handle);
   if (file == files_.end()) return;
   const auto held = file->second.owners.find(open);
-  if (held != file->second.owners.end()) held->second.local = false;
+  if (held == file->second.owners.end() || !std::exchange(held->second.local, false)) return;
+  Record(handle, open, held->second);
 }
 
 std::vector<wire::StateId> Locks::LocalOpens(const wire::FileHandle& handle) const {

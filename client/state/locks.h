@@ -24,6 +24,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "client/state/state_recorder.h"
 #include "runtime/loop_wait.h"
 #include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/types.h"
@@ -41,6 +42,12 @@ struct LockOwner {
 
 class Locks {
  public:
+  // Records all locks from now on. Before the first one. `recorder` must outlive this.
+  void RecordIn(StateRecorder* recorder) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    recorder_ = recorder;
+  }
+
   // Granted and Released record that the server granted or released a lock. Released wakes the
   // local waiters for it. Granted returns what the owner held in the range before.
   std::vector<wire::LockRange> Granted(const LockOwner& owner, const wire::LockRange& range)
@@ -106,6 +113,10 @@ class Locks {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Every open that holds locks.
   std::vector<LockOwner> Owners() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // For a program that continues the client: `owner` holds `ranges`. `is_local`: the server does
+  // not know that.
+  void Restore(const LockOwner& owner, const std::vector<wire::LockRange>& ranges, bool is_local)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether any owner of this client holds a lock on `file`.
   bool IsLocked(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -145,12 +156,15 @@ class Locks {
     uint64_t process = 0;
     bool local = false;  // the server does not know the locks
     wire::LockRanges ranges;
+    StateRecorder::Slot slot = 0;
   };
   struct File {
     absl::flat_hash_map<wire::StateId, Owner> owners;
     std::vector<Wait*> waits;  // in order of arrival
     int at_server = 0;         // AtServer objects
   };
+  void Record(const wire::FileHandle& file, const wire::StateId& open, Owner& held)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::vector<wire::LockRange> Set(Owner& held, const LockOwner& owner,
                                           const wire::LockRange& range);
   static bool HasAtServer(const File& file);
@@ -164,6 +178,7 @@ class Locks {
 
   std::atomic<bool> announced_{false};
   mutable absl::Mutex mutex_;
+  StateRecorder* recorder_ ABSL_GUARDED_BY(mutex_) = nullptr;
   absl::flat_hash_map<wire::FileHandle, File> files_ ABSL_GUARDED_BY(mutex_);
 };
 

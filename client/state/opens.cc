@@ -4,6 +4,17 @@
 
 namespace dafs::client {
 
+void Opens::Record(const wire::StateId& name, Entry& entry) {
+  if (recorder_ == nullptr) return;
+  entry.slot = recorder_->PutOpen({.name = name,
+                                   .info = *entry.info,
+                                   .state_id = entry.state_id,
+                                   .client_id = entry.client_id,
+                                   .is_local = entry.is_local,
+                                   .lost = entry.lost},
+                                  entry.slot);
+}
+
 wire::StateId Opens::Add(OpenInfo info, const wire::StateId& state_id,
                          const wire::ClientId& client_id) {
   absl::MutexLock lock(&mutex_);
@@ -16,6 +27,7 @@ wire::StateId Opens::Add(OpenInfo info, const wire::StateId& state_id,
       info.share_deny |= entry.info->share_deny;
       entry.info = std::make_shared<const OpenInfo>(std::move(info));
       entry.closing = false;
+      Record(known->second, entry);
       return known->second;
     }
   }
@@ -25,6 +37,7 @@ wire::StateId Opens::Add(OpenInfo info, const wire::StateId& state_id,
   entry.state_id = state_id;
   entry.client_id = client_id;
   by_state_id_[state_id] = name;
+  Record(name, entry);
   return name;
 }
 
@@ -36,6 +49,8 @@ wire::StateId Opens::AddLocal(OpenInfo info, const wire::StateId& state_id,
   entry.info = std::make_shared<const OpenInfo>(std::move(info));
   entry.state_id = state_id;
   entry.client_id = client_id;
+  entry.is_local = true;
+  Record(name, entry);
   return name;
 }
 
@@ -67,6 +82,8 @@ bool Opens::Forgotten(const wire::StateId& open, const wire::StateId& state_id) 
   auto it = entries_.find(open);
   if (it == entries_.end() || !(it->second.state_id == state_id)) return false;
   it->second.client_id = wire::ClientId();
+  it->second.is_local = false;
+  Record(open, it->second);
   return true;
 }
 
@@ -78,6 +95,7 @@ void Opens::Downgraded(const wire::StateId& open, uint32_t share_access, uint32_
   info.share_access = share_access;
   info.share_deny = share_deny;
   it->second.info = std::make_shared<const OpenInfo>(std::move(info));
+  Record(open, it->second);
 }
 
 bool Opens::Reclaimed(const wire::StateId& open, const wire::StateId& state_id,
@@ -91,7 +109,9 @@ bool Opens::Reclaimed(const wire::StateId& open, const wire::StateId& state_id,
   }
   it->second.state_id = state_id;
   it->second.client_id = client_id;
+  it->second.is_local = false;
   if (!state_id.is_zero()) by_state_id_[state_id] = open;
+  Record(open, it->second);
   return true;
 }
 
@@ -103,13 +123,17 @@ void Opens::Closing(const wire::StateId& open) {
 void Opens::Lost(const wire::StateId& open, absl::Status why) {
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(open);
-  if (it != entries_.end() && it->second.lost.ok()) it->second.lost = std::move(why);
+  if (it == entries_.end() || !it->second.lost.ok()) return;
+  it->second.lost = std::move(why);
+  Record(open, it->second);
 }
 
 void Opens::LostAllOf(const wire::FileHandle& file, const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   for (auto& [open, entry] : entries_) {
-    if (entry.lost.ok() && entry.info->handle == file) entry.lost = why;
+    if (!entry.lost.ok() || entry.info->handle != file) continue;
+    entry.lost = why;
+    Record(open, entry);
   }
 }
 
@@ -121,6 +145,7 @@ std::optional<Opens::Entry> Opens::Remove(const wire::StateId& open) {
       old != by_state_id_.end() && old->second == open) {
     by_state_id_.erase(old);
   }
+  if (recorder_ != nullptr) recorder_->Drop(it->second.slot);
   Entry removed = std::move(it->second);
   entries_.erase(it);
   return removed;
@@ -151,10 +176,12 @@ bool Opens::Restore(Saved saved) {
   for (auto& [name, entry] : saved.entries) {
     const uint64_t number = wire::OpaqueToUint64(name);
     if (number == 0 || number > last_name_) return false;
-    if (!entry.state_id.is_zero() && !by_state_id_.emplace(entry.state_id, name).second) {
-      return false;
-    }
-    if (!entries_.emplace(name, std::move(entry)).second) return false;
+    const bool is_valid = !entry.state_id.is_zero() && !entry.client_id.is_zero();
+    if (is_valid && !entry.is_local) by_state_id_.emplace(entry.state_id, name);
+    entry.slot = 0;
+    const auto [restored, is_new] = entries_.emplace(name, std::move(entry));
+    if (!is_new) return false;
+    Record(name, restored->second);
   }
   return true;
 }

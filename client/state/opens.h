@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "client/state/identity.h"
+#include "client/state/state_recorder.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/types.h"
 
@@ -43,7 +44,15 @@ class Opens {
     wire::ClientId client_id;  // under which state_id is valid; zero: not valid any more
     absl::Status lost;         // not OK: why it could not be reclaimed
     bool closing = false;      // its CLOSE is in progress: it has no user any more
+    bool is_local = false;     // under a delegation, whose state id it has
+    StateRecorder::Slot slot = 0;
   };
+
+  // Records all entries from now on. Before the first one. `recorder` must outlive this.
+  void RecordIn(StateRecorder* recorder) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    recorder_ = recorder;
+  }
 
   // Adds an open with the server's `state_id` under `client_id`. Returns the client's state id for
   // it: the existing one if the table has this open already.
@@ -88,6 +97,10 @@ class Opens {
   std::vector<wire::StateId> Stale(const wire::ClientId& client_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t last_name() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return last_name_;
+  }
 
   // For a program that continues the client (docs/restart.md): all entries by their names.
   // Restore: into an empty table. False: two are the same.
@@ -99,7 +112,10 @@ class Opens {
   bool Restore(Saved saved) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  void Record(const wire::StateId& name, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable absl::Mutex mutex_;
+  StateRecorder* recorder_ ABSL_GUARDED_BY(mutex_) = nullptr;
   uint64_t last_name_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<wire::StateId, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   // From the server's state id to the client's, so that one open has one entry.

@@ -3,12 +3,12 @@
 #include <cstring>
 #include <span>
 
-#include "runtime/status_macros.h"
+#include "fuse/cache/live_kinds.h"
 
 namespace dafs::fuse {
 namespace {
 
-constexpr uint8_t kNode = 1;  // the kind of the items
+constexpr auto kNode = static_cast<uint8_t>(LiveKind::kNode);
 
 // As in memory: both programs run on this machine. A change needs a new HandoverRecord::kVersion.
 struct Body {
@@ -27,8 +27,7 @@ void LiveNodes::Put(uint64_t nodeid, Inode& inode) {
   inode.live_slot = record_->Put(kNode, nodeid, bytes, inode.lookups, inode.live_slot);
 }
 
-absl::StatusOr<std::vector<LiveNodes::Node>> LiveNodes::Read(int memfd) {
-  ASSIGN_OR_RETURN(const std::vector<LiveRecord::Item> items, LiveRecord::Read(memfd));
+std::vector<LiveNodes::Node> LiveNodes::Of(std::span<const LiveRecord::Item> items) {
   std::vector<Node> nodes;
   for (const LiveRecord::Item& item : items) {
     Body body;

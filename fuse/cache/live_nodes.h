@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "fuse/cache/inode.h"
@@ -35,8 +36,8 @@ class LiveNodes {
     uint64_t file_id = 0;
     uint64_t lookups = 0;
   };
-  // The nodes that a killed process has left. Errors: those of LiveRecord::Read.
-  static absl::StatusOr<std::vector<Node>> Read(int memfd);
+  // The nodes that a killed process has left.
+  static std::vector<Node> Of(std::span<const LiveRecord::Item> items);
 
  private:
   LiveRecord* record_;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "client/session/in_flight.h"
 #include "wire/dat/iwarp/crc32c.h"
@@ -32,9 +33,10 @@ struct Header {
   uint64_t count = 0;  // not under the checksum: it is changed by one store
   uint64_t key = 0;
   uint64_t version = 0;
-  uint32_t size = 0;  // of the body
+  LiveRecord::Slot next = 0;  // the slot with the rest of the body; 0: this is all
+  uint16_t part = 0;          // how many slots come before this one
+  uint8_t size = 0;           // of the body in this slot
   uint8_t kind = 0;
-  std::array<uint8_t, 3> unused = {};
 };
 static_assert(sizeof(Header) == LiveRecord::kHeaderBytes);
 constexpr uint64_t kUsed = uint64_t{1} << 32;
@@ -61,7 +63,7 @@ std::atomic_ref<uint64_t> CountAt(std::byte* slot) {
 std::optional<Header> HeaderAt(const std::byte* slot) {
   Header header;
   std::memcpy(&header, slot, sizeof(header));
-  if (header.state == 0 || header.size > LiveRecord::kMostBody) return std::nullopt;
+  if (header.state == 0 || header.size > LiveRecord::kSlotBody) return std::nullopt;
   if (StateOf(header, {slot + sizeof(header), header.size}) != header.state) return std::nullopt;
   return header;
 }
@@ -69,9 +71,13 @@ std::optional<Header> HeaderAt(const std::byte* slot) {
 // The items of a record, each as it was changed last.
 class Items {
  public:
+  explicit Items(const std::byte* memory) : memory_(memory) {}
+
   void Add(const std::byte* slot) {
     const std::optional<Header> header = HeaderAt(slot);
-    if (!header.has_value()) return;
+    if (!header.has_value() || header->part != 0) return;
+    std::optional<std::vector<std::byte>> body = BodyOf(*header, slot);
+    if (!body.has_value()) return;
     const std::pair<uint8_t, uint64_t> key(header->kind, header->key);
     const auto [known, is_new] = index_.try_emplace(key, items_.size());
     if (is_new) {
@@ -80,13 +86,33 @@ class Items {
     } else if (versions_[known->second] > header->version) {
       return;
     }
-    const std::byte* const body = slot + sizeof(Header);
     versions_[known->second] = header->version;
-    items_[known->second] = {header->kind, header->key, {body, body + header->size}, header->count};
+    items_[known->second] = {header->kind, header->key, *std::move(body), header->count};
   }
   std::vector<LiveRecord::Item> Take() { return std::move(items_); }
 
  private:
+  // nullopt: a part is missing.
+  std::optional<std::vector<std::byte>> BodyOf(Header header, const std::byte* slot) {
+    std::vector<std::byte> body;
+    for (;;) {
+      const std::byte* const begin = slot + sizeof(Header);
+      body.insert(body.end(), begin, begin + header.size);
+      if (header.next == 0) return body;
+      // A true record has no more parts than slots, so a false one costs no more time.
+      if (header.next > kMostSlots || ++parts_ > kMostSlots) return std::nullopt;
+      slot = memory_ + OffsetOf(header.next);
+      const std::optional<Header> next = HeaderAt(slot);
+      if (!next.has_value() || next->kind != header.kind || next->key != header.key ||
+          next->version != header.version || next->part != header.part + 1) {
+        return std::nullopt;
+      }
+      header = *next;
+    }
+  }
+
+  const std::byte* const memory_;
+  size_t parts_ = 0;  // read so far, without the first ones
   std::vector<LiveRecord::Item> items_;
   std::vector<uint64_t> versions_;  // of items_
   absl::flat_hash_map<std::pair<uint8_t, uint64_t>, size_t> index_;
@@ -116,44 +142,71 @@ LiveRecord::LiveRecord(UniqueFd memfd, std::byte* memory)
 
 LiveRecord::~LiveRecord() { munmap(memory_, kBytes); }
 
-LiveRecord::Slot LiveRecord::Take() {
+// All or none.
+bool LiveRecord::Take(std::span<Slot> slots) {
   absl::MutexLock lock(&mutex_);
-  if (free_.empty()) return next_ > kMostSlots ? 0 : next_++;
-  const Slot slot = free_.back();
-  free_.pop_back();
-  return slot;
+  if (free_.size() + (kMostSlots - next_ + 1) < slots.size()) return false;
+  for (Slot& slot : slots) {
+    if (free_.empty()) {
+      slot = next_++;
+    } else {
+      slot = free_.back();
+      free_.pop_back();
+    }
+  }
+  return true;
 }
 
 LiveRecord::Slot LiveRecord::Put(uint8_t kind, uint64_t key, std::span<const std::byte> body,
                                  uint64_t count, Slot old) {
-  const Slot slot = body.size() <= kMostBody ? Take() : 0;
-  if (slot != 0) {
-    Header header;
-    header.count = count;
-    header.key = key;
-    header.version = version_.fetch_add(1, std::memory_order_relaxed) + 1;
-    header.size = static_cast<uint32_t>(body.size());
-    header.kind = kind;
-    std::byte* const at = memory_ + OffsetOf(slot);
+  const size_t parts = std::max<size_t>(1, (body.size() + kSlotBody - 1) / kSlotBody);
+  absl::InlinedVector<Slot, 8> slots(body.size() <= kMostBody ? parts : 0);
+  if (slots.empty() || !Take({slots.data(), slots.size()})) {
+    Drop(old);
+    return 0;
+  }
+  Header header;
+  header.count = count;
+  header.key = key;
+  header.version = version_.fetch_add(1, std::memory_order_relaxed) + 1;
+  header.kind = kind;
+  // The first part last: without it the others do not count.
+  for (size_t part = parts; part-- > 0;) {
+    const std::span<const std::byte> bytes =
+        body.subspan(part * kSlotBody, std::min<size_t>(kSlotBody, body.size() - part * kSlotBody));
+    header.part = static_cast<uint16_t>(part);
+    header.size = static_cast<uint8_t>(bytes.size());
+    header.next = part + 1 < parts ? slots[part + 1] : 0;
+    std::byte* const at = memory_ + OffsetOf(slots[part]);
     std::memcpy(at + sizeof(header.state),
                 reinterpret_cast<std::byte*>(&header) + sizeof(header.state),
                 sizeof(header) - sizeof(header.state));
-    if (!body.empty()) std::memcpy(at + sizeof(header), body.data(), body.size());
-    StateAt(at).store(StateOf(header, body), std::memory_order_release);
+    if (!bytes.empty()) std::memcpy(at + sizeof(header), bytes.data(), bytes.size());
+    StateAt(at).store(StateOf(header, bytes), std::memory_order_release);
   }
   Drop(old);
-  return slot;
+  return slots[0];
 }
 
 void LiveRecord::SetCount(Slot slot, uint64_t count) {
-  CountAt(memory_ + OffsetOf(slot)).store(count, std::memory_order_relaxed);
+  if (slot != 0) CountAt(memory_ + OffsetOf(slot)).store(count, std::memory_order_relaxed);
+}
+
+void LiveRecord::AddToCount(Slot slot, uint64_t by) {
+  if (slot != 0) CountAt(memory_ + OffsetOf(slot)).fetch_add(by, std::memory_order_relaxed);
 }
 
 void LiveRecord::Drop(Slot slot) {
   if (slot == 0) return;
-  StateAt(memory_ + OffsetOf(slot)).store(0, std::memory_order_release);
+  absl::InlinedVector<Slot, 8> slots;
+  while (slot != 0) {
+    std::byte* const at = memory_ + OffsetOf(slot);
+    StateAt(at).store(0, std::memory_order_release);
+    slots.push_back(slot);
+    std::memcpy(&slot, at + offsetof(Header, next), sizeof(slot));
+  }
   absl::MutexLock lock(&mutex_);
-  free_.push_back(slot);
+  free_.insert(free_.end(), slots.begin(), slots.end());
 }
 
 // The state of a free slot is zero, with its page or without. The list is taken out meanwhile, so
@@ -198,7 +251,7 @@ absl::StatusOr<std::vector<LiveRecord::Item>> LiveRecord::Read(int memfd) {
   void* const mapped = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, memfd, 0);
   if (mapped == MAP_FAILED) return absl::ErrnoToStatus(errno, "mmap");
   const auto* const memory = static_cast<const std::byte*>(mapped);
-  Items found;
+  Items found(memory);
   // Only the pages that were ever used; the rest of the file is a hole.
   off_t at = 0;
   while ((at = lseek(memfd, at, SEEK_DATA)) >= 0) {

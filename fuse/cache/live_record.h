@@ -3,9 +3,10 @@
 // what a process has written there is not lost when the process is killed.
 //
 // An item has a kind, a key that is unique in its kind, a body, and a count that changes often. It
-// is stored in one slot, whose checksum is written last. So a process that is killed at any point
-// leaves the item as it was before or after the change, never a part of it: a changed item gets
-// another slot before its old one is freed, and the later one counts if both are there.
+// is stored in one slot or, if its body is longer, in a chain of slots, of which the first is
+// written last, and in each the checksum. So a process that is killed at any point leaves the item
+// as it was before or after the change, never a part of it: a changed item gets other slots before
+// its old ones are freed, and the later one counts if both are there.
 //
 // Thread-safe, but one caller at a time may change an item. Nothing blocks: memory is allocated by
 // the kernel when a slot is first used, and a mutex is held for a few instructions.
@@ -29,9 +30,10 @@ class LiveRecord {
  public:
   static constexpr uint32_t kSlotBytes = 128;
   static constexpr uint32_t kHeaderBytes = 40;
-  static constexpr uint32_t kMostBody = kSlotBytes - kHeaderBytes;
+  static constexpr uint32_t kSlotBody = kSlotBytes - kHeaderBytes;
+  static constexpr uint32_t kMostBody = kSlotBody * 65535;
 
-  // The slot of an item; zero: it is not stored.
+  // The first slot of an item; zero: it is not stored.
   using Slot = uint32_t;
 
   // An empty record. kResourceExhausted and others: of memfd_create(2) and mmap(2).
@@ -46,9 +48,15 @@ class LiveRecord {
   // Stores an item in place of `old`, its slot of before, or zero. Returns its slot. Zero: the body
   // is too large or the record is full; then there is no such item any more.
   Slot Put(uint8_t kind, uint64_t key, std::span<const std::byte> body, uint64_t count, Slot old);
+  // Zero: nothing.
   void SetCount(Slot slot, uint64_t count);
+  // The same while several callers change the count. `by` may wrap around.
+  void AddToCount(Slot slot, uint64_t by);
   // Removes an item. Zero: nothing.
   void Drop(Slot slot);
+
+  // A key that no other call has returned.
+  uint64_t NewKey() { return last_key_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   // Memory for client::InFlightTable, which follows the slots. Zero at first.
   std::span<std::byte> in_flight() const;
@@ -70,12 +78,13 @@ class LiveRecord {
 
  private:
   LiveRecord(UniqueFd memfd, std::byte* memory);
-  Slot Take() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Take(std::span<Slot> slots) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const UniqueFd memfd_;
   std::byte* const memory_;
   // Orders two slots of one item. Publishes nothing.
   std::atomic<uint64_t> version_{0};
+  std::atomic<uint64_t> last_key_{0};  // publishes nothing
   absl::Mutex mutex_;
   std::vector<Slot> free_ ABSL_GUARDED_BY(mutex_);
   Slot next_ ABSL_GUARDED_BY(mutex_) = 1;  // the first that was never used

@@ -1,5 +1,7 @@
 #include "fuse/files/lock_owners.h"
 
+#include <utility>
+
 #include "wire/protocol/process_owner.h"
 
 namespace dafs::fuse {
@@ -18,7 +20,10 @@ LockOwnerRef LockOwners::Enter(const LockOwner& fresh, uint64_t handle, uint32_t
   }
   ++owner->users;
   owner->pid = pid;
-  if (owner->handles.insert(handle).second) by_handle_[handle].insert(key);
+  if (owner->handles.insert(handle).second) {
+    by_handle_[handle].insert(key);
+    Record(*owner);
+  }
   return owner;
 }
 
@@ -43,6 +48,24 @@ wire::StateId LockOwners::OpenOf(const LockOwner& owner) const {
 void LockOwners::Opened(LockOwner& owner, const wire::StateId& state_id) {
   absl::MutexLock lock(&mutex_);
   owner.state_id = state_id;
+  Record(owner);
+}
+
+void LockOwners::Closed(LockOwner& owner) {
+  absl::MutexLock lock(&mutex_);
+  live_.Drop(std::exchange(owner.live_slot, 0));
+}
+
+void LockOwners::Record(LockOwner& owner) {
+  owner.live_slot = live_.Put({.nodeid = owner.nodeid,
+                               .kernel_owner = owner.kernel_owner,
+                               .number = owner.number,
+                               .process = owner.process,
+                               .name = owner.name,
+                               .state_id = owner.state_id,
+                               .pid = owner.pid,
+                               .handles = {owner.handles.begin(), owner.handles.end()}},
+                              owner.ended, owner.live_slot);
 }
 
 bool LockOwners::HasEnded(const LockOwner& owner) const {
@@ -65,6 +88,7 @@ LockOwners::Ended LockOwners::Remove(const Key& key) {
     if (of_handle->second.empty()) by_handle_.erase(of_handle);
   }
   owner->ended = true;
+  live_.End(owner->live_slot);
   const bool unused = owner->users == 0;
   return {std::move(owner), unused};
 }
@@ -101,6 +125,11 @@ size_t LockOwners::size() const {
   return owners_.size();
 }
 
+uint64_t LockOwners::last_process() const {
+  absl::MutexLock lock(&mutex_);
+  return last_process_;
+}
+
 std::vector<LockOwner> LockOwners::Save(uint64_t* last_process) const {
   std::vector<LockOwner> saved;
   absl::MutexLock lock(&mutex_);
@@ -122,6 +151,7 @@ bool LockOwners::Restore(std::vector<LockOwner> owners, uint64_t last_process) {
     Process& process = processes_[key.second];
     process.number = owner->process;
     ++process.owners;
+    Record(*owner);
     if (!owners_.emplace(key, std::move(owner)).second) return false;
   }
   return true;

@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "fuse/files/live_files.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::fuse {
@@ -38,6 +39,7 @@ struct LockOwner {
   uint32_t users = 0;      // calls in progress
   bool ended = false;
   absl::flat_hash_set<uint64_t> handles;  // it locked through these
+  uint32_t live_slot = 0;                 // LiveFiles
 };
 
 // Shared by the table and the calls in progress.
@@ -45,6 +47,12 @@ using LockOwnerRef = std::shared_ptr<LockOwner>;
 
 class LockOwners {
  public:
+  // Records all owners from now on, for a crash. Before the first request.
+  void RecordIn(LiveFiles live) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    live_ = live;
+  }
+
   // The owner (nodeid, kernel_owner) of `fresh` locks through `handle` as process `pid`. Returns
   // it; if there was none, adds `fresh`, with its process and name. The caller uses it until Leave.
   LockOwnerRef Enter(const LockOwner& fresh, uint64_t handle, uint32_t pid);
@@ -57,6 +65,8 @@ class LockOwners {
   wire::StateId OpenOf(const LockOwner& owner) const;
   void Opened(LockOwner& owner, const wire::StateId& state_id);
   bool HasEnded(const LockOwner& owner) const;
+  // Its OPEN has been closed.
+  void Closed(LockOwner& owner);
 
   // An owner that has just ended. `unused`: the caller closes its OPEN. Otherwise its last user
   // will, and the caller releases its locks now.
@@ -70,6 +80,7 @@ class LockOwners {
   // The process of an owner that the server names; nullopt if the owner has ended.
   std::optional<uint32_t> PidOf(const std::string& name) const;
   size_t size() const;
+  uint64_t last_process() const;
 
   // For the program that continues the mount (docs/restart.md): all owners, while no call uses one.
   // Restore: into an empty table, before the first request. False: two are the same.
@@ -77,6 +88,8 @@ class LockOwners {
   bool Restore(std::vector<LockOwner> owners, uint64_t last_process);
 
  private:
+  void Record(LockOwner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   using Key = std::pair<uint64_t, uint64_t>;  // nodeid, kernel owner
   Ended Remove(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -88,6 +101,7 @@ class LockOwners {
   };
 
   mutable absl::Mutex mutex_;
+  LiveFiles live_ ABSL_GUARDED_BY(mutex_){nullptr};
   absl::flat_hash_map<Key, LockOwnerRef> owners_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Process> processes_ ABSL_GUARDED_BY(mutex_);  // by kernel_owner
   uint64_t last_process_ ABSL_GUARDED_BY(mutex_) = 0;

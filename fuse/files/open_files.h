@@ -53,6 +53,8 @@ struct OpenState {
   uint64_t owner_changes = 0;
   std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
   client::WriteTracker::ErrorCursor errors;      // `writes` guards it
+  uint64_t opened_by = 0;                        // the number of the kernel's request
+  uint32_t live_slot = 0;                        // LiveFiles
 };
 
 // Part of a directory as the server listed it, starting at one cookie.
@@ -82,6 +84,7 @@ class DirectoryState {
   const uint64_t nodeid;
   const wire::FileHandle handle;
   const std::shared_ptr<const client::Identity> opener;
+  uint32_t live_slot = 0;  // LiveFiles; the caller that reads the listing changes it
 
   // The chunk that was read last, and the verifier to continue with. A chunk is shared by this
   // state and the call that is answering from it.

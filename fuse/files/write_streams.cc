@@ -17,19 +17,19 @@ size_t MostOut(const client::BufferPool& pool) {
 
 WriteStreams::WriteStreams(const client::BufferPool& pool) : most_out_(MostOut(pool)) {}
 
-bool WriteStreams::Join(const OpenState& open, uint64_t offset, std::span<const std::byte> data,
-                        BehindTable& behind) {
+const WritePiece* WriteStreams::Join(const OpenState& open, uint64_t offset,
+                                     std::span<const std::byte> data, BehindTable& behind) {
   auto it = streams_.find(&open);
-  if (it == streams_.end() || !it->second.gathered.has_value()) return false;
+  if (it == streams_.end() || !it->second.gathered.has_value()) return nullptr;
   WritePiece& piece = *it->second.gathered;
   if (piece.offset + piece.size != offset || data.size() > kGatheredMost ||
       piece.size + data.size() > piece.lease.payload_bytes()) {
-    return false;
+    return nullptr;
   }
-  if (!behind.Lengthen(open.nodeid, piece.offset, data.size())) return false;
+  if (!behind.Lengthen(open.nodeid, piece.offset, data.size())) return nullptr;
   std::memcpy(piece.lease.payload() + piece.size, data.data(), data.size());
   piece.size += static_cast<uint32_t>(data.size());
-  return true;
+  return &piece;
 }
 
 bool WriteStreams::Keep(WritePiece& piece) {

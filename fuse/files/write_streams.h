@@ -27,6 +27,7 @@ struct WritePiece {
   uint32_t size = 0;
   client::BufferLease lease;
   OwnChanges::Change change;
+  uint32_t live_slot = 0;  // LiveFiles
 };
 
 class WriteStreams {
@@ -46,10 +47,11 @@ class WriteStreams {
   bool HasRoom() const { return out_ < most_out_; }
 
   // Appends `data` to the collected piece of the file, and lengthens that part in `behind`. Returns
-  // false, and changes nothing, if no piece is collecting, if `data` does not continue it or is
-  // larger than kGatheredMost, if the buffer has no room, or if other parts in `behind` overlap.
-  bool Join(const OpenState& open, uint64_t offset, std::span<const std::byte> data,
-            BehindTable& behind);
+  // the piece. Returns null, and changes nothing, if no piece is collecting, if `data` does not
+  // continue it or is larger than kGatheredMost, if the buffer has no room, or if other parts in
+  // `behind` overlap.
+  const WritePiece* Join(const OpenState& open, uint64_t offset, std::span<const std::byte> data,
+                         BehindTable& behind);
   // Makes `piece` the collected piece of its file: Join appends to it, and Next returns it after a
   // reply. Returns false, and leaves `piece`, if no piece of the file is outstanding, if the file
   // has a collected piece, if `piece` is larger than kGatheredMost, or if the files together have

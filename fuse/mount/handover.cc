@@ -10,8 +10,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "fuse/cache/live_nodes.h"
+#include "fuse/files/live_files.h"
+#include "fuse/mount/live_client.h"
 #include "fuse/operations/server_opens.h"
 #include "runtime/status_macros.h"
 
@@ -22,6 +26,9 @@ namespace {
 constexpr uint64_t kMostNumbers = uint64_t{1} << 40;
 // A file's CHANGE is never this, so its pages are dropped when its CHANGE is known.
 constexpr uint64_t kUnknownChange = ~uint64_t{0};
+// Of data that was written behind. A killed program has no larger ones.
+constexpr uint64_t kMostPiece = uint64_t{64} << 20;
+constexpr uint64_t kMostOffset = uint64_t{1} << 63;
 
 // ---- Save --------------------------------------------------------------------------------------
 
@@ -43,6 +50,7 @@ void SaveOpens(client::Client& client, HandoverRecord& record) {
     const auto why = entry.lost.message();
     open.lost_why.assign(why.data(), why.size());
     open.closing = entry.closing;
+    open.is_local = entry.is_local;
   }
 }
 
@@ -69,7 +77,7 @@ void SaveClient(client::Client& client, HandoverRecord& record) {
   SaveOpens(client, record);
   for (const client::LockOwner& owner : client.locks().Owners()) {
     record.locks.push_back({owner.file, owner.state_id, owner.process,
-                            client.locks().HeldBy(owner.file, owner.state_id)});
+                            client.locks().HeldBy(owner.file, owner.state_id), false});
   }
   for (client::Credentials::Entry& entry : client.credentials().Save(&record.credentials_of)) {
     record.credentials.push_back({std::move(entry.who), entry.handle});
@@ -82,39 +90,6 @@ void SaveMountBasis(const MountState& state, HandoverRecord& record) {
   record.next_owner = state.next_owner;
   record.next_file = state.open_files.next();
   record.next_directory = state.open_directories.next();
-}
-
-HandoverRecord::File FileOf(uint64_t fh, const OpenState& open) {
-  HandoverRecord::File file;
-  file.fh = fh;
-  file.nodeid = open.nodeid;
-  file.handle = open.handle;
-  file.state_id = open.state_id;
-  file.flags = open.flags;
-  file.change = open.change;
-  file.opener = *open.opener;
-  file.by_own_right = open.by_own_right;
-  file.owner_changed = open.writes != nullptr && open.owner_changes != open.writes->owner_changes();
-  return file;
-}
-
-HandoverRecord::Directory DirectoryOf(uint64_t fh, const DirectoryState& open) {
-  HandoverRecord::Directory directory;
-  directory.fh = fh;
-  directory.nodeid = open.nodeid;
-  directory.handle = open.handle;
-  directory.opener = *open.opener;
-  directory.cookieverf = open.cookieverf();
-  directory.listed = open.listed();
-  const std::shared_ptr<const DirectoryChunk> chunk = open.chunk();
-  // The server does not know the cookies of this one.
-  if (chunk == nullptr || !chunk->known_here) return directory;
-  for (const DirectoryChunk::Entry& entry : chunk->entries) {
-    directory.known_here.push_back({entry.cookie, entry.name, entry.attributes.filehandle,
-                                    static_cast<uint32_t>(entry.attributes.object_type),
-                                    entry.attributes.file_id});
-  }
-  return directory;
 }
 
 // ---- Restore -----------------------------------------------------------------------------------
@@ -140,6 +115,7 @@ absl::Status RestoreOpens(const HandoverRecord& record, client::Client& client) 
     entry.state_id = open.state_id;
     entry.client_id = open.client_id;
     entry.closing = open.closing;
+    entry.is_local = open.is_local;
     if (open.lost != 0) {
       entry.lost = absl::Status(static_cast<absl::StatusCode>(open.lost),
                                 absl::string_view(open.lost_why.data(), open.lost_why.size()));
@@ -147,6 +123,21 @@ absl::Status RestoreOpens(const HandoverRecord& record, client::Client& client) 
     saved.entries.emplace_back(open.name, std::move(entry));
   }
   return client.opens().Restore(std::move(saved)) ? absl::OkStatus() : Contradiction("opens");
+}
+
+void RestoreDelegations(const HandoverRecord& record, client::Client& client) {
+  absl::flat_hash_map<wire::StateId, std::vector<wire::StateId>> opens;
+  for (const HandoverRecord::Open& open : record.opens) {
+    if (open.is_local) opens[open.state_id].push_back(open.name);
+  }
+  for (const HandoverRecord::Delegation& delegation : record.delegations) {
+    client.delegations().Restore({.file = delegation.file,
+                                  .state_id = delegation.state_id,
+                                  .client_id = delegation.client_id,
+                                  .who = delegation.who,
+                                  .was_write = delegation.was_write,
+                                  .opens = std::move(opens[delegation.state_id])});
+  }
 }
 
 absl::Status RestoreClient(const HandoverRecord& record, client::Client& client) {
@@ -165,9 +156,10 @@ absl::Status RestoreClient(const HandoverRecord& record, client::Client& client)
   for (const HandoverRecord::Lock& lock : record.locks) {
     for (const wire::LockRange& range : lock.ranges) {
       if (range.first > range.last) return Contradiction("locks");
-      client.locks().Granted({lock.file, lock.open, lock.process}, range);
     }
+    client.locks().Restore({lock.file, lock.open, lock.process}, lock.ranges, lock.is_local);
   }
+  RestoreDelegations(record, client);
   const auto most = static_cast<uint32_t>(record.credentials.size());
   for (auto one = record.credentials.rbegin(); one != record.credentials.rend(); ++one) {
     client.credentials().Insert(record.credentials_of, one->who, one->handle, most);
@@ -189,17 +181,52 @@ absl::Status RestoreFiles(const HandoverRecord& record, MountState& state) {
     open->writes = state.write_trackers.Of(file.nodeid);
     open->owner_changes = open->writes->owner_changes() + (file.owner_changed ? 1 : 0);
     open->errors = open->writes->SampleErrors();
+    open->opened_by = file.opened_by;
     open->bypasses_before = state.pages.BeginOpen(file.nodeid, BypassesPages(file.flags));
+    if (file.opened_by != 0) state.opened_before[file.opened_by] = file.fh;
+    state.live_files.Put(file.fh, *open);
     if (!state.open_files.Restore(file.fh, std::move(open))) return Contradiction("open files");
   }
+  // After all cursors into these errors were made.
+  for (const HandoverRecord::File& file : record.files) {
+    if (!file.has_lost_data) continue;
+    const auto writes = state.write_trackers.Of(file.nodeid);
+    writes->NoteFailure(absl::DataLossError("a write of a killed mount.dafs had failed"));
+  }
   return absl::OkStatus();
+}
+
+// A part that the kernel sends back at once: it takes no more pages than this, and no more than a
+// request.
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kMostPart = 65536;
+
+void RestorePieces(const HandoverRecord& record, MountState& state) {
+  const uint64_t most = std::clamp<uint64_t>(state.options.wsize, kPageBytes, kMostPart);
+  for (const SavedPiece& piece : record.pieces) {
+    const auto fh = state.opened_before.find(piece.opened_by);
+    if (fh == state.opened_before.end()) continue;
+    const std::shared_ptr<OpenState> open = state.open_files.Find(fh->second);
+    if (open == nullptr || piece.size > kMostPiece || piece.offset > kMostOffset - piece.size) {
+      continue;
+    }
+    const uint64_t end = piece.offset + piece.size;
+    for (uint64_t at = piece.offset; at < end;) {
+      const uint64_t next = std::min(end, (at + most) / kPageBytes * kPageBytes);
+      const auto size = static_cast<uint32_t>(next - at);
+      if (state.behind.Begin(open->nodeid, at, size)) {
+        state.left_writes.Add({open, at, size, state.live_files.PutPiece(*open, at, size)});
+      }
+      at = next;
+    }
+  }
 }
 
 std::shared_ptr<const DirectoryChunk> KnownHere(const HandoverRecord::Directory& directory) {
   auto chunk = std::make_shared<DirectoryChunk>();
   chunk->attributes = chunk->eof = chunk->known_here = true;
   chunk->asked_at = absl::InfinitePast();
-  for (const HandoverRecord::Entry& saved : directory.known_here) {
+  for (const SavedEntry& saved : directory.known_here) {
     DirectoryChunk::Entry& entry = chunk->entries.emplace_back();
     entry.cookie = saved.cookie;
     entry.name = saved.name;
@@ -220,6 +247,7 @@ absl::Status RestoreDirectories(const HandoverRecord& record, MountState& state)
     if (!saved.known_here.empty()) chunk = KnownHere(saved);
     directory->SetChunk(std::move(chunk), saved.cookieverf);
     if (saved.listed) directory->BeginListing();
+    state.live_files.Put(saved.fh, *directory);
     if (!state.open_directories.Restore(saved.fh, std::move(directory))) {
       return Contradiction("open directories");
     }
@@ -251,14 +279,14 @@ void SaveBasis(const MountState& state, client::Client& client, HandoverRecord& 
   SaveClientBasis(client, record);
   SaveMountBasis(state, record);
   record.inodes = state.inodes.SaveRoot();
+  record.verifier = client.options().client_verifier;
+  record.last_open = client.opens().last_name();
+  record.last_process = state.lock_owners.last_process();
 }
 
-void AfterKill(const std::vector<LiveNodes::Node>& nodes, HandoverRecord& record) {
-  record.verifier = wire::Verifier();
-  for (uint64_t* next :
-       {&record.next_owner, &record.next_file, &record.next_directory, &record.inodes.next}) {
-    *next += kMostNumbers;
-  }
+namespace {
+
+void TakeNodes(std::vector<LiveNodes::Node> nodes, HandoverRecord& record) {
   absl::flat_hash_map<wire::FileHandle, uint64_t> newest;
   for (const LiveNodes::Node& node : nodes) {
     uint64_t& latest = newest[node.handle];
@@ -272,14 +300,89 @@ void AfterKill(const std::vector<LiveNodes::Node>& nodes, HandoverRecord& record
   }
 }
 
+// Keeps the opens that something uses, and those whose OPEN the kernel sends again, and marks those
+// to be closed. A local open without a file has no user: the server does not know it.
+void SortOpens(const std::vector<wire::StateId>& ended, HandoverRecord& record) {
+  absl::flat_hash_set<wire::StateId> used;
+  for (const HandoverRecord::File& file : record.files) used.insert(file.state_id);
+  for (const HandoverRecord::Owner& owner : record.owners) used.insert(owner.state_id);
+  absl::flat_hash_set<wire::StateId> lent;
+  for (const HandoverRecord::Delegation& one : record.delegations) lent.insert(one.state_id);
+  const absl::flat_hash_set<wire::StateId> to_close(ended.begin(), ended.end());
+  std::erase_if(record.opens, [&](const HandoverRecord::Open& open) {
+    return open.is_local && !used.contains(open.name);
+  });
+  for (HandoverRecord::Open& open : record.opens) {
+    open.closing = !used.contains(open.name) &&
+                   (to_close.contains(open.name) || !MountState::IsOfRequest(open.owner));
+    if (!open.is_local || lent.contains(open.state_id)) continue;
+    open.is_local = false;  // its next use opens it at the server
+    open.client_id = wire::ClientId();
+  }
+}
+
+// An owner has ended with the last handle through which it locked, as in LockOwners::EndHandle. The
+// kernel may have released that just before the kill.
+void EndOwners(std::vector<wire::StateId>& ended, HandoverRecord& record) {
+  absl::flat_hash_set<uint64_t> handles;
+  for (const HandoverRecord::File& file : record.files) handles.insert(file.fh);
+  std::erase_if(record.owners, [&](HandoverRecord::Owner& owner) {
+    std::erase_if(owner.handles, [&](uint64_t handle) { return !handles.contains(handle); });
+    if (!owner.handles.empty()) return false;
+    ended.push_back(owner.state_id);
+    return true;
+  });
+}
+
+// Drops items that name an item that is missing. Only a damaged record has them.
+void DropDangling(HandoverRecord& record) {
+  absl::flat_hash_set<uint64_t> nodes = {kRootNode};
+  for (const InodeTable::Saved::Node& node : record.inodes.nodes) nodes.insert(node.nodeid);
+  absl::flat_hash_set<wire::StateId> opens = {wire::StateId()};
+  std::erase_if(record.opens,
+                [&](const HandoverRecord::Open& open) { return open.name.is_zero(); });
+  for (const HandoverRecord::Open& open : record.opens) opens.insert(open.name);
+  std::erase_if(record.files, [&](const HandoverRecord::File& file) {
+    return file.fh == 0 || !nodes.contains(file.nodeid) || !opens.contains(file.state_id);
+  });
+  std::erase_if(record.directories, [&](const HandoverRecord::Directory& directory) {
+    return directory.fh == 0 || !nodes.contains(directory.nodeid);
+  });
+  std::erase_if(record.owners, [&](const HandoverRecord::Owner& owner) {
+    return !opens.contains(owner.state_id);
+  });
+  std::erase_if(record.locks, [&](const HandoverRecord::Lock& lock) {
+    return lock.open.is_zero() || !opens.contains(lock.open);
+  });
+}
+
+}  // namespace
+
+void AfterKill(std::span<const LiveRecord::Item> left, HandoverRecord& record) {
+  TakeNodes(LiveNodes::Of(left), record);
+  LiveClient::Read(left, record);
+  LiveFiles::Left files = LiveFiles::Read(left);
+  record.files = std::move(files.files);
+  record.pieces = std::move(files.pieces);
+  record.directories = std::move(files.directories);
+  record.owners = std::move(files.owners);
+  DropDangling(record);
+  EndOwners(files.ended, record);
+  SortOpens(files.ended, record);
+  for (uint64_t* next : {&record.next_owner, &record.next_file, &record.next_directory,
+                         &record.inodes.next, &record.last_open, &record.last_process}) {
+    *next += kMostNumbers;
+  }
+}
+
 void SaveMount(const MountState& state, client::Client& client, HandoverRecord& record) {
   SaveClient(client, record);
   SaveMountBasis(state, record);
   record.inodes = state.inodes.Save();
   state.open_files.ForEach(
-      [&](uint64_t fh, const OpenState& open) { record.files.push_back(FileOf(fh, open)); });
+      [&](uint64_t fh, const OpenState& open) { record.files.push_back(Saved(fh, open)); });
   state.open_directories.ForEach([&](uint64_t fh, const DirectoryState& open) {
-    record.directories.push_back(DirectoryOf(fh, open));
+    record.directories.push_back(Saved(fh, open));
   });
   for (LockOwner& owner : state.lock_owners.Save(&record.last_process)) {
     record.owners.push_back({owner.nodeid,
@@ -313,6 +416,7 @@ absl::Status RestoreMount(const HandoverRecord& record, MountState& state, clien
   state.next_owner = record.next_owner;
   if (!state.inodes.Restore(record.inodes)) return Contradiction("nodes");
   RETURN_IF_ERROR(RestoreFiles(record, state));
+  RestorePieces(record, state);
   RETURN_IF_ERROR(RestoreDirectories(record, state));
   return RestoreOwners(record, state);
 }

@@ -3,11 +3,12 @@
 // one. Nothing blocks.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "client/state/client.h"
-#include "fuse/cache/live_nodes.h"
+#include "fuse/cache/live_record.h"
 #include "fuse/mount/handover_record.h"
 #include "fuse/operations/mount_state.h"
 
@@ -16,9 +17,9 @@ namespace dafs::fuse {
 // Fills in what does not change while programs use the mount, for a record that is kept for a kill.
 // Also while the workers serve requests.
 void SaveBasis(const MountState& state, client::Client& client, HandoverRecord& record);
-// Makes of such a record the one to continue with: with these nodes, as another client, and with
-// numbers that the killed process has not given.
-void AfterKill(const std::vector<LiveNodes::Node>& nodes, HandoverRecord& record);
+// Makes of such a record the one to continue with: with what the killed process has left in its
+// live record, and with numbers that it has not given.
+void AfterKill(std::span<const LiveRecord::Item> left, HandoverRecord& record);
 
 // Fills in all of `record` that `state` and `client` know. No delegation may be left, and nothing
 // uncommitted.

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "client/state/identity.h"
 #include "fuse/cache/inode_table.h"
+#include "fuse/files/saved_files.h"
 #include "runtime/unique_fd.h"
 #include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/types.h"
@@ -25,7 +26,7 @@ namespace dafs::fuse {
 struct HandoverRecord {
   // Increment it with each change of a field or its meaning: also of MountState::NewOwner,
   // InodeTable's shards, and the names that client::Opens gives.
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
 
   // --- The client ---
 
@@ -41,13 +42,23 @@ struct HandoverRecord {
     wire::ClientId client_id;
     uint32_t lost = 0;  // absl::StatusCode; 0: not lost
     std::string lost_why;
-    bool closing = false;
+    bool closing = false;  // its CLOSE was due or under way
+    bool is_local = false;
   };
   struct Lock {
     wire::FileHandle file;
     wire::StateId open;
     uint64_t process = 0;
     std::vector<wire::LockRange> ranges;
+    bool is_local = false;
+  };
+  // Only after a kill: opens with its state id are local.
+  struct Delegation {
+    wire::FileHandle file;
+    wire::StateId state_id;
+    wire::ClientId client_id;
+    client::Identity who;
+    bool was_write = false;
   };
   struct Credential {
     client::Identity who;
@@ -67,48 +78,15 @@ struct HandoverRecord {
   uint64_t last_open = 0;
   std::vector<Open> opens;
   std::vector<Lock> locks;
+  std::vector<Delegation> delegations;
   wire::ClientId credentials_of;
   std::vector<Credential> credentials;  // the most recently used first
 
   // --- The mount ---
 
-  struct File {
-    uint64_t fh = 0;
-    uint64_t nodeid = 0;
-    wire::FileHandle handle;
-    wire::StateId state_id;
-    uint32_t flags = 0;
-    std::optional<uint64_t> change;
-    client::Identity opener;
-    bool by_own_right = false;
-    bool owner_changed = false;  // since the open
-  };
-  struct Entry {  // of a listing that the mount made itself
-    uint64_t cookie = 0;
-    std::string name;
-    wire::FileHandle handle;
-    uint32_t type = 0;
-    uint64_t file_id = 0;
-  };
-  struct Directory {
-    uint64_t fh = 0;
-    uint64_t nodeid = 0;
-    wire::FileHandle handle;
-    client::Identity opener;
-    wire::Verifier cookieverf;
-    bool listed = false;
-    std::vector<Entry> known_here;
-  };
-  struct Owner {  // of record locks
-    uint64_t nodeid = 0;
-    uint64_t kernel_owner = 0;
-    uint64_t number = 0;
-    uint64_t process = 0;
-    std::string name;
-    wire::StateId state_id;
-    uint32_t pid = 0;
-    std::vector<uint64_t> handles;
-  };
+  using File = SavedFile;
+  using Directory = SavedDirectory;
+  using Owner = SavedLockOwner;
   // A request of the kernel that waits for a lock. Begins again.
   struct Waiting {
     uint32_t worker = 0;
@@ -124,6 +102,7 @@ struct HandoverRecord {
   uint64_t next_directory = 1;
   InodeTable::Saved inodes;
   std::vector<File> files;
+  std::vector<SavedPiece> pieces;  // only after a kill
   std::vector<Directory> directories;
   uint64_t last_process = 0;
   std::vector<Owner> owners;

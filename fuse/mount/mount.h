@@ -16,11 +16,13 @@
 #include "absl/time/time.h"
 #include "client/status/lease_keeper.h"
 #include "fuse/cache/live_record.h"
+#include "fuse/kernel/channel.h"
 #include "fuse/mount/daemon.h"
 #include "fuse/mount/end_signals.h"
 #include "fuse/mount/exit_code.h"
 #include "fuse/mount/guardian_link.h"
 #include "fuse/mount/handover_record.h"
+#include "fuse/mount/live_client.h"
 #include "fuse/mount/mount_client.h"
 #include "fuse/mount/mount_messages.h"
 #include "fuse/mount/mount_rings.h"
@@ -96,9 +98,13 @@ class Mount {
   // Keeps the state that another program needs if this one is killed.
   void MakeLiveRecord();
   void PrepareForKill();
+  void TidyUp(const HandoverRecord& record);
+  void AskForLeftWrites(KernelChannel& channel, const HandoverRecord& record);
   Outcome TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record);
   void GoOn(const HandoverRecord& record);
 
+  std::unique_ptr<LiveRecord> live_;  // null: nothing survives if this process is killed
+  std::unique_ptr<LiveClient> live_client_;
   MountState state_;
   const bool may_lock_;
   const EndSignals& signals_;
@@ -115,7 +121,6 @@ class Mount {
   MountRings rings_{state_};
   std::unique_ptr<PromiseBreaks> breaks_;  // null: the mount takes no promises
   UniqueFd device_;                        // of the mount, for a restart
-  std::unique_ptr<LiveRecord> live_;       // null: nothing survives if this process is killed
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
   TrimSchedule trim_schedule_;
 };

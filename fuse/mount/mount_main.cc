@@ -50,10 +50,10 @@ int Continue(dafs::fuse::GuardianLink guardian, const std::vector<std::string>& 
   absl::StatusOr<dafs::fuse::HandoverRecord> record =
       left.ok() ? dafs::fuse::ReadRecord(left->record.get()) : left.status();
   if (record.ok() && left->live.valid()) {
-    absl::StatusOr<std::vector<dafs::fuse::LiveNodes::Node>> nodes =
-        dafs::fuse::LiveNodes::Read(left->live.get());
-    if (nodes.ok()) dafs::fuse::AfterKill(*nodes, *record);
-    if (!nodes.ok()) record = nodes.status();
+    absl::StatusOr<std::vector<dafs::fuse::LiveRecord::Item>> items =
+        dafs::fuse::LiveRecord::Read(left->live.get());
+    if (items.ok()) dafs::fuse::AfterKill(*items, *record);
+    if (!items.ok()) record = items.status();
   }
   if (!record.ok()) return Fail({ExitCode::kInternal, std::string(record.status().message())});
   absl::StatusOr<dafs::fuse::Options> options =

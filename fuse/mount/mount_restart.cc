@@ -241,7 +241,15 @@ void Mount::MakeLiveRecord() {
     return;
   }
   live_ = *std::move(live);
+  live_client_ = std::make_unique<LiveClient>(*live_);
   state_.inodes.KeepIn(live_.get());
+  state_.live_files = LiveFiles(live_.get());
+  state_.lock_owners.RecordIn(state_.live_files);
+  client::Client& client = client_.get();
+  client.opens().RecordIn(live_client_.get());
+  client.locks().RecordIn(live_client_.get());
+  client.credentials().RecordIn(live_client_.get());
+  client.delegations().RecordIn(live_client_.get());
   state_.in_flight = std::make_unique<client::InFlightTable>(live_->in_flight());
 }
 
@@ -257,6 +265,30 @@ void Mount::PrepareForKill() {
   if (memfd.ok()) means_.guardian.Survive(memfd->get(), live_->memfd(), means_.program);
 }
 
+// Data that was not sent is in the kernel's pages. It comes before any request is answered that
+// could drop them.
+void Mount::AskForLeftWrites(KernelChannel& channel, const HandoverRecord& record) {
+  for (const SavedPiece& piece : record.pieces) {
+    if (state_.opened_before.contains(piece.opened_by)) continue;
+    LogError(absl::StrCat(state_.options.source.text, ": ", piece.size, " bytes at ", piece.offset,
+                          " of a file that was closed meanwhile were lost with the killed "
+                          "mount.dafs"));
+  }
+  for (const auto& [number, part] : state_.left_writes.All()) {
+    if (channel.Retrieve(number, part.open->nodeid, part.offset, part.size)) continue;
+    state_.left_writes.Take(number);
+    part.open->writes->NoteFailure(absl::DataLossError(
+        "mount.dafs was killed before it had sent all data, and the kernel has dropped the rest"));
+    state_.live_files.NoteFailure(*part.open);
+    state_.live_files.Drop(part.live_slot);
+    state_.behind.End(part.open->nodeid, part.offset);
+    LogError(absl::StrCat(state_.options.source.text, ": ", part.size, " bytes at ", part.offset,
+                          " of file ", part.open->nodeid,
+                          " were lost with the killed mount.dafs; the next fsync or close of the "
+                          "file fails"));
+  }
+}
+
 // Before the first request: what the kernel knows from the killed process is not known here.
 Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record) {
   UniqueFd device(fcntl(devices.back().get(), F_DUPFD_CLOEXEC, 0));
@@ -267,6 +299,7 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
     channel.ForgetAttributes(node.nodeid);
   }
+  AskForLeftWrites(channel, record);
   if (!channel.ForgetAllNames() || !channel.Resend()) {
     return {ExitCode::kSystem, "the kernel cannot pass its requests to another process"};
   }
@@ -274,6 +307,17 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
 }
 
 // ---- The new program ---------------------------------------------------------------------------
+
+// Opens that the killed program was about to close, and its delegations, which it may have used in
+// ways that the record does not have.
+void Mount::TidyUp(const HandoverRecord& record) {
+  std::vector<wire::StateId> unused;
+  for (const HandoverRecord::Open& open : record.opens) {
+    if (open.closing) unused.push_back(open.name);
+  }
+  if (!unused.empty()) workers_[0]->Close(std::move(unused));
+  if (!record.delegations.empty()) workers_[0]->ReturnDelegations();
+}
 
 Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance inheritance) {
   restarts_ = record.restarts + 1;
@@ -310,13 +354,14 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
     if (!killed || node.type != wire::ObjectType::kDir) continue;
     state_.notifier->DropListing(node.nodeid, [] {});
   }
+  TidyUp(record);
   const int64_t now = NowNs();
   AwaitPromises();
   state_.rules.KeepNothing(false);
   if (killed) {
     LogWarning(absl::StrCat(state_.options.source.text, ": ", facts_.mount_point,
-                            " goes on after mount.dafs was killed; files that were open fail until "
-                            "they are opened again, and their locks are lost"));
+                            " goes on after mount.dafs was killed, with ", record.files.size(),
+                            " open files"));
     return {};
   }
   LogNotice(absl::StrFormat(

@@ -133,11 +133,17 @@ bool MayBeRepeated(uint32_t opcode) {
     case FUSE_LISTXATTR:
     case FUSE_OPEN:
     case FUSE_OPENDIR:
-    // These name an open file, of which this process knows nothing.
     case FUSE_READ:
     case FUSE_READDIR:
     case FUSE_READDIRPLUS:
     case FUSE_LSEEK:
+    case FUSE_FSYNC:
+    case FUSE_FSYNCDIR:
+    // The server knows the owner, who may hold the lock already, or not any more.
+    case FUSE_GETLK:
+    case FUSE_SETLK:
+    case FUSE_SETLKW:
+    // The handle may not be known any more.
     case FUSE_FLUSH:
     case FUSE_RELEASE:
     case FUSE_RELEASEDIR:
@@ -224,6 +230,7 @@ void Worker::Handle(std::span<const std::byte> request) {
       channel_->ReplyError(header.unique, 0);
       return;
     case FUSE_NOTIFY_REPLY:
+      TakeLeft(header, body);
       return;
     case FUSE_WRITE:
       if (body.size() < sizeof(fuse_write_in)) {
@@ -241,6 +248,31 @@ void Worker::Handle(std::span<const std::byte> request) {
       StartCall(*channel_, header, {body.first(std::min(body.size(), BodyMax(header.opcode)))},
                 client::BufferLease());
   }
+}
+
+// Data that a killed program has left in the kernel's pages. It lies where that of a WRITE does.
+void Worker::TakeLeft(const fuse_in_header& header, std::span<const std::byte> body) {
+  static_assert(sizeof(fuse_notify_retrieve_in) == sizeof(fuse_write_in));
+  if (body.size() < sizeof(fuse_notify_retrieve_in)) return;
+  std::optional<LeftWrites::Part> part = state_.left_writes.Take(header.unique);
+  if (!part.has_value()) return;
+  const std::span<const std::byte> data = body.subspan(sizeof(fuse_notify_retrieve_in));
+  dafs::Start(SendLeft(*std::move(part), room_.TakeBuffer(), {data.begin(), data.end()}));
+}
+
+Task<void> Worker::SendLeft(LeftWrites::Part part, client::BufferLease lease,
+                            std::vector<std::byte> data) {
+  if (!lease) {  // it was read into memory outside the pool
+    const auto size = static_cast<uint32_t>(data.size());
+    absl::StatusOr<client::BufferLease> room =
+        co_await files_->buffers().Acquire(client::BufferUse::kWriteSource, size);
+    if (room.ok()) {
+      lease = *std::move(room);
+      std::memcpy(lease.payload(), data.data(), data.size());
+    }
+  }
+  Task<void> sending = operations_->SendLeft(std::move(part), std::move(lease), data.size());
+  co_await sending;
 }
 
 // A killed process has read the request. Any other is carried out: what that process sent for it is
@@ -334,6 +366,17 @@ void Worker::LookIfCommitted() {
 
 void Worker::ReturnDelegations() {
   loop_->Post([this] { files_->delegating().ReturnDue(); });
+}
+
+void Worker::Close(std::vector<wire::StateId> opens) {
+  loop_->Post([this, opens = std::move(opens)] { dafs::Start(CloseEach(opens)); });
+}
+
+Task<void> Worker::CloseEach(std::vector<wire::StateId> opens) {
+  for (const wire::StateId& open : opens) {
+    Task<absl::Status> closing = files_->opens().Close(open);
+    const absl::Status ignored = co_await closing;  // as in ServerOpens::Close
+  }
 }
 
 void Worker::Pause(std::function<void()> drained) {

@@ -74,6 +74,8 @@ class Worker : private Pollable {
   void Commit(std::function<void()> done);
   // Begins to return the delegations that are due.
   void ReturnDelegations();
+  // Begins to close opens of the client that nothing uses.
+  void Close(std::vector<wire::StateId> opens);
   // Reads no more requests, and takes back those that wait for a lock. `drained`: when no request
   // is unanswered. Not with a ring.
   void Pause(std::function<void()> drained);
@@ -104,9 +106,13 @@ class Worker : private Pollable {
   absl::Status OnLoop(std::function<absl::Status()> function);
   void Init(const fuse_in_header& header, std::span<const std::byte> body);
   void InterruptRequest(std::span<const std::byte> body);
+  void TakeLeft(const fuse_in_header& header, std::span<const std::byte> body);
+  Task<void> SendLeft(LeftWrites::Part part, client::BufferLease lease,
+                      std::vector<std::byte> data);
   void StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                  client::BufferLease lease);
   Task<void> AskForRoot(std::function<void(Root)> done);
+  Task<void> CloseEach(std::vector<wire::StateId> opens);
   bool IsDrained() const;
   void LookIfDrained();
   void LookIfCommitted();

@@ -139,8 +139,8 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
     state_.directory_names.CachesListing(call.nodeid());
     if (state_.rules.IsGood(chunk->names, node->handle)) out.open_flags |= FOPEN_CACHE_DIR;
   }
-  out.fh = state_.open_directories.Add(std::move(directory));
-  if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
+  out.fh = Open(std::move(directory));
+  if (!call.Reply({AsBytes(out)})) Close(out.fh);
 }
 
 // Returns the whole listing of a directory without a request, if the kernel has all names there and
@@ -202,8 +202,8 @@ bool DirectoryOperations::ReplyFromListing(Call& call, const InodeView& node,
   }
   fuse_open_out out = {};
   out.open_flags = cached ? FOPEN_CACHE_DIR | FOPEN_KEEP_CACHE : FOPEN_CACHE_DIR;
-  out.fh = state_.open_directories.Add(std::move(directory));
-  if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
+  out.fh = Open(std::move(directory));
+  if (!call.Reply({AsBytes(out)})) Close(out.fh);
   return true;
 }
 
@@ -351,15 +351,23 @@ Task<void> DirectoryOperations::Readdir(Call& call) {
     if (std::optional<InodeView> node = state_.inodes.Find(directory->nodeid)) {
       chunk = KnownHere(*node);
     }
-    if (chunk != nullptr) directory->SetChunk(chunk, wire::Verifier());
+    if (chunk != nullptr) {
+      directory->SetChunk(chunk, wire::Verifier());
+      state_.live_files.Put(read.fh, *directory);
+    }
   }
   if (chunk != nullptr) position = PositionBehind(*chunk, cookie);
   for (int empty = 0; empty < kEmptyChunksMax; ++empty) {
     if (!position.has_value()) {
+      const wire::Verifier verifier = directory->cookieverf();
+      const bool known_here = chunk != nullptr && chunk->known_here;
       absl::StatusOr<Chunk> fresh = co_await ReadChunk(directory, cookie, plus);
       if (!fresh.ok()) {
         ReplyNotRead(call, fresh.status());
         co_return;
+      }
+      if (directory->cookieverf() != verifier || known_here) {
+        state_.live_files.Put(read.fh, *directory);
       }
       chunk = *std::move(fresh);
       position = 0;
@@ -408,6 +416,17 @@ void DirectoryOperations::AddDots(DirectoryAnswer& answer, const DirectoryState&
   add("..", above, kDotDotOffset);
 }
 
+uint64_t DirectoryOperations::Open(std::shared_ptr<DirectoryState> directory) {
+  const uint64_t fh = state_.open_directories.Add(directory);
+  state_.live_files.Put(fh, *directory);
+  return fh;
+}
+
+void DirectoryOperations::Close(uint64_t fh) {
+  const std::shared_ptr<DirectoryState> directory = state_.open_directories.Remove(fh);
+  if (directory != nullptr) state_.live_files.Drop(*directory);
+}
+
 Task<void> DirectoryOperations::Releasedir(Call& call) {
   RequestReader in = call.reader();
   auto release = in.Take<fuse_release_in>();
@@ -415,7 +434,7 @@ Task<void> DirectoryOperations::Releasedir(Call& call) {
       in.ok() ? state_.open_directories.Find(release.fh) : nullptr;
   if (directory != nullptr) {
     last_was_listed_ = directory->listed();
-    state_.open_directories.Remove(release.fh);
+    Close(release.fh);
   }
   call.ReplyOk();
   co_return;

@@ -39,6 +39,9 @@ class DirectoryOperations {
   Task<absl::StatusOr<Chunk>> ReadChunk(std::shared_ptr<DirectoryState> directory, uint64_t cookie,
                                         bool attributes, client::Attributes* after = nullptr);
   Chunk KnownHere(const InodeView& node);
+  // Adds an open directory to the table, and removes it. Open returns its handle.
+  uint64_t Open(std::shared_ptr<DirectoryState> directory);
+  void Close(uint64_t fh);
   bool IsAclKnown(const InodeView& object) const;
   void NoteWhole(DirectoryState& directory, const DirectoryChunk& chunk, uint64_t listing);
   bool ReplyFromListing(Call& call, const InodeView& node, const CallerIdentity& who);

@@ -6,9 +6,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -23,9 +25,12 @@
 #include "fuse/cache/whole_directories.h"
 #include "fuse/cache/write_trackers.h"
 #include "fuse/files/behind_table.h"
+#include "fuse/files/left_writes.h"
+#include "fuse/files/live_files.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/files/open_files.h"
 #include "fuse/kernel/notifier.h"
+#include "fuse/kernel/protocol.h"
 #include "fuse/options/options.h"
 #include "fuse/request/identity_cache.h"
 #include "runtime/cpu_latency.h"
@@ -73,6 +78,12 @@ struct MountState {
   OpenFiles open_files;
   OpenDirectories open_directories;
   LockOwners lock_owners;
+  // The live record of the three tables; set before the first request.
+  LiveFiles live_files{nullptr};
+  // After a crash: the open files of before, by OpenState::opened_by. The kernel may not have got
+  // the handle of one; then it sends its request again. Constant after the start.
+  absl::flat_hash_map<uint64_t, uint64_t> opened_before;
+  LeftWrites left_writes;
   BehindTable behind;
   IdentityCache identities{options.source.text};
   LastKnown<wire::FsAttributes> statfs;
@@ -80,13 +91,19 @@ struct MountState {
   // publishes no other data.
   std::atomic<uint32_t> silent_workers{0};
 
-  // Returns a new name for the owner of an OPEN. Each open of the kernel and each owner of record
-  // locks has its own, because the owner of a lock is the owner of its OPEN.
-  std::string NewOwner() {
-    const uint64_t number = NewOwnerNumber();
-    std::string owner(sizeof(number), '\0');
-    std::memcpy(owner.data(), &number, sizeof(number));
-    return owner;
+  // Returns a name for the owner of an OPEN. Each open of the kernel and each owner of record locks
+  // has its own, because the owner of a lock is the owner of its OPEN. That of a request of the
+  // kernel is always the same: if another program carries it out again after a crash, the server
+  // finds its first open.
+  std::string NewOwner() { return OwnerOf(NewOwnerNumber()); }
+  static std::string OwnerOfRequest(uint64_t unique) {
+    return OwnerOf((unique & ~kUniqueResent) | kOfRequest);
+  }
+  static bool IsOfRequest(std::string_view owner) {
+    uint64_t number = 0;
+    if (owner.size() != sizeof(number)) return false;
+    std::memcpy(&number, owner.data(), sizeof(number));
+    return (number & kOfRequest) != 0;
   }
   uint64_t NewOwnerNumber() { return next_owner.fetch_add(1, std::memory_order_relaxed); }
   std::atomic<uint64_t> next_owner{1};  // publishes no other data
@@ -116,6 +133,15 @@ struct MountState {
   std::unique_ptr<client::InFlightTable> in_flight;
   // Passes an INTERRUPT to all workers; set before the workers serve.
   absl::AnyInvocable<void(uint64_t unique) const> interrupt_all;
+
+ private:
+  // Neither a number of NewOwnerNumber nor one of the kernel has this bit.
+  static constexpr uint64_t kOfRequest = uint64_t{1} << 62;
+  static std::string OwnerOf(uint64_t number) {
+    std::string owner(sizeof(number), '\0');
+    std::memcpy(owner.data(), &number, sizeof(number));
+    return owner;
+  }
 };
 
 }  // namespace dafs::fuse

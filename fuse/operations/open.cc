@@ -25,8 +25,8 @@ Task<void> OpenOperations::Open(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
-  if (std::optional<client::OpenFile> local =
-          context_.opens.OpenLocally(*who, *node, request.flags)) {
+  if (std::optional<client::OpenFile> local = context_.opens.OpenLocally(
+          *who, *node, request.flags, MountState::OwnerOfRequest(call.header().unique))) {
     co_await ReplyLocal(call, *local, request.flags, std::move(who));
     co_return;
   }
@@ -34,8 +34,8 @@ Task<void> OpenOperations::Open(Call& call) {
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   const bool comes_back =
       state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
-  Task<absl::StatusOr<client::OpenFile>> opening =
-      context_.opens.Open(*who, *node, request.flags, state_.NewOwner());
+  Task<absl::StatusOr<client::OpenFile>> opening = context_.opens.Open(
+      *who, *node, request.flags, MountState::OwnerOfRequest(call.header().unique));
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
     if (ErrnoFromStatus(file.status()) == ESTALE && !comes_back) {
@@ -59,7 +59,8 @@ Task<void> OpenOperations::Open(Call& call) {
     co_return;
   }
   const bool keep_cache = InvalidateOlder(call, *file, asked, asked_at);
-  fuse_open_out out = context_.opens.Add(*file, call.nodeid(), request.flags, who, keep_cache);
+  fuse_open_out out =
+      context_.opens.Add(call, *file, call.nodeid(), request.flags, who, keep_cache);
   if (!call.Reply({AsBytes(out)})) {
     co_await context_.opens.Undo(out.fh);
   }
@@ -70,7 +71,8 @@ Task<void> OpenOperations::Open(Call& call) {
 Task<void> OpenOperations::ReplyLocal(Call& call, const client::OpenFile& file, uint32_t flags,
                                       CallerIdentity who) {
   const bool keep_cache = state_.pages.AreOf(call.nodeid(), file.delegation);
-  fuse_open_out out = context_.opens.Add(file, call.nodeid(), flags, std::move(who), keep_cache);
+  fuse_open_out out =
+      context_.opens.Add(call, file, call.nodeid(), flags, std::move(who), keep_cache);
   if (!call.Reply({AsBytes(out)})) co_await context_.opens.Undo(out.fh);
 }
 
@@ -99,7 +101,7 @@ Task<void> OpenOperations::Create(Call& call) {
   request.directory = parent->handle;
   request.name = std::string(name);
   request.share_access = ShareOf(create.flags);
-  request.owner = state_.NewOwner();
+  request.owner = MountState::OwnerOfRequest(call.header().unique);
   request.create = true;
   // GUARDED sets mode and owner when it creates the file; EXCLUSIVE needs a second request for
   // that.
@@ -147,7 +149,7 @@ Task<void> OpenOperations::ReplyCreated(Call& call, const client::OpenFile& file
   if (call.answered()) context_.entries.DropName(place);
   fuse_entry_out entry = context_.entries.Entry(call, node, place, call.arrived());
   if (file.created) NoteNew(state_, entry.nodeid, call.nodeid(), Loop::Now());
-  fuse_open_out out = context_.opens.Add(file, entry.nodeid, flags, who, false);
+  fuse_open_out out = context_.opens.Add(call, file, entry.nodeid, flags, who, false);
   if (!call.Reply({AsBytes(entry), AsBytes(out)})) {
     context_.entries.Undo(entry.nodeid);
     co_await context_.opens.Undo(out.fh);
@@ -164,7 +166,7 @@ Task<void> OpenOperations::Tmpfile(Call& call) {
   client::OpenRequest request;
   request.directory = parent->handle;
   request.share_access = ShareOf(create.flags);
-  request.owner = state_.NewOwner();
+  request.owner = MountState::OwnerOfRequest(call.header().unique);
   uint32_t mode = co_await ModeOfNew(context_, *who, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   absl::StatusOr<client::OpenFile> file = co_await files_.opens().OpenUnlinked(*who, request);
@@ -179,7 +181,7 @@ Task<void> OpenOperations::Tmpfile(Call& call) {
 Task<void> OpenOperations::Release(Call& call) {
   RequestReader in = call.reader();
   auto release = in.Take<fuse_release_in>();
-  std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Remove(release.fh) : nullptr;
+  std::shared_ptr<OpenState> open = in.ok() ? context_.opens.Release(release.fh) : nullptr;
   // The kernel has kept or dropped its pages as the answer to OPEN said, so none is older than that
   // open.
   if (open != nullptr && open->change.has_value()) {

@@ -47,6 +47,7 @@ Task<void> RecordLockOwners::Close(LockOwnerRef owner) {
   const wire::StateId open = state_.lock_owners.OpenOf(*owner);
   absl::Status closed = co_await files_.opens().Close(open);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
+  state_.lock_owners.Closed(*owner);
 }
 
 Task<void> RecordLockOwners::End(LockOwners::Ended ended) {

@@ -44,7 +44,7 @@ bool OpensToAppend(uint32_t flags) { return (flags & O_APPEND) != 0 && OpensToWr
 Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity& who,
                                                          const InodeView& node, uint32_t flags,
                                                          std::string owner) {
-  if (std::optional<client::OpenFile> local = OpenLocally(who, node, flags)) {
+  if (std::optional<client::OpenFile> local = OpenLocally(who, node, flags, owner)) {
     co_return *std::move(local);
   }
   client::OpenRequest request;
@@ -100,13 +100,26 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::I
 }
 
 std::optional<client::OpenFile> ServerOpens::OpenLocally(const client::Identity& who,
-                                                         const InodeView& node, uint32_t flags) {
-  return files_.opens().OpenLocally(who, node.handle, ShareOf(flags), state_.NewOwner());
+                                                         const InodeView& node, uint32_t flags,
+                                                         std::string owner) {
+  return files_.opens().OpenLocally(who, node.handle, ShareOf(flags), std::move(owner));
 }
 
-fuse_open_out ServerOpens::Add(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
-                               CallerIdentity who, bool keep_cache) {
+void ServerOpens::DropUnanswered(const Call& call) {
+  if ((call.header().unique & kUniqueResent) == 0) return;
+  const auto before = state_.opened_before.find(call.header().unique & ~kUniqueResent);
+  if (before == state_.opened_before.end()) return;
+  const std::shared_ptr<OpenState> open = state_.open_files.Remove(before->second);
+  if (open == nullptr) return;
+  state_.pages.EndOpen(open->nodeid, 0, open->bypasses_before, BypassesPages(open->flags));
+  state_.live_files.Drop(*open);
+}
+
+fuse_open_out ServerOpens::Add(const Call& call, const client::OpenFile& file, uint64_t nodeid,
+                               uint32_t flags, CallerIdentity who, bool keep_cache) {
+  DropUnanswered(call);
   auto open = std::make_shared<OpenState>();
+  open->opened_by = call.header().unique & ~kUniqueResent;
   open->nodeid = nodeid;
   open->handle = file.handle;
   open->state_id = file.state_id;
@@ -124,7 +137,8 @@ fuse_open_out ServerOpens::Add(const client::OpenFile& file, uint64_t nodeid, ui
     state_.pages.EndOpen(nodeid, file.delegation, open->bypasses_before, false);
   }
   fuse_open_out out = {};
-  out.fh = state_.open_files.Add(std::move(open));
+  out.fh = state_.open_files.Add(open);
+  state_.live_files.Put(out.fh, *open);
   if (UsesDirectIo(flags)) {
     out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
   }
@@ -135,8 +149,14 @@ fuse_open_out ServerOpens::Add(const client::OpenFile& file, uint64_t nodeid, ui
   return out;
 }
 
-Task<void> ServerOpens::Undo(uint64_t fh) {
+std::shared_ptr<OpenState> ServerOpens::Release(uint64_t fh) {
   std::shared_ptr<OpenState> open = state_.open_files.Remove(fh);
+  if (open != nullptr) state_.live_files.End(*open);
+  return open;
+}
+
+Task<void> ServerOpens::Undo(uint64_t fh) {
+  std::shared_ptr<OpenState> open = Release(fh);
   if (open == nullptr) co_return;
   state_.pages.EndOpen(open->nodeid, 0, open->bypasses_before, BypassesPages(open->flags));
   Task<void> closing = Close(std::move(open));
@@ -153,6 +173,7 @@ Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
   }
   absl::Status closed = co_await files_.opens().Close(open->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
+  state_.live_files.Drop(*open);
 }
 
 }  // namespace dafs::fuse

@@ -15,6 +15,7 @@
 #include "fuse/kernel/protocol.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/request_nodes.h"
+#include "fuse/request/call.h"
 #include "runtime/task.h"
 
 namespace dafs::fuse {
@@ -38,11 +39,14 @@ class ServerOpens {
                                               uint32_t flags, std::string owner);
   // Likewise under a delegation, without a request. nullopt: the server must be asked.
   std::optional<client::OpenFile> OpenLocally(const client::Identity& who, const InodeView& node,
-                                              uint32_t flags);
+                                              uint32_t flags, std::string owner);
 
-  // Adds an open file to the table. Returns the answer for the kernel.
-  fuse_open_out Add(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
+  // Adds the file that `call` has opened to the table. Returns the answer for the kernel. If
+  // the kernel did not get the answer of a killed program, this file replaces that one's.
+  fuse_open_out Add(const Call& call, const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
                     CallerIdentity who, bool keep_cache);
+  // The kernel has released it. Call it before the answer.
+  std::shared_ptr<OpenState> Release(uint64_t fh);
   // The kernel has not accepted the answer: removes the open file and closes it.
   Task<void> Undo(uint64_t fh);
   // Closes it at the server. If its opener may not write the file without this open, commits its
@@ -50,6 +54,7 @@ class ServerOpens {
   Task<void> Close(std::shared_ptr<OpenState> open);
 
  private:
+  void DropUnanswered(const Call& call);
   Task<absl::StatusOr<client::OpenFile>> OpenToAppend(const client::Identity& who,
                                                       const InodeView& node, uint32_t flags,
                                                       absl::Status refused);

@@ -106,7 +106,8 @@ bool WriteOperations::GoesBehind(const fuse_write_in& write, const OpenState& op
 Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> open,
                                         uint64_t offset, uint32_t size) {
   std::span<const std::byte> data(call.lease().payload(), size);
-  if (streams_.Join(*open, offset, data, state_.behind)) {
+  if (const WritePiece* const joined = streams_.Join(*open, offset, data, state_.behind)) {
+    state_.live_files.Lengthen(joined->live_slot, joined->size);
     ReplyWritten(call, size);
     co_return;
   }
@@ -123,6 +124,7 @@ Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> o
   piece.open = std::move(open);
   NoteLostData(files_, *piece.open).IgnoreError();     // in the background
   const bool early = !piece.open->writes->doubtful();  // writes it waited for may have failed
+  if (early) piece.live_slot = state_.live_files.PutPiece(*piece.open, offset, size);
   if (early && streams_.Keep(piece)) {
     ReplyWritten(call, size);
     co_return;
@@ -132,6 +134,8 @@ Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> o
     streams_.Exchange(piece);
     ReplyWritten(call, size);
     waits = nullptr;
+  } else {
+    state_.live_files.Drop(std::exchange(piece.live_slot, 0));  // the kernel sends it again
   }
   co_await SendPieces(std::move(piece), waits);
 }
@@ -150,11 +154,36 @@ Task<void> WriteOperations::SendPieces(WritePiece piece, Call* waits) {
     } else if (!transfer.failed.ok()) {
       FailLate(piece, transfer);
     }
+    state_.live_files.Drop(piece.live_slot);
     state_.behind.End(open->nodeid, piece.offset);
     std::optional<WritePiece> next = streams_.Next(*open);
     if (!next.has_value()) co_return;
     piece = *std::move(next);
   }
+}
+
+Task<void> WriteOperations::SendLeft(LeftWrites::Part part, client::BufferLease data,
+                                     size_t bytes) {
+  WritePiece piece;
+  piece.open = std::move(part.open);
+  piece.offset = part.offset;
+  piece.size = part.size;
+  piece.lease = std::move(data);
+  piece.change = context_.attributes.BeginWrite(piece.open->nodeid);
+  Transfer transfer;
+  transfer.offset = piece.offset;
+  if (bytes >= piece.size && piece.lease) {
+    Task<Transfer> carrying =
+        Carry(piece, wire::StableHow::kUnstable, /*appends=*/false, /*may_ask=*/false);
+    transfer = co_await carrying;
+  } else {
+    transfer.failed = absl::DataLossError(
+        "mount.dafs was killed before it had sent them, and the kernel has dropped their pages");
+    context_.attributes.EndWrite(piece.open->nodeid, piece.change, std::move(transfer.after));
+  }
+  if (!transfer.failed.ok()) FailLate(piece, transfer);
+  state_.live_files.Drop(part.live_slot);
+  state_.behind.End(piece.open->nodeid, piece.offset);
 }
 
 // Handles the failure of a write that was answered before. The next fsync or close of each
@@ -163,6 +192,7 @@ Task<void> WriteOperations::SendPieces(WritePiece piece, Call* waits) {
 void WriteOperations::FailLate(const WritePiece& piece, const Transfer& transfer) {
   const bool first = !piece.open->writes->doubtful();
   piece.open->writes->NoteFailure(transfer.failed);
+  state_.live_files.NoteFailure(*piece.open);
   if (state_.notifier != nullptr) state_.notifier->DropPages(piece.open->nodeid, [] {});
   if (!first) return;  // log one line for each failure that the program sees
   const Place place = state_.inodes.PlaceOf(piece.open->nodeid);

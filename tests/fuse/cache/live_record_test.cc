@@ -40,7 +40,7 @@ TEST(LiveRecordTest, ReadReturnsWhatWasPutLastAndNotDropped) {
   auto record = LiveRecord::Create();
   ASSERT_TRUE(record.ok());
   LiveRecord& live = **record;
-  const std::string large(LiveRecord::kMostBody, 'x');
+  const std::string large(LiveRecord::kSlotBody, 'x');
   LiveRecord::Slot one = live.Put(1, 7, Bytes("one"), 0, 0);
   const LiveRecord::Slot two = live.Put(2, 7, Bytes("two"), 0, 0);
   live.Put(1, 8, Bytes(""), 0, 0);
@@ -57,6 +57,43 @@ TEST(LiveRecordTest, BodyThatIsTooLargeIsNotStored) {
   const LiveRecord::Slot slot = (*record)->Put(1, 1, Bytes("small"), 0, 0);
   EXPECT_EQ((*record)->Put(1, 1, Bytes(std::string(LiveRecord::kMostBody + 1, 'x')), 0, slot), 0u);
   EXPECT_TRUE(ContentOf((*record)->memfd()).empty());
+}
+
+TEST(LiveRecordTest, LongBodyIsStoredInAChain) {
+  auto record = LiveRecord::Create();
+  ASSERT_TRUE(record.ok());
+  LiveRecord& live = **record;
+  std::string body;
+  for (int i = 0; i < 5000; ++i) body += std::to_string(i);
+  LiveRecord::Slot slot = live.Put(1, 1, Bytes(body), 3, 0);
+  live.AddToCount(slot, 4);
+  live.Put(1, 2, Bytes("other"), 0, 0);
+  EXPECT_EQ(ContentOf(live.memfd()), (Content{{{1, 1}, body}, {{1, 2}, "other"}}));
+  EXPECT_EQ(LiveRecord::Read(live.memfd())->at(0).count, 7u);
+  for (int i = 0; i < 100; ++i) slot = live.Put(1, 1, Bytes(body), 0, slot);
+  EXPECT_LE(slot, 3 * body.size() / LiveRecord::kSlotBody);  // freed slots are used again
+  live.Drop(slot);
+  EXPECT_EQ(ContentOf(live.memfd()), (Content{{{1, 2}, "other"}}));
+}
+
+// Each part of a chain is under a checksum, so a chain that is damaged anywhere is no item.
+TEST(LiveRecordTest, DamagedChainIsAsIfItWereFree) {
+  auto record = LiveRecord::Create();
+  ASSERT_TRUE(record.ok());
+  const std::string body(3 * LiveRecord::kSlotBody, 'x');
+  (*record)->Put(1, 1, Bytes(body), 0, 0);
+  const int memfd = (*record)->memfd();
+  for (off_t at = 0; at < 3 * LiveRecord::kSlotBytes; ++at) {
+    if (at == 8) at = 16;  // the count of the first slot; those of the others are not used
+    if (at % LiveRecord::kSlotBytes >= 8 && at % LiveRecord::kSlotBytes < 16) continue;
+    uint8_t byte = 0;
+    ASSERT_EQ(pread(memfd, &byte, 1, at), 1);
+    const auto changed = static_cast<uint8_t>(byte ^ 1);
+    ASSERT_EQ(pwrite(memfd, &changed, 1, at), 1);
+    EXPECT_TRUE(ContentOf(memfd).empty()) << "byte " << at;
+    ASSERT_EQ(pwrite(memfd, &byte, 1, at), 1);
+  }
+  EXPECT_EQ(ContentOf(memfd).size(), 1u);
 }
 
 TEST(LiveRecordTest, CountIsThatOfTheLastPutOrSetCount) {
@@ -153,7 +190,7 @@ TEST(LiveRecordTest, KilledProcessLeavesItemsWhole) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       for (uint64_t n = 0;; ++n) {
-        const std::string body(1 + n % 80, static_cast<char>('a' + n % 26));
+        const std::string body(1 + n % 300, static_cast<char>('a' + n % 26));
         slots[n % 2] = live.Put(1, 1 + n % 2, Bytes(body), 0, slots[n % 2]);
         if (n == 100 && write(ready[1], "", 1) != 1) _exit(1);
       }

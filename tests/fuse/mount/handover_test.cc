@@ -3,10 +3,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "fuse/files/live_files.h"
+#include "fuse/mount/live_client.h"
 #include "fuse/operations/mount_state.h"
 #include "runtime/loop.h"
 #include "wire/dat/iwarp/iwarp.h"
@@ -17,6 +21,12 @@ namespace {
 wire::FileHandle HandleOf(uint8_t number) {
   wire::FileHandle handle;
   handle.fileid.bytes[0] = number;
+  return handle;
+}
+
+wire::CredHandle CredentialOf(uint8_t number) {
+  wire::CredHandle handle;
+  handle.bytes[0] = number;
   return handle;
 }
 
@@ -70,6 +80,7 @@ class HandoverTest : public ::testing::Test {
     open->change = 4;
     open->opener = std::make_shared<const client::Identity>(who_);
     open->writes = state_.write_trackers.Of(node_);
+    open->opened_by = 1000 + state_.open_files.next();
     return state_.open_files.Add(std::move(open));
   }
 
@@ -272,21 +283,46 @@ class KillTest : public HandoverTest {
  protected:
   void SetUp() override {
     live_ = *LiveRecord::Create();
+    live_client_ = std::make_unique<LiveClient>(*live_);
     state_.inodes.KeepIn(live_.get());
+    state_.live_files = LiveFiles(live_.get());
+    state_.lock_owners.RecordIn(state_.live_files);
+    client_->opens().RecordIn(live_client_.get());
+    client_->locks().RecordIn(live_client_.get());
+    client_->credentials().RecordIn(live_client_.get());
+    client_->delegations().RecordIn(live_client_.get());
     HandoverTest::SetUp();
   }
   std::unique_ptr<Next> Kill() {
     HandoverRecord record;
     SaveBasis(state_, *client_, record);
-    const auto nodes = LiveNodes::Read(live_->memfd());
-    EXPECT_TRUE(nodes.ok()) << nodes.status();
-    AfterKill(*nodes, record);
+    const auto items = LiveRecord::Read(live_->memfd());
+    EXPECT_TRUE(items.ok()) << items.status();
+    AfterKill(*items, record);
+    left_ = record;
     auto next = std::make_unique<Next>(*provider_, record);
     const absl::Status restored = RestoreMount(record, next->state, *next->client);
     EXPECT_TRUE(restored.ok()) << restored;
     return next;
   }
+  // As Open, and recorded.
+  uint64_t OpenLive(uint32_t flags) {
+    const uint64_t fh = Open(flags);
+    state_.live_files.Put(fh, *state_.open_files.Find(fh));
+    return fh;
+  }
+  // The opens that the next program closes.
+  std::vector<wire::StateId> Closing() const {
+    std::vector<wire::StateId> closing;
+    for (const HandoverRecord::Open& open : left_.opens) {
+      if (open.closing) closing.push_back(open.name);
+    }
+    return closing;
+  }
+
   std::unique_ptr<LiveRecord> live_;
+  std::unique_ptr<LiveClient> live_client_;
+  HandoverRecord left_;  // of the last Kill
 };
 
 TEST_F(KillTest, KeepsNodesWithTheirLookups) {
@@ -307,17 +343,214 @@ TEST_F(KillTest, KeepsNodesWithTheirLookups) {
 }
 
 TEST_F(KillTest, GivesNoNumberTwice) {
-  const uint64_t open = Open(O_RDWR);
+  const uint64_t open = OpenLive(O_RDWR);
   const std::unique_ptr<Next> next = Kill();
-  EXPECT_EQ(next->state.open_files.Find(open), nullptr);
   EXPECT_GT(next->state.open_files.Add(std::make_shared<OpenState>()), open);
+  const auto name = client_->opens().Add({}, IdOf<wire::StateId>(101), client_id_);
+  EXPECT_GT(
+      wire::OpaqueToUint64(next->client->opens().Add({}, IdOf<wire::StateId>(101), client_id_)),
+      wire::OpaqueToUint64(name));
   EXPECT_GT(next->state.inodes.Remember(HandleOf(3), Regular(13), {kRootNode, "new"}), node_);
 }
 
-TEST_F(KillTest, IsAnotherClientOfTheSameName) {
+TEST_F(KillTest, IsTheSameClientWithTheSameCredentials) {
+  client::Identity many{1000, 100, {}};
+  for (uint32_t i = 0; i < 500; ++i) many.groups.push_back(i);
+  client_->credentials().Insert(client_id_, who_, CredentialOf(1), 8);
+  client_->credentials().Insert(client_id_, many, CredentialOf(2), 8);
+  client_->credentials().Insert(client_id_, {1, 1, {}}, CredentialOf(3), 8);
+  client_->credentials().Forget(CredentialOf(3));
   const std::unique_ptr<Next> next = Kill();
   EXPECT_EQ(next->client->options().client_id_string, client_->options().client_id_string);
-  EXPECT_NE(next->client->options().client_verifier, client_->options().client_verifier);
+  EXPECT_EQ(next->client->options().client_verifier, client_->options().client_verifier);
+  EXPECT_EQ(next->client->credentials().size(), 2u);
+  EXPECT_EQ(next->client->credentials().Find(client_id_, many), CredentialOf(2));
+}
+
+TEST_F(KillTest, KeepsOpenFilesAndTheirLocks) {
+  const uint64_t fh = OpenLive(O_RDWR | O_APPEND);
+  const std::unique_ptr<Next> next = Kill();
+  const std::shared_ptr<OpenState> open = next->state.open_files.Find(fh);
+  ASSERT_NE(open, nullptr);
+  EXPECT_EQ(open->flags, static_cast<uint32_t>(O_RDWR | O_APPEND));
+  EXPECT_EQ(*open->opener, who_);
+  EXPECT_TRUE(open->writes->ErrorForFsync(open->errors).ok());
+  const auto entry = next->client->opens().Find(open->state_id);
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(entry->state_id, IdOf<wire::StateId>(100));
+  EXPECT_EQ(entry->client_id, client_id_);
+  EXPECT_FALSE(entry->closing);
+  const auto held = next->client->locks().HeldBy(HandleOf(1), open->state_id);
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0], (wire::LockRange{3, 9, true}));
+}
+
+TEST_F(KillTest, ClosesWhatTheKernelHasReleased) {
+  const uint64_t fh = OpenLive(O_RDWR);
+  const std::shared_ptr<OpenState> open = state_.open_files.Remove(fh);
+  state_.live_files.End(*open);
+  const std::unique_ptr<Next> next = Kill();
+  EXPECT_EQ(next->state.open_files.Find(fh), nullptr);
+  EXPECT_EQ(Closing(), std::vector<wire::StateId>{open->state_id});
+  client_->opens().Remove(open->state_id);
+  state_.live_files.Drop(*open);
+  Kill();
+  EXPECT_TRUE(left_.opens.empty());
+}
+
+// The kernel sends the OPEN again, and the server has an open of the same owner then.
+TEST_F(KillTest, KeepsAnOpenWhoseRequestIsNotAnswered) {
+  client::OpenInfo info;
+  info.handle = HandleOf(1);
+  info.owner = MountState::OwnerOfRequest(6);
+  const auto asked = client_->opens().Add(info, IdOf<wire::StateId>(5), client_id_);
+  info.owner = state_.NewOwner();
+  const auto other = client_->opens().Add(info, IdOf<wire::StateId>(6), client_id_);
+  const std::unique_ptr<Next> next = Kill();
+  EXPECT_EQ(Closing(), std::vector<wire::StateId>{other});
+  info.owner = MountState::OwnerOfRequest(6 | kUniqueResent);
+  EXPECT_EQ(next->client->opens().Add(info, IdOf<wire::StateId>(5), client_id_), asked);
+}
+
+TEST_F(KillTest, LateErrorIsReportedByFsync) {
+  const uint64_t fh = OpenLive(O_RDWR);
+  state_.live_files.NoteFailure(*state_.open_files.Find(fh));
+  const std::unique_ptr<Next> next = Kill();
+  const std::shared_ptr<OpenState> open = next->state.open_files.Find(fh);
+  EXPECT_FALSE(open->writes->ErrorForFsync(open->errors).ok());
+  EXPECT_TRUE(open->writes->ErrorForFsync(open->errors).ok());
+}
+
+// In parts that the kernel sends back at once: up to a page boundary.
+TEST_F(KillTest, DataThatWasNotSentIsOutstanding) {
+  const uint64_t fh = OpenLive(O_RDWR);
+  const std::shared_ptr<OpenState> open = state_.open_files.Find(fh);
+  const auto piece = state_.live_files.PutPiece(*open, 100, 5);
+  state_.live_files.Lengthen(piece, 70000);
+  const auto sent = state_.live_files.PutPiece(*open, 900000, 4096);
+  state_.live_files.Drop(sent);
+  const std::unique_ptr<Next> next = Kill();
+  std::map<uint64_t, uint32_t> parts;
+  for (const auto& [number, part] : next->state.left_writes.All()) {
+    EXPECT_EQ(part.open, next->state.open_files.Find(fh));
+    parts[part.offset] = part.size;
+    EXPECT_TRUE(next->state.left_writes.Take(number).has_value());
+    EXPECT_FALSE(next->state.left_writes.Take(number).has_value());
+  }
+  EXPECT_EQ(parts, (std::map<uint64_t, uint32_t>{{100, 65436}, {65536, 4564}}));
+  EXPECT_TRUE(next->state.behind.Holds(node_));
+  next->state.behind.End(node_, 100);
+  next->state.behind.End(node_, 65536);
+  EXPECT_TRUE(next->state.behind.idle());
+}
+
+TEST_F(KillTest, KeepsOwnersOfRecordLocks) {
+  const uint64_t fh = OpenLive(O_RDWR);
+  const wire::StateId open = state_.open_files.Find(fh)->state_id;
+  LockOwner fresh;
+  fresh.nodeid = node_;
+  fresh.kernel_owner = 77;
+  fresh.number = state_.NewOwnerNumber();
+  const LockOwnerRef owner = state_.lock_owners.Enter(fresh, fh, 4321);
+  state_.lock_owners.Opened(*owner, open);
+  std::unique_ptr<Next> next = Kill();
+  const LockOwnerRef found = next->state.lock_owners.EnterExisting(node_, 77);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->name, owner->name);
+  EXPECT_EQ(found->state_id, open);
+  EXPECT_EQ(next->state.lock_owners.PidOf(owner->name), 4321u);
+  EXPECT_EQ(next->state.lock_owners.EndHandle(fh).size(), 1u);
+  state_.live_files.End(*state_.open_files.Find(fh));  // the owner ends with it
+  next = Kill();
+  EXPECT_EQ(next->state.lock_owners.size(), 0u);
+  EXPECT_EQ(Closing().size(), 1u);
+  state_.lock_owners.End(node_, 77);
+  next = Kill();
+  EXPECT_EQ(next->state.lock_owners.size(), 0u);
+  state_.lock_owners.Closed(*owner);
+  // The file is left.
+  EXPECT_EQ(LiveFiles::Read(*LiveRecord::Read(live_->memfd())).ended.size(), 1u);
+}
+
+TEST_F(KillTest, KeepsAListingThatOnlyTheMountKnows) {
+  auto chunk = std::make_shared<DirectoryChunk>();
+  chunk->known_here = chunk->eof = true;
+  for (uint64_t i = 3; i < 1000; ++i) {
+    chunk->entries.push_back({.cookie = i, .name = std::to_string(i), .attributes = Regular(i)});
+  }
+  auto directory = std::make_shared<DirectoryState>(kRootNode, HandleOf(0),
+                                                    std::make_shared<const client::Identity>(who_));
+  directory->SetChunk(chunk, IdOf<wire::Verifier>(6));
+  const uint64_t fh = state_.open_directories.Add(directory);
+  state_.live_files.Put(fh, *directory);
+  const std::unique_ptr<Next> next = Kill();
+  const std::shared_ptr<DirectoryState> open = next->state.open_directories.Find(fh);
+  ASSERT_NE(open, nullptr);
+  EXPECT_EQ(open->cookieverf(), IdOf<wire::Verifier>(6));
+  ASSERT_NE(open->chunk(), nullptr);
+  ASSERT_EQ(open->chunk()->entries.size(), 997u);
+  EXPECT_EQ(open->chunk()->entries[996].name, "999");
+}
+
+TEST_F(KillTest, ReturnsDelegationsAndKeepsWhatIsOpenUnderThem) {
+  client::OpenInfo info;
+  info.handle = HandleOf(1);
+  info.owner = MountState::OwnerOfRequest(8);
+  info.share_access = wire::kShareBoth;
+  info.who = who_;
+  wire::OpenDelegation granted;
+  granted.delegation_type = wire::OpenDelegationType::kWrite;
+  granted.delegation_state_id = IdOf<wire::StateId>(50);
+  const auto used = client_->delegations().Granted(info, granted, client_id_, 1);
+  const auto unused = client_->delegations().Granted(info, granted, client_id_, 1);
+  client_->locks().Restore({HandleOf(1), used, 3}, {{0, 9, true}}, true);
+  auto open = std::make_shared<OpenState>();
+  open->nodeid = node_;
+  open->handle = HandleOf(1);
+  open->state_id = used;
+  open->opener = std::make_shared<const client::Identity>(who_);
+  open->writes = state_.write_trackers.Of(node_);
+  state_.live_files.Put(state_.open_files.Add(open), *open);
+  std::unique_ptr<Next> next = Kill();
+  client::Delegations& delegations = next->client->delegations();
+  const auto due = delegations.TakeDue();
+  ASSERT_EQ(due.size(), 1u);
+  EXPECT_EQ(due[0]->state_id, IdOf<wire::StateId>(50));
+  EXPECT_TRUE(delegations.WasWrite(*due[0]));
+  EXPECT_EQ(delegations.LocalsOf(*due[0]), std::vector<wire::StateId>{used});
+  EXPECT_FALSE(next->client->opens().Find(unused).has_value());
+  EXPECT_EQ(next->client->locks().LocalOpens(HandleOf(1)), std::vector<wire::StateId>{used});
+  client_->delegations().Returned(client_->delegations().LenderOf(used));
+  next = Kill();
+  EXPECT_EQ(next->client->delegations().TakeDue().size(), 0u);
+  EXPECT_TRUE(next->client->opens().Find(used).has_value());
+}
+
+// As if any byte of any item had been changed by an attacker who can compute checksums.
+TEST_F(KillTest, HostileItemsAreLeftOutOrRefused) {
+  OpenLive(O_RDWR);
+  client_->credentials().Insert(client_id_, who_, CredentialOf(1), 8);
+  const auto items = LiveRecord::Read(live_->memfd());
+  ASSERT_TRUE(items.ok());
+  HandoverRecord basis;
+  SaveBasis(state_, *client_, basis);
+  for (size_t item = 0; item < items->size(); ++item) {
+    for (size_t at = 0; at < items->at(item).body.size(); ++at) {
+      auto changed = *items;
+      changed[item].body[at] ^= std::byte{0xff};
+      HandoverRecord record = basis;
+      AfterKill(changed, record);
+      Next next(*provider_, record);
+      RestoreMount(record, next.state, *next.client).IgnoreError();
+    }
+    auto changed = *items;
+    changed[item].body.resize(items->at(item).body.size() / 2);
+    changed[item].key = 0;
+    HandoverRecord record = basis;
+    AfterKill(changed, record);
+    Next next(*provider_, record);
+    RestoreMount(record, next.state, *next.client).IgnoreError();
+  }
 }
 
 // The second lookup of one thread is no sign that the kernel did not accept the first one.

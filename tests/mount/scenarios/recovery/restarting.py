@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import time
+import traceback
 
 import pytest
 
@@ -49,6 +50,9 @@ class Worker:
                     count += 1
                 os.write(here, str(count).encode())
                 status = 0
+            except BaseException:
+                traceback.print_exc()
+                raise
             finally:
                 os._exit(status)
         os.close(here)
@@ -186,9 +190,11 @@ def need_survival():
 
 
 def kill_program(rig):
-    """Kills mount.dafs and waits until another one continues the mount."""
+    """Kills the mount.dafs of rig.mnt and waits until another one continues the mount."""
     before = restarts_of(rig, rig.mnt)
-    os.kill(next(iter(rig.daemons())), signal.SIGKILL)
+    guardian = rig.mounted[rig.mnt].pid
+    with open(f"/proc/{guardian}/task/{guardian}/children", encoding="ascii") as file:
+        os.kill(int(file.read().split()[0]), signal.SIGKILL)
 
     def continued():
         done = subprocess.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], stdin=subprocess.DEVNULL,
@@ -206,43 +212,83 @@ def follower(path):
     return step
 
 
+def check_exclusive(rig, point, excluded):
+    """Whether another program, at `point`, is refused the locks that keepers hold on dir/file."""
+    other = Actor()
+    other.must("open", "f", str(point / "dir" / "file"))
+    if excluded:
+        other.refused("record", "f", "W", 5, 6)
+        other.refused("flock", "f", "W")
+    else:
+        other.must("record", "f", "W", 5, 6)
+        other.must("flock", "f", "W")
+    other.end()
+
+
 @scenario(timeout=120, where="server")
 def restart_killed(rig):
-    """A mount outlives mount.dafs that is killed: paths and current directories go on, files that were open fail."""
+    """A mount outlives mount.dafs that is killed: paths, open files, listings and locks go on, also for other mounts."""
     need_survival()
     rig.expect(".*goes on after mount.dafs was killed.*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
     rig.mount(server, "guardian,nconnect=2")
+    second = rig.base / "second"
+    second.mkdir()
     (rig.mnt / "dir" / "deep" / "er").mkdir(parents=True)
     (rig.mnt / "dir" / "file").write_text("first")
+    (rig.mnt / "gone").write_bytes(b"0" * 9)
     inode = os.stat(rig.mnt / "dir" / "file").st_ino
-    keeper = Actor()
-    keeper.must("open", "f", str(rig.mnt / "dir" / "file"))
+    keeper, waiter = Actor(), Actor()
+    for one in (keeper, waiter):
+        one.must("open", "f", str(rig.mnt / "dir" / "file"))
     keeper.must("record", "f", "W", 0, 10)
+    keeper.must("flock", "f", "W")
+    waiter.begin("record", "f", "W", 0, 10, True)
     held = os.open(rig.mnt / "held", os.O_RDWR | os.O_CREAT)
-    os.write(held, b"before")
+    os.pwrite(held, b"before", 0)
+    os.fsync(held)
+    gone = os.open(rig.mnt / "gone", os.O_RDWR)
+    os.unlink(rig.mnt / "gone")
+    nameless = os.open(rig.mnt, os.O_RDWR | os.O_TMPFILE)
+    reader = os.open(rig.mnt / "held", os.O_RDONLY)
+    listing = os.scandir(rig.mnt / "dir")
+    names = [next(listing).name]
     os.chdir(rig.mnt / "dir")
     worker = Worker(follower(str(rig.mnt / "dir")))
+    rig.mount(server, point=second)
     for n in range(3):
         kill_program(rig)
         equal(sorted(os.listdir(".")), ["deep", "file"], "names in the current directory")
-        equal((rig.mnt / "dir" / "file").read_text(), str(n - 1) if n > 0 else "first", "a file written before")
-        (rig.mnt / "dir" / "file").write_text(str(n))
-        equal((rig.export / "dir" / "file").read_text(), str(n), "the file at the server")
         equal(os.stat("file").st_ino, inode, "the file's number")
-        check(errno_of(os.write, held, b"x") != 0, "a write to a file that was open before the kill succeeds")
-        errno_of(os.close, held)
-        held = os.open(rig.mnt / "held", os.O_RDWR)
-        os.write(held, b"after%d" % n)
-        other = Actor()
-        other.must("open", "f", str(rig.mnt / "dir" / "file"))
-        other.must("record", "f", "W", 0, 10)
-        other.end()
-    os.close(held)
-    equal((rig.export / "held").read_bytes(), b"after2", "a file that was opened again")
+        os.pwrite(held, b"after%d" % n, 0)
+        os.fsync(held)
+        equal(os.pread(reader, 9, 0), b"after%d" % n, "an open file read")
+        equal((rig.export / "held").read_bytes(), b"after%d" % n, "an open file at the server")
+        for one in (gone, nameless):
+            os.pwrite(one, b"%d" % n, n)
+            equal(os.pread(one, n + 1, 0), b"012"[:n + 1], "an open file without a name")
+        for point in (rig.mnt, second):
+            check_exclusive(rig, point, excluded=True)
+        check(waiter.waits(0.05), "the waiter has the lock although another program holds it")
+    equal(sorted(names + [entry.name for entry in listing]), ["deep", "file"], "a listing that was begun before")
+    keeper.must("record", "f", "U", 0, 10)
+    equal(waiter.answer(10 * rig.slowness), 0, "the lock that was waited for across the kills")
+    for one in (keeper, waiter):
+        one.end()
+    check_exclusive(rig, second, excluded=False)
     check(worker.end() > 0, "the follower did nothing")
-    keeper.end()
+    for one in (held, gone, nameless, reader):
+        os.close(one)
     os.chdir("/")
+    left = []
+
+    def closed():
+        status, text = ask(rig, "server", "opens", "--json", "--socket", server.socket)
+        equal(status, 0, f"exit status of dafsctl server opens ({text})")
+        left[:] = json.loads(text)["opens"]
+        return not left
+
+    check(processes.wait_until(closed, 10 * rig.slowness, 0.1), f"opens that no program uses: {left}")
     restart(rig)
 
 
