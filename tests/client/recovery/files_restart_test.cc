@@ -54,9 +54,9 @@ class FilesRestartTest : public ServerTest {
   }
 };
 
-// Shows DAFS-4.2.3-01: the client commits its own unstable writes to the range before it submits the
-// batch. A batch write is on stable storage when it is reported, and recovery does not overwrite it
-// with older data.
+// Shows DAFS-4.2.3-01: the client commits its own unstable writes to the range before it submits
+// the batch. A batch write is on stable storage when it is reported, and recovery does not
+// overwrite it with older data.
 TEST_F(FilesRestartTest, RecoveryDoesNotOverwriteBatchWritesWithOlderData) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);

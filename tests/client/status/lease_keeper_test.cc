@@ -67,7 +67,8 @@ TEST_F(LeaseKeeperTest, ReportsTheStateOfTheMount) {
   EXPECT_FALSE(std::filesystem::exists(LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here")));
 }
 
-// Shows DAFS-4.4.1.1-06: an idle client opens the control session to send NULL; a busy one does not.
+// Shows DAFS-4.4.1.1-06: an idle client opens the control session to send NULL; a busy one does
+// not.
 TEST_F(LeaseKeeperTest, RenewsLeasesOnlyWhenIdle) {
   StartAll();
   client_->limits().lease_seconds = 1;

@@ -25,8 +25,8 @@ PrivateData Of(bool big_endian, uint8_t session, uint8_t channel_type) {
   return data;
 }
 
-// Shows DAFS-3.1.2.3.6-01: the server distinguishes Operations Channels from others, and assigns the
-// others to their session.
+// Shows DAFS-3.1.2.3.6-01: the server distinguishes Operations Channels from others, and assigns
+// the others to their session.
 TEST(ChannelRoutesTest, PrivateDataIdentifiesSessionAndChannel) {
   for (const bool big_endian : {false, true}) {
     const auto operation = ChannelRoutes::Read("host", Of(big_endian, 1, wire::kChannelOperation));

@@ -1,5 +1,5 @@
-// The tables of Wireshark's dissector. tests/mount/scenarios/operators/wireshark.py runs the dissector
-// itself.
+// The tables of Wireshark's dissector. tests/mount/scenarios/operators/wireshark.py runs the
+// dissector itself.
 #include "wire/wireshark/tables.h"
 
 #include <gmock/gmock.h>
