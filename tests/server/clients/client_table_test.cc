@@ -197,7 +197,8 @@ TEST_F(ClientTableTest, ClientWithACertificateIsReplacedFromAnotherAddress) {
   EXPECT_NE(By({.has_certificate = true, .names = {"ab"}}),
             By({.has_certificate = true, .names = {"a", "b"}}));
   // A certificate without names does not name its owner.
-  EXPECT_NE(By({.has_certificate = true}), By({.has_certificate = true}, "192.0.2.2"));
+  EXPECT_NE(By({.has_certificate = true, .names = {}}),
+            By({.has_certificate = true, .names = {}}, "192.0.2.2"));
 }
 
 // A version that did not record what a client had proven wrote the file. Its clients may reclaim.
