@@ -148,7 +148,8 @@ def tls_identities(rig):
             ("tls", "", "mount with xprtsec=tls", "takes only connections with TLS"),
             ("plain", tls, "without TLS (xprtsec=none)", "takes only connections without TLS"),
             ("any", tls, "mount with xprtsec=mtls", "takes only clients with a certificate"),
-            ("named", mutual(bad), "certs=", "the certificate is for host.bad.example")):
+            # Its own name: that of before belongs to the owner of the good certificate until its lease ends.
+            ("named", mutual(bad) + ",clientid=bad", "certs=", "the certificate is for host.bad.example")):
         status, line = refused(rig, source(name), options)
         equal(status, 1, f"exit status for {name} with {options}")
         check(here in line, f"the message for {name} with {options}: {line}")
