@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "wire/dat/iwarp/crc32c.h"
 
 namespace dafs::fuse {
