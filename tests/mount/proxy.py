@@ -6,7 +6,6 @@ released. Instead of its own connection, the n-th segment can end the control se
 Channel alone. The proxy can also alter what it relays.
 """
 
-import contextlib
 import random
 import selectors
 import socket
@@ -229,8 +228,4 @@ class Proxy:
     def drop(one, what):
         if what == RESET:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        else:
-            # A scenario may have forked programs, which have copies: those would keep the connection.
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
         one.close()

@@ -318,6 +318,8 @@ def begin_change(change, directory):
     if pid == 0:
         status = 255
         try:
+            # A copy of one of the relay's connections would keep it open.
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
             change(directory)
             status = 0
         except OSError as error:
