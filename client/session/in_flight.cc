@@ -81,8 +81,7 @@ size_t RecordedOf(std::span<CallBase* const> chain) {
 
 }  // namespace
 
-// ---- The table
-// -----------------------------------------------------------------------------------
+// ---- The table ----------------------------------------------------------------------------------
 
 InFlightTable::InFlightTable(std::span<std::byte> memory)
     : unrecorded_(reinterpret_cast<uint64_t*>(memory.data())),
@@ -140,8 +139,7 @@ InFlightTable::Entry* InFlightTable::TakeUnused() {
   }
 }
 
-// ---- An operation
-// --------------------------------------------------------------------------------
+// ---- An operation -------------------------------------------------------------------------------
 
 InFlightOperation::InFlightOperation(InFlightEntries* entries, uint64_t number, bool again)
     : entries_(entries), number_(number) {

@@ -13,6 +13,7 @@
 #include "fuse/kernel/memory_pressure.h"
 #include "fuse/kernel/opcode_name.h"
 #include "fuse/kernel/protocol.h"
+#include "fuse/kernel/repeatable.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 
@@ -116,45 +117,6 @@ Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
 void Worker::FindRoot(std::function<void(Root)> done) {
   loop_->Post([this, done = std::move(done)] { dafs::Start(AskForRoot(done)); });
 }
-
-namespace {
-
-// Whether a request that a killed process has read can be answered although nothing is known about
-// what that process did. It may have changed something for any other.
-bool MayBeRepeated(uint32_t opcode) {
-  switch (opcode) {
-    case FUSE_LOOKUP:
-    case FUSE_GETATTR:
-    case kStatx:
-    case FUSE_ACCESS:
-    case FUSE_READLINK:
-    case FUSE_STATFS:
-    case FUSE_GETXATTR:
-    case FUSE_LISTXATTR:
-    case FUSE_OPEN:
-    case FUSE_OPENDIR:
-    case FUSE_READ:
-    case FUSE_READDIR:
-    case FUSE_READDIRPLUS:
-    case FUSE_LSEEK:
-    case FUSE_FSYNC:
-    case FUSE_FSYNCDIR:
-    // The server knows the owner, who may hold the lock already, or not any more.
-    case FUSE_GETLK:
-    case FUSE_SETLK:
-    case FUSE_SETLKW:
-    // The handle may not be known any more.
-    case FUSE_FLUSH:
-    case FUSE_RELEASE:
-    case FUSE_RELEASEDIR:
-    case FUSE_INTERRUPT:  // its number has the bit of the request that it ends
-      return true;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
 
 // --- Requests --------------------------------------------------------------------------------
 

@@ -67,19 +67,8 @@ struct ClientRecords::Slot {
   static constexpr uint32_t kHas = 1;  // of this instance
   static constexpr uint32_t kHad = 2;  // of an earlier instance
   std::atomic<uint32_t> promises;
-  // Zero in the files of versions that did not record it.
   Principal::Proof proof;
   Principal::NameHash name_hash;
-
-  Principal principal() const {
-    return {.method = method, .host = host, .proof = proof, .name_hash = name_hash};
-  }
-  void SetPrincipal(const Principal& principal) {
-    method = principal.method;
-    host = principal.host;
-    proof = principal.proof;
-    name_hash = principal.name_hash;
-  }
 
   // FNV-1a.
   uint32_t Sum() const {
@@ -244,7 +233,7 @@ std::vector<ClientRecords::Record> ClientRecords::Owed() const {
   for (const auto& [name, index] : by_name_) {
     Slot& record = slot(index);
     if (!record.holdings.owes()) continue;
-    owed.push_back({name, record.verifier, record.principal(), &record.holdings,
+    owed.push_back({name, record.verifier, PrincipalIn(record), &record.holdings,
                     (record.promises & Slot::kHad) != 0});
   }
   return owed;
@@ -256,7 +245,7 @@ bool ClientRecords::BelongsToAnother(const Record& client) const {
   if (it == by_name_.end()) return false;
   const Slot& record = slot(it->second);
   if (!record.holdings.owes()) return false;
-  const Principal owner = record.principal();
+  const Principal owner = PrincipalIn(record);
   return !owner.ProvesTheSame(client.principal) ||
          (record.verifier != client.verifier && owner != client.principal);
 }
@@ -267,7 +256,7 @@ Holdings* ClientRecords::Take(const Record& client) {
   if (it != by_name_.end() && !live_[it->second] && slot(it->second).verifier == client.verifier) {
     live_[it->second] = true;
     slot(it->second).holdings.expired = 0;
-    slot(it->second).SetPrincipal(client.principal);
+    PutPrincipal(client.principal, slot(it->second));
     slot(it->second).sum = slot(it->second).Sum();
     return &slot(it->second).holdings;
   }
@@ -293,7 +282,7 @@ Holdings* ClientRecords::Take(const Record& client) {
   record.holdings.Reset();
   record.promises = 0;
   record.verifier = client.verifier;
-  record.SetPrincipal(client.principal);
+  PutPrincipal(client.principal, record);
   record.name_bytes = static_cast<uint32_t>(client.client_id_string.size());
   std::memcpy(record.name, client.client_id_string.data(), client.client_id_string.size());
   record.sum = record.Sum();

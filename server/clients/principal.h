@@ -43,6 +43,23 @@ struct Principal {
 // The principal at the other end of a connection, authenticated with `method`.
 Principal PrincipalOf(wire::AuthType method, const Peer& peer);
 
+// The members of a record in a file that are its owner's principal. Files of versions that did not
+// record `proof` and `name_hash` have zeros there.
+template <class Record>
+Principal PrincipalIn(const Record& record) {
+  return {.method = record.method,
+          .host = record.host,
+          .proof = record.proof,
+          .name_hash = record.name_hash};
+}
+template <class Record>
+void PutPrincipal(const Principal& principal, Record& record) {
+  record.method = principal.method;
+  record.host = principal.host;
+  record.proof = principal.proof;
+  record.name_hash = principal.name_hash;
+}
+
 // For messages: "its address", "TLS", "a certificate", "Kerberos".
 const char* NameOf(Principal::Proof proof);
 

@@ -45,19 +45,8 @@ struct SessionCache::Header {
   // BootSum of the machine start that the slots are valid for. 0: valid after any, because each
   // slot is on the device before its response is sent.
   uint64_t boot;
-  // Zero in the files of versions that did not record it.
   Principal::Proof proof;
   Principal::NameHash name_hash;
-
-  Principal principal() const {
-    return {.method = method, .host = host, .proof = proof, .name_hash = name_hash};
-  }
-  void SetPrincipal(const Principal& principal) {
-    method = principal.method;
-    host = principal.host;
-    proof = principal.proof;
-    name_hash = principal.name_hash;
-  }
 };
 
 SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
@@ -75,7 +64,7 @@ SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
   header->order = order;
   header->session_id = session_id;
   header->verifier = owner.verifier;
-  header->SetPrincipal(owner.principal);
+  PutPrincipal(owner.principal, *header);
   header->name_bytes = static_cast<uint32_t>(owner.client_id_string.size());
   std::memcpy(header->name, owner.client_id_string.data(), owner.client_id_string.size());
   header->boot = stable ? 0 : BootSum();
@@ -93,7 +82,7 @@ SessionCache::SessionCache(MappedFile file, const Header& header)
     : file_(std::move(file)),
       session_id_(header.session_id),
       order_(header.order),
-      owner_{std::string(header.name, header.name_bytes), header.verifier, header.principal()},
+      owner_{std::string(header.name, header.name_bytes), header.verifier, PrincipalIn(header)},
       streams_(header.streams) {}
 
 bool SessionCache::IsOutdated(const MappedFile& file) {
@@ -118,7 +107,7 @@ size_t SessionCache::FileBytes(uint32_t streams) {
 
 void SessionCache::SetPrincipal(const Principal& principal) {
   owner_.principal = principal;
-  reinterpret_cast<Header*>(file_.bytes().data())->SetPrincipal(principal);
+  PutPrincipal(principal, *reinterpret_cast<Header*>(file_.bytes().data()));
   if (stable_ && !SyncHeader()) {
     LogWarning(absl::StrCat(file_.path(),
                             ": cannot be written to the device; a loss of power may damage it"));

@@ -95,8 +95,7 @@ class KerberosExchange : public Exchange {
   OM_uint32 minor_ = 0;
 };
 
-// ---- The client
-// ----------------------------------------------------------------------------------
+// ---- The client ---------------------------------------------------------------------------------
 
 class InitiatorExchange final : public KerberosExchange {
  public:
@@ -183,8 +182,7 @@ class KerberosInitiator final : public Initiator {
   const InitiatorOptions options_;
 };
 
-// ---- The server
-// ----------------------------------------------------------------------------------
+// ---- The server ---------------------------------------------------------------------------------
 
 class AcceptorExchange final : public KerberosExchange {
  public:

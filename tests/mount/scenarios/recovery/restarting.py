@@ -312,15 +312,25 @@ CHANGES = {
 }
 
 
-def begin_change(change, directory):
-    """Starts a program that makes the change. Its exit status is 0 or the errno."""
+# What a program does with a file that it has opened before, and the content afterwards.
+OPEN_CHANGES = {
+    "append": (os.O_WRONLY | os.O_APPEND, lambda file: os.write(file, b"more"), b"contentmore"),
+    "allocate": (os.O_WRONLY, lambda file: os.posix_fallocate(file, 0, 9), b"content\0\0"),
+    "copy": (os.O_RDWR, lambda file: os.copy_file_range(file, file, 3, 4, 0), b"enttent"),
+}
+
+
+def begin_change(change, at):
+    """Starts a program that makes the change in a directory, or to an open file. Its exit status is 0 or the errno."""
     pid = os.fork()
     if pid == 0:
         status = 255
         try:
             # A copy of one of the relay's connections would keep it open.
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-            change(directory)
+            kept = at if isinstance(at, int) else 2
+            os.closerange(3, kept)
+            os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+            change(at)
             status = 0
         except OSError as error:
             status = error.errno
@@ -336,9 +346,15 @@ def kill_within_changes(rig, relay, direction, segment, names, number, pause=0.1
         (root / name / "empty").mkdir(parents=True)
         (root / name / "old").write_text("content")
         os.listdir(root / name)
+    files = {}
+    if set(names) == set(CHANGES):
+        for name, (flags, _, _) in OPEN_CHANGES.items():
+            (root / name).write_text("content")
+            files[name] = os.open(root / name, flags)
     before = relay.broken
     relay.break_after(direction, segment, proxy.STALL)
     programs = {name: begin_change(CHANGES[name][0], root / name) for name in names}
+    programs |= {name: begin_change(OPEN_CHANGES[name][1], file) for name, file in files.items()}
     reached = processes.wait_until(lambda: relay.broken > before, 2 * rig.slowness, 0.01)
     if reached:
         time.sleep(pause)  # the other programs wait, too
@@ -352,6 +368,9 @@ def kill_within_changes(rig, relay, direction, segment, names, number, pause=0.1
     for name, pid in programs.items():
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         equal(status and os.strerror(status), 0, f"error of {name}, {where}")
+    for name, file in files.items():
+        os.close(file)
+        equal((rig.export / root.name / name).read_bytes(), OPEN_CHANGES[name][2], f"content after {name}, {where}")
     for name in names:
         at = rig.export / root.name / name
         equal(set(os.listdir(at)), CHANGES[name][1], f"names after {name}, {where}")
