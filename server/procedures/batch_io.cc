@@ -127,6 +127,7 @@ Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwReq
   writer.promises = nullptr;  // a completion promises nothing
   Modification modification(session, writer);
   auto write = [&] {
+    const FencedSession::Access access(writer.fence);
     done->bytes_transferred = 0;
     std::span<const std::span<std::byte>> pieces = lease.pieces();
     size_t used = 0;

@@ -9,6 +9,7 @@
 
 #include "server/session/pool.h"
 #include "server/session/session.h"
+#include "server/store/fencing/fenced_session.h"
 #include "server/store/store.h"
 #include "wire/protocol/types.h"
 
@@ -23,6 +24,7 @@ struct FileReader {
   const wire::StateId& state_id;
 
   ReadResult Read(uint64_t offset, std::span<std::byte> into, ReadMode mode) const {
+    const FencedSession::Access access(caller.fence);
     return session.store().Read(caller, filehandle, state_id, offset, into, mode);
   }
 };

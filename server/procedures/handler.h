@@ -15,6 +15,9 @@
 //     DafsStatus Store::Link(const Caller&, const wire::LinkArgs&, wire::LinkRes*);
 //     DafsStatus Store::Close(const Caller&, const wire::CloseArgs&);  // no result
 //     DafsStatus Lookup(Call&, const wire::LookupArgs&, wire::LookupRes*);
+//
+// These shapes make each execution an access of the session, which a fence awaits
+// (server/store/fencing/fenced_session.h). A handler of its own shape does so itself.
 #pragma once
 
 #include <utility>
@@ -26,6 +29,7 @@
 #include "server/session/modification.h"
 #include "server/session/pool.h"
 #include "server/session/session.h"
+#include "server/store/fencing/fenced_session.h"
 #include "server/store/store.h"
 
 namespace dafs::server {
@@ -41,6 +45,7 @@ struct Shape<wire::DafsStatus (Store::*)(const Caller&, const A&, R*)> {
   using Args = A;
   using Res = R;
   static wire::DafsStatus Execute(auto function, Call& call, const A& args, R& res) {
+    const FencedSession::Access access(call.caller().fence);
     return (call.session().store().*function)(call.caller(), args, &res);
   }
 };
@@ -50,6 +55,7 @@ struct Shape<wire::DafsStatus (Store::*)(const Caller&, const A&)> {
   using Args = A;
   using Res = wire::ResOf<A>;
   static wire::DafsStatus Execute(auto function, Call& call, const A& args, Res&) {
+    const FencedSession::Access access(call.caller().fence);
     return (call.session().store().*function)(call.caller(), args);
   }
 };
@@ -59,6 +65,7 @@ struct Shape<wire::DafsStatus (*)(Call&, const A&, R*)> {
   using Args = A;
   using Res = R;
   static wire::DafsStatus Execute(auto function, Call& call, const A& args, R& res) {
+    const FencedSession::Access access(call.caller().fence);
     return function(call, args, &res);
   }
 };

@@ -22,8 +22,8 @@ constexpr size_t kMostNamed = 8;  // exports in one log line
 // Logs a lookup that ended above the exports or at the root of one: a mount of a directory that is
 // not exported, or not to this client.
 void SayExportRefused(Session& session, const wire::LookupArgs& args, const wire::LookupRes& res,
-                      DafsStatus status) {
-  if (res.component_count >= args.path.size()) return;
+                      DafsStatus status, bool is_fenced_off) {
+  if (res.component_count >= args.path.size() || is_fenced_off) return;
   const wire::FileHandle& last = res.component_count > 0 ? res.filehandle : args.directory;
   const std::optional<std::string> above = session.store().PathAboveExports(last);
   if (!above) return;
@@ -53,7 +53,7 @@ DafsStatus GetRootHandle(Call& call, const wire::GetRootHandleArgs&, wire::GetRo
 DafsStatus Lookup(Call& call, const wire::LookupArgs& args, wire::LookupRes* res) {
   const DafsStatus status = call.session().store().Lookup(call.caller(), args, res);
   if (status == DafsStatus::kNoEnt || status == DafsStatus::kAcces) {
-    SayExportRefused(call.session(), args, *res, status);
+    SayExportRefused(call.session(), args, *res, status, *call.caller().fenced_off);
   }
   return status;
 }

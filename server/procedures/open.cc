@@ -26,6 +26,7 @@ Task<void> Open(Call& call) {
   Modification& modification = call.BeginModification();
   if (truncates || own != nullptr) call.NotInTurn();
   auto open = [&] {
+    const FencedSession::Access access(call.caller().fence);
     res = {};
     status = session.store().Open(call.caller(), args, &res);
   };

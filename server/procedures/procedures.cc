@@ -8,10 +8,6 @@ constexpr ProcedureTable kProcedureTable = {
 #undef DAFS_SERVER_ADDRESS
 };
 
-// Not implemented by this server: fencing.
-constexpr Procedure kGetFencingListHandler;
-constexpr Procedure kSetFencingListHandler;
-
 // Executed by clients.
 constexpr Procedure kBcGetattrHandler;
 constexpr Procedure kBcNullHandler;

@@ -116,6 +116,7 @@ Task<void> Readdir(Call& call) {
   ReaddirResult result;
   DafsStatus status = DafsStatus::kServerFault;
   auto read = [&] {
+    const FencedSession::Access access(call.caller().fence);
     status = session.store().Readdir(
         call.caller(), request,
         [&](uint64_t cookie, std::string_view name, wire::FileAttributes& attrs) {

@@ -49,6 +49,7 @@ Task<void> GetattrDirect(Call& call) {
   wire::FileAttributes attributes;
   DafsStatus status = DafsStatus::kServerFault;
   auto get = [&] {
+    const FencedSession::Access access(call.caller().fence);
     status = call.session().store().Getattr(call.caller(), args.filehandle,
                                             args.attr_request_bitmap, &attributes);
   };
@@ -77,6 +78,7 @@ Task<void> ReadlinkDirect(Call& call) {
   std::string link;
   DafsStatus status = DafsStatus::kServerFault;
   auto read = [&] {
+    const FencedSession::Access access(call.caller().fence);
     status = call.session().store().Readlink(call.caller(), args.filehandle, &link);
   };
   co_await OffloadIf(call.may_hang(), call.pool(), call.session().loop(), read);
@@ -113,6 +115,7 @@ Task<void> SetattrDirect(Call& call) {
   wire::SetattrDirectRes res;
   if (status == DafsStatus::kOk) {
     auto set = [&] {
+      const FencedSession::Access access(call.caller().fence);
       status = session.store().Setattr(call.caller(), args.filehandle, args.state_id, attributes,
                                        &res.attr_request_bitmap);
     };

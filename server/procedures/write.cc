@@ -116,7 +116,10 @@ Task<void> Write(Call& call) {
   wire::ResOf<typename Source::Args> res;
   if (status == DafsStatus::kOk) {
     const auto from = Source::Vectors(call, memory);
-    auto put = [&] { status = Put(call, args, from, res); };
+    auto put = [&] {
+      const FencedSession::Access access(call.caller().fence);
+      status = Put(call, args, from, res);
+    };
     const bool may_wait = call.may_hang() || MayWait(session.store(), args);
     Modification& modification = call.BeginModification();
     co_await OffloadIf(may_wait, call.pool(), session.loop(), put);

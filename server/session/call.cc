@@ -5,6 +5,7 @@
 #include "server/session/own_pool.h"
 #include "server/session/pool.h"
 #include "server/session/session.h"
+#include "wire/protocol/fenced.h"
 
 namespace dafs::server {
 
@@ -31,6 +32,9 @@ wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
   header.protocol_version = request_.verdict.response_version;
   EndModification(status);
   header.spec_cond = session_.IsVoid() ? wire::kSpcondVoid : request_.promises;
+  if (status == DafsStatus::kAcces && request_.fenced_off && session_.terms().has_extensions()) {
+    header.spec_cond |= wire::kSpcondFenced;
+  }
   return header;
 }
 

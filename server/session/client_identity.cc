@@ -5,6 +5,7 @@
 #include "runtime/loop.h"
 #include "server/session/callbacks.h"
 #include "server/session/worker.h"
+#include "server/store/fencing/fencing.h"
 #include "server/store/holdings/grace.h"
 
 namespace dafs::server {
@@ -50,6 +51,10 @@ void ClientIdentity::Connect(const wire::ClientConnectArgs& args) {
                 ? clients.Connect(args.client_id_string, args.client_verifier, args.max_credentials)
                 : clients.ConnectStranger(args.client_id_string, args.client_verifier,
                                           args.max_credentials);
+  if (!args.fence_id_string.empty()) {
+    fence_ = std::make_unique<FencedSession>(shared_.store->fencing().sessions(),
+                                             client_->client_id(), args.fence_id_string);
+  }
 }
 
 ClientTable::Confirmation ClientIdentity::Confirm(AuthType method) {
@@ -109,6 +114,7 @@ void ClientIdentity::ActFor(Request& request) const {
   if (admitted_) caller.client_name = client_->client_id_string();
   caller.holdings = client_->holdings();
   caller.promisee = client_->promisee();
+  caller.fence = fence_.get();
   if (user_ != nullptr) {
     request.credential = user_;  // cred_handle is zero: no other is known
   } else if (!request.header().cred_handle.is_zero()) {

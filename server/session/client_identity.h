@@ -12,6 +12,7 @@
 #include "server/session/gss_rounds.h"
 #include "server/session/request.h"
 #include "server/session/shared.h"
+#include "server/store/fencing/fenced_session.h"
 #include "server/store/objects/export.h"
 #include "wire/messages/session.h"
 #include "wire/protocol/types.h"
@@ -43,7 +44,10 @@ class ClientIdentity {
   // one. Before that, whether an export admits it.
   bool MayBe(const std::shared_ptr<const std::string>& principal) const;
   // No session was opened: there is no client.
-  void Reset() { client_.reset(); }
+  void Reset() {
+    fence_.reset();
+    client_.reset();
+  }
   // The session opens no more files, so its client may be forgotten.
   void Close();
 
@@ -74,7 +78,8 @@ class ClientIdentity {
   const Shared& shared_;
   const Peer& peer_;
   const bool admitted_;
-  std::shared_ptr<Client> client_;  // shared with the table and the client's other sessions
+  std::shared_ptr<Client> client_;        // shared with the table and the client's other sessions
+  std::unique_ptr<FencedSession> fence_;  // null: the session has no fence id
   bool authenticated_ = false;
   wire::AuthType auth_type_ = wire::AuthType::kNone;
   std::shared_ptr<const Credential> user_;  // of an untrusted client; null: the anonymous user

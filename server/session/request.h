@@ -33,6 +33,7 @@ struct Request {
     cut_short = false;
     not_remembered = false;
     promises = 0;
+    fenced_off = false;
     direct_bytes = {};
     after.reset();
     attributes_bytes = 0;
@@ -56,6 +57,7 @@ struct Request {
   bool cut_short = false;                      // Call::CutShort
   bool not_remembered = false;                 // Call::NotRemembered
   uint16_t promises = 0;                       // spec_cond bits of the response
+  bool fenced_off = false;                     // refused because of a fencing list
   std::optional<Modification> modification;    // see Call::BeginModification
   std::optional<wire::AttributesAfter> after;  // to be sent with the response
   size_t attributes_bytes = 0;                 // of the response, for `after`

@@ -165,6 +165,7 @@ void Requests::SetCaller(Request& request) {
   request.caller.peer = session_.connection().peer();
   request.caller.names = request.verdict.names;
   request.caller.keeps_atime = session_.terms().Has(wire::kExtensionKeepAtime);
+  request.caller.fenced_off = &request.fenced_off;
   recorder_.Begin(request);
   session_.identity().ActFor(request);
   if (request.caller.promisee != 0) request.caller.promises = &request.promises;

@@ -37,6 +37,7 @@ class Terms {
   bool Has(uint64_t extension) const {
     return (extensions_.load(std::memory_order_relaxed) & extension) != 0;
   }
+  bool has_extensions() const { return extensions_.load(std::memory_order_relaxed) != 0; }
   // The version of the client's program, for the administrator. Any thread.
   void SetProgramVersion(const wire::ProgramVersion& version) {
     program_version_.store(wire::BitsOf(version), std::memory_order_relaxed);

@@ -43,6 +43,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Create(StoreOptions options) {
   ASSIGN_OR_RETURN(std::unique_ptr<WriteVerifier> verifier,
                    WriteVerifier::Open(options.state_dir, instance));
   auto impl = std::make_unique<StoreImpl>(std::move(options), key, instance, std::move(verifier));
+  RETURN_IF_ERROR(impl->fencing.Load());
   return std::unique_ptr<Store>(new Store(std::move(impl)));
 }
 

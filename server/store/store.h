@@ -46,6 +46,7 @@ struct FsAttributes;
 
 namespace dafs::server {
 
+class Fencing;
 class Grace;
 class Inventory;
 class Operation;
@@ -90,6 +91,9 @@ struct StoreOptions {
   // over before KernelLeases::BreakTime().
   bool use_leases = true;
 };
+
+// Whether the client of a session is trusted (3.1.1.1.2).
+enum class Trust : uint8_t { kNone, kTrusted };
 
 // Whether Read may wait for the disk.
 enum class ReadMode : uint8_t {
@@ -418,6 +422,23 @@ class Store {
   // export may hang.
   std::optional<size_t> ExportThatMayHang(const wire::FileHandle& directory,
                                           std::span<const std::string> path) const;
+
+  // --- Fencing ---------------------------------------------------------------------------------
+
+  // 6.4.1, 6.4.2. NOT_AUTHORIZED: the caller is neither trusted nor the owner of the file, or not
+  // trusted and the object is a file system. INVAL: a directory above the exports, or a change that
+  // server/store/fencing/fence_list.h refuses. After SetFencingList no access that begins violates
+  // the list; Fencing::sessions() awaits those that have begun. Both block on the disk.
+  wire::DafsStatus GetFencingList(const Caller& caller, Trust trust,
+                                  const wire::GetFencingListArgs& args,
+                                  wire::GetFencingListRes* res);
+  wire::DafsStatus SetFencingList(const Caller& caller, Trust trust,
+                                  const wire::SetFencingListArgs& args);
+  // After a change: revokes the delegations, and ends the promises, of clients that the lists of
+  // the object shut out. Does not wait for these clients. Needs a thread that may wait for the
+  // disk.
+  void EndFenced(const wire::FileHandle& filehandle, wire::FenceObject kind);
+  Fencing& fencing();
 
   // Sets what makes the calls by which all promises end, because the path of an export leads to
   // another directory. `end` must not block. Call before the first request.

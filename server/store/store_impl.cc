@@ -108,6 +108,8 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       delegations(options.delegations),
       leases([this](const ObjectKey& key) { RecallAll(key); }),
       attributes(*this, instance_number),
+      database(options.state_dir),
+      fencing(database),
       mounts(std::make_unique<Mounts>(exports, mac)),
       write_verifier(std::move(verifier)),
       orphan_record_(options.state_dir),
@@ -249,6 +251,12 @@ DafsStatus StoreImpl::CheckOpened(const wire::FileHandle& handle) const {
 }
 
 DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place) {
+  STORE_RETURN_IF_NOT_OK(ResolveUnfenced(caller, handle, place));
+  return place->pseudo != nullptr ? DafsStatus::kOk : CheckFence(caller, place->object->key());
+}
+
+DafsStatus StoreImpl::ResolveUnfenced(const Caller& caller, const wire::FileHandle& handle,
+                                      Place* place) {
   if (openings.any()) STORE_RETURN_IF_NOT_OK(CheckOpened(handle));
   STORE_RETURN_IF_NOT_OK(ResolveHandle(handle, place));
   if (place->pseudo != nullptr) return DafsStatus::kOk;

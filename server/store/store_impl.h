@@ -16,8 +16,10 @@
 #include "absl/synchronization/mutex.h"
 #include "runtime/unique_fd.h"
 #include "server/store/announced_change.h"
+#include "server/store/durable/database.h"
 #include "server/store/durable/journal.h"
 #include "server/store/durable/write_verifier.h"
+#include "server/store/fencing/fencing.h"
 #include "server/store/holdings/delegations.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/kernel_leases.h"
@@ -170,9 +172,19 @@ class StoreImpl {
   // systems that are found later. For exports that may hang, run_for_export does so, perhaps later.
   void SweepOrphans(const std::vector<size_t>& ended);
 
-  // The object or pseudo directory that `handle` names, if the export admits `caller`. BADHANDLE,
-  // STALE, ACCES, WRONGSEC.
+  // The object or pseudo directory that `handle` names, if the export admits `caller`, and no fence
+  // keeps it off. BADHANDLE, STALE, ACCES, WRONGSEC.
   wire::DafsStatus Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place);
+  // The same for what a fence does not forbid.
+  wire::DafsStatus ResolveUnfenced(const Caller& caller, const wire::FileHandle& handle,
+                                   Place* place);
+
+  // ACCES if a fencing list of the object or its file system does not admit the caller's session.
+  wire::DafsStatus CheckFence(const Caller& caller, const ObjectKey& key) const {
+    if (fencing.Admits(caller.fence, key)) return wire::DafsStatus::kOk;
+    if (caller.fenced_off != nullptr) *caller.fenced_off = true;
+    return wire::DafsStatus::kAcces;
+  }
 
   // The same without a caller, for work that the server does on its own.
   wire::DafsStatus ResolveHandle(const wire::FileHandle& handle, Place* place);
@@ -381,6 +393,8 @@ class StoreImpl {
   Store::EndPromises end_promises;     // null: no client takes part
   Store::SendLockFree send_lock_free;  // null: no client can be notified
   NamedAttributes attributes;
+  Database database;
+  Fencing fencing;
   const std::unique_ptr<Mounts> mounts;
   const std::unique_ptr<WriteVerifier> write_verifier;
 

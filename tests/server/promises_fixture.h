@@ -79,6 +79,7 @@ class PromisesTest : public ServerTest {
     args.use_back_control_channel = true;
     args.use_response_cache = true;
     args.max_requests = 64;
+    args.fence_id_string = fence_id_;
     auto connected = client->session->Call(args);
     EXPECT_EQ(connected.name(), "DAFS_STATUS_OK");
     client->negotiated = connected.res;
@@ -141,6 +142,7 @@ class PromisesTest : public ServerTest {
   bool Exists(const std::string& name) const { return std::filesystem::exists(Path(name)); }
 
   uint32_t sessions_ = 0;
+  std::string fence_id_;  // of sessions that connect from now on
 };
 
 }  // namespace dafs::server

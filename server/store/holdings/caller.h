@@ -14,6 +14,7 @@
 
 namespace dafs::server {
 
+class FencedSession;
 class Operation;
 class RecentStats;
 struct Holdings;
@@ -31,6 +32,8 @@ struct Caller {
   RecentStats* recent = nullptr;     // for the next GETATTR; borrowed, null on other threads
   wire::NameRule names = wire::NameRule::kUtf8;  // which names the client can use
   bool keeps_atime = false;                      // reads do not update the access time
+  FencedSession* fence = nullptr;  // the session's fence id; borrowed, null: it has none
+  bool* fenced_off = nullptr;      // set if a fence refuses the request; borrowed, may be null
 
   Promisee promisee = 0;  // the client in Promises; 0: it has sent no PROMISES
   // The changes that a request is about to make. If Promises::Changing::Begin returns false,

@@ -426,6 +426,17 @@ Delegations::RecallTimes Delegations::RecallTimesOf(const wire::ClientId& client
   return client == clients_.end() ? RecallTimes() : client->second.recalls;
 }
 
+std::vector<Delegations::Delegation> Delegations::OfFiles(
+    absl::FunctionRef<bool(const ObjectKey&)> concerns) const {
+  std::vector<Delegation> found;
+  if (!any()) return found;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [id, entry] : entries_) {
+    if (concerns(entry.delegation.key)) found.push_back(entry.delegation);
+  }
+  return found;
+}
+
 bool Delegations::Holds(const wire::StateId& state_id) const {
   absl::MutexLock lock(&mutex_);
   return entries_.contains(IdOf(state_id));

@@ -37,6 +37,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -61,6 +62,7 @@ class Delegations {
     wire::StateId state_id;
     ObjectKey key;
     Type type = Type::kRead;
+    std::string fence_id = {};  // of the session that got it
   };
   // BC_RECALL is to be sent.
   struct Recall : Delegation {
@@ -188,6 +190,9 @@ class Delegations {
 
   // The delegations that are being recalled from a client, for a new Back-control Channel.
   std::vector<Recall> RecallsOf(const wire::ClientId& client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The delegations of the files for which `concerns` returns true. It must not call this class.
+  std::vector<Delegation> OfFiles(absl::FunctionRef<bool(const ObjectKey&)> concerns) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the delegation exists.
   bool Holds(const wire::StateId& state_id) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Removes those for which no claim has come in time. Call regularly.

@@ -326,12 +326,13 @@ void Promises::PickFrom(Shard& shard, Promisee promisee, size_t most, std::vecto
   }
 }
 
-std::vector<Promises::Call> Promises::CallAll() {
+std::vector<Promises::Call> Promises::CallAll(
+    absl::FunctionRef<bool(const wire::ClientId&)> concerns) {
   std::vector<Call> calls;
   absl::MutexLock lock(&clients_mutex_);
   for (const auto& [id, index] : by_id_) {
     Client& client = clients_[index];
-    if (client.admission == 0) continue;
+    if (client.admission == 0 || !concerns(id)) continue;
     ++client.endings;
     calls.push_back({client.promisee, kPromisedAll, ObjectKey(), "", client.admission});
   }

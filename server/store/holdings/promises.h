@@ -48,6 +48,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/store/objects/handle.h"
@@ -204,7 +205,12 @@ class Promises {
 
   // The path of an export leads elsewhere, or something else changed without a name: returns a Call
   // with kPromisedAll for each client. Until Dropped the client gets no promise.
-  std::vector<Call> CallAll() ABSL_LOCKS_EXCLUDED(clients_mutex_);
+  std::vector<Call> CallAll() {
+    return CallAll([](const wire::ClientId&) { return true; });
+  }
+  // The same for the clients that `concerns` returns true for. It must not call this class.
+  std::vector<Call> CallAll(absl::FunctionRef<bool(const wire::ClientId&)> concerns)
+      ABSL_LOCKS_EXCLUDED(clients_mutex_);
 
   // After a restart: `names` are the client_id_strings of the clients that had promises. Until each
   // is admitted or Returned, or EndReturning, it counts as a holder of everything that does not

@@ -115,6 +115,7 @@ DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehand
   AnswerPromises promises(*impl_, caller);
   Place place;
   if (const auto* known = FindRecent(caller, filehandle, promises); known != nullptr) {
+    STORE_RETURN_IF_NOT_OK(impl_->CheckFence(caller, known->object->key()));
     STORE_RETURN_IF_NOT_OK(
         impl_->TellAttributes(*known->object, known->sample, known->stx, bitmap, attributes));
   } else {

@@ -294,9 +294,12 @@ bool Store::CommitMayWait(const wire::FileHandle& filehandle) const {
 
 DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res) {
   if (IsOfAttributes(args.filehandle)) return impl_->attributes.Commit(caller, args, res);
-  ObjectRef file;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
-  if (file->is_dir()) return DafsStatus::kIsDir;
+  // Not fenced: it changes nothing that others can read, only makes lasting what was written
+  // before.
+  Place place;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveUnfenced(caller, args.filehandle, &place));
+  const ObjectRef& file = place.object;
+  if (file == nullptr || file->is_dir()) return DafsStatus::kIsDir;
   if (!file->is_regular()) return DafsStatus::kInval;
   // A file in memory has no disk blocks: fsync(2) would do nothing.
   if (!file->fs().memory) {

@@ -83,6 +83,8 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
   const bool write = access == wire::kShareWrite;
   if (has_state) {
     if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
+    // First, because a fence also revokes delegations, and with them state ids.
+    STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, KeyOf(filehandle)));
     STORE_RETURN_IF_NOT_OK(
         store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
   }

@@ -75,6 +75,7 @@ bool OpenDelegation(StoreImpl& store, const Caller& caller, const Grant& grant, 
       RequestOf(caller, "", writes ? AccessToWrite(grant) : grant.access & wire::kShareRead);
   request.is_delegation = true;
   *delegation = {caller.client_id, {}, grant.file->key(), type};
+  if (caller.fence != nullptr) delegation->fence_id = caller.fence->id();
   return store.opens.Open(request, grant.file, MayPin(store), &delegation->state_id) ==
          DafsStatus::kOk;
 }
@@ -148,9 +149,10 @@ bool Upgrade(StoreImpl& store, const Caller& caller, const Grant& grant, Opened*
 
 // Whether the delegation that was added may stay. The caller holds the file's lock.
 // A change that does not hold it has marked the file before it looked for delegations and for a
-// lease. If it has not seen what was added, this sees the mark.
+// lease. If it has not seen what was added, this sees the mark. So does a change of a fencing list.
 bool MayStay(StoreImpl& store, const Caller& caller, const Grant& grant) {
   return Protect(store, *grant.file) && !grant.file->fs().retired.load() &&
+         store.CheckFence(caller, grant.file->key()) == DafsStatus::kOk &&
          !store.promises.IsBeingChanged(grant.file->key(), caller.changing);
 }
 
@@ -262,6 +264,7 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
                 MostOf(store, *grant.file) != Type::kWrite ||
                 store.locks.IsWriteLocked(key, caller.client_id) ||
                 grant.file->fs().retired.load() ||
+                store.CheckFence(caller, key) != DafsStatus::kOk ||
                 store.delegations.HasConflict(key, caller.client_id, delegation->type);
   }
   FillIn(store, caller, *grant.file, *delegation, res);

@@ -120,15 +120,18 @@ DafsStatus CheckAccess(const OpenRights& rights, const LockRange& range) {
   return (rights.access & needed) != 0 ? DafsStatus::kOk : DafsStatus::kAcces;
 }
 
-// Finds the owner that `state_id` names, and the file, which may have lost its last name.
+// Finds the owner that `state_id` names, and the file, which may have lost its last name. Ignores
+// fences.
 DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
                      const wire::StateId& state_id, OpenRights* rights, LockOwner* owner) {
   if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
   STORE_RETURN_IF_NOT_OK(
       store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), rights, &owner->owner));
   if (rights->object == nullptr) {
-    STORE_RETURN_IF_NOT_OK(
-        store.ResolveObject(caller, filehandle, DafsStatus::kIsDir, &rights->object));
+    Place place;
+    STORE_RETURN_IF_NOT_OK(store.ResolveUnfenced(caller, filehandle, &place));
+    if (place.object == nullptr) return DafsStatus::kIsDir;
+    rights->object = std::move(place.object);
   }
   owner->client_id = caller.client_id;
   return rights->object->fs().exported->Admission(caller.peer);
@@ -154,6 +157,7 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
                                  .of_process = (args.options & wire::kLockOfProcess) != 0};
   const WaitersTold telling(store);
   absl::MutexLock lock(&store.FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(FindOwner(store, caller, args.filehandle, args.state_id, &rights, &owner));
   if (rights.is_delegation) return DafsStatus::kBadStateId;
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
@@ -293,6 +297,7 @@ DafsStatus Store::OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& arg
   OpenRights rights;
   LockOwner owner;
   absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckFence(caller, KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(
       FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
   if ((rights.access & wire::kShareWrite) != 0) {

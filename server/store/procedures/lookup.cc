@@ -105,7 +105,8 @@ DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
   STORE_RETURN_IF_NOT_OK(Enter(caller, *object.fs().exported));
   child->pseudo = nullptr;
   if (promises != nullptr) promises->Names(object);
-  return LookupLiving(object, name, &child->object, &caller);
+  STORE_RETURN_IF_NOT_OK(LookupLiving(object, name, &child->object, &caller));
+  return CheckFence(caller, child->object->key());
 }
 
 DafsStatus StoreImpl::Walk(const Caller& caller, std::span<const std::string> path, Place* place,
@@ -160,7 +161,7 @@ void CountBelow(const StoreImpl& store, const Caller& caller, const PseudoNode& 
 DafsStatus Store::WhoIsSquashed(const Caller& caller, const wire::FileHandle& filehandle,
                                 Squashes* squashes) {
   Place place;
-  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveUnfenced(caller, filehandle, &place));
   Admitting count;
   if (place.pseudo != nullptr) {
     CountBelow(*impl_, caller, *place.pseudo, &count);

@@ -132,6 +132,7 @@ DafsStatus TakeBackIfRetired(StoreImpl& store, const Caller& caller, const Objec
 DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
                       const OpenRequest& request, Made made, Opened* opened,
                       Delegations::Type instead) {
+  STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, file->key()));
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (file->type() == S_IFLNK) return DafsStatus::kSymlink;
   if (!file->is_regular()) return DafsStatus::kInval;  // clients open devices and FIFOs themselves

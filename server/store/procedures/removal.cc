@@ -110,6 +110,7 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wir
   const NameGuard guard = impl_->GuardName(*directory, args.target);
   ObjectKey key;
   STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *directory, args.target, &key));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckFence(caller, key));
   const bool check_open = args.remove_mode == wire::RemoveMode::kCheckOpen;
   RevokeForRemoval(*impl_, key, check_open);
   absl::MutexLock lock(&impl_->FileLock(key));

@@ -141,7 +141,9 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
   const ObjectKey& moved = found.moved;
   const ObjectKey& other = found.other;
   STORE_RETURN_IF_NOT_OK(KeyOfName(store, *source, args.oldname, &found.moved));
+  STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, moved));
   found.existing = KeyOfName(store, *target, args.newname, &found.other);
+  if (found.existing == DafsStatus::kOk) STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, other));
   const bool replaces = found.replaces(args);
   if (replaces) RevokeForRemoval(store, other, /*check_open=*/false);
 

@@ -35,6 +35,7 @@ class BatchTest : public ServerTest {
     args.use_rdma_read_channel = read_channel;
     args.use_checksums = checksums;
     args.use_response_cache = true;
+    args.fence_id_string = fence_id_;
     session_ = Session(args, order);
     ASSERT_TRUE(negotiated_.use_back_control_channel);
     ActAsRoot(*session_);
@@ -189,6 +190,7 @@ class BatchTest : public ServerTest {
   std::unique_ptr<RawClient> read_channel_;
   std::unique_ptr<RawClient> back_;
   bool read_channel_polled_ = true;
+  std::string fence_id_;  // of the session
   DirectMemory memory_;
   wire::FileHandle file_;
   wire::StateId state_id_;
