@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor.h"
+#include "client/ctl/fence_command.h"
 #include "client/ctl/live_command.h"
 #include "client/ctl/mount_query.h"
 #include "client/ctl/restart_command.h"
@@ -119,7 +120,8 @@ absl::Status Query(const MountQuery& query, const std::string& question) {
 // Returns the error message for a wrong command line.
 std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
   constexpr char kCommands[] =
-      "the commands are ping, status, stats, restart, top, iostat, log, doctor and server; see "
+      "the commands are ping, status, stats, restart, top, iostat, log, doctor, fence and server; "
+      "see "
       "dafsctl --help";
   if (argc < 2) return absl::StrCat("no command given; ", kCommands);
   const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
@@ -188,6 +190,8 @@ int Main(int argc, char** argv) {
   restart_command->add_flag("--all", restart.all, "each mount of this machine")->excludes(one);
   restart_command->add_option("--program", restart.program,
                               "the mount.dafs to start; default: the file of the one that runs");
+  FenceQuestion fence;
+  const CLI::App* const fence_command = AddFenceCommand(app, fence);
   ServerQuestion server;
   const CLI::App* const server_command = AddServerCommand(app, server);
   app.set_version_flag("-V,--version", "dafsctl " DAFS_VERSION);
@@ -212,6 +216,8 @@ int Main(int argc, char** argv) {
         restart.all
             ? RestartAll(query.directory, restart)
             : AskMount(query, [&](const std::string& socket) { return Restart(socket, restart); });
+  } else if (fence_command->parsed()) {
+    status = AskForFence(*fence_command, fence);
   } else if (server_command->parsed()) {
     status = AskServer(*server_command, server);
   } else if (top_command->parsed()) {

@@ -47,7 +47,8 @@ Files::Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers)
       commits_(context_, *schedule_),
       ranges_(context_),
       xattrs_(context_, opens_),
-      acls_(context_) {
+      acls_(context_),
+      fencing_(context_) {
   buffers_->ReturnBy(loop);
   // Called during the connection's set-up: nothing here waits.
   connection_->OnChange(

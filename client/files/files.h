@@ -43,6 +43,7 @@
 #include "client/files/data.h"
 #include "client/files/delegating.h"
 #include "client/files/directories.h"
+#include "client/files/fencing.h"
 #include "client/files/locking.h"
 #include "client/files/names.h"
 #include "client/files/opening.h"
@@ -122,6 +123,7 @@ class Files {
   RangeOperations& ranges() { return ranges_; }
   XattrOperations& xattrs() { return xattrs_; }
   AclOperations& acls() { return acls_; }
+  FenceOperations& fencing() { return fencing_; }
   DelegationOperations& delegating() { return delegating_; }
 
   // For groups of operations in other folders (client/batch): what they run on, and when the
@@ -179,6 +181,7 @@ class Files {
   RangeOperations ranges_;
   XattrOperations xattrs_;
   AclOperations acls_;
+  FenceOperations fencing_;
   std::vector<SessionObserver*> observers_;
   std::function<void(WorkerReport&)> add_to_report_;
 };

@@ -104,6 +104,25 @@ absl::StatusOr<wire::FileHandle> ExportSession::Walk(std::string_view path, std:
   return directory;
 }
 
+absl::StatusOr<wire::FileHandle> ExportSession::Find(std::string_view path) {
+  if (ComponentsOf(path).empty()) return root_.handle;
+  std::string name;
+  ASSIGN_OR_RETURN(const wire::FileHandle directory, Walk(path, &name));
+  ASSIGN_OR_RETURN(const Node node,
+                   RunUntilDone(loop_, files_->names().Lookup(who_, directory, name)));
+  return node.handle;
+}
+
+absl::StatusOr<std::vector<std::string>> ExportSession::GetFence(std::string_view path) {
+  ASSIGN_OR_RETURN(const wire::FileHandle handle, Find(path));
+  return RunUntilDone(loop_, files_->fencing().GetFence(who_, handle));
+}
+
+absl::Status ExportSession::SetFence(std::string_view path, const FenceChange& change) {
+  ASSIGN_OR_RETURN(const wire::FileHandle handle, Find(path));
+  return RunUntilDone(loop_, files_->fencing().SetFence(who_, handle, change));
+}
+
 absl::StatusOr<std::unique_ptr<IoFile>> ExportSession::OpenFile(std::string_view path,
                                                                 const FileOptions& options) {
   OpenRequest request;

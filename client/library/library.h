@@ -102,6 +102,14 @@ class ExportSession {
   // Makes all writes so far stable, as fsync(2).
   absl::Status Commit(const IoFile& file);
 
+  // ---- Fencing (client/files/fencing.h) ---------------------------------------------------------
+
+  // The list of `path`, or without one that of its file system. "": the root of the export.
+  absl::StatusOr<std::vector<std::string>> GetFence(std::string_view path);
+  // Changes the list of `path`, or of its file system. With kDeny it returns after every access
+  // that the denied clients had begun. ClientOptions::fence_id is the id of this library.
+  absl::Status SetFence(std::string_view path, const FenceChange& change);
+
   // ---- Reading and writing -------------------------------------------------------------------
 
   // One I/O, and waits for it. Returns the bytes moved; fewer only at the end of the file.
@@ -125,6 +133,7 @@ class ExportSession {
   ExportSession(Library& library, Loop& loop, Identity who);
   absl::Status Connect(uint32_t most_out);
   absl::StatusOr<wire::FileHandle> Walk(std::string_view path, std::string* name);
+  absl::StatusOr<wire::FileHandle> Find(std::string_view path);
   absl::StatusOr<uint64_t> Finish(absl::StatusOr<IoId> id);
 
   Library& library_;

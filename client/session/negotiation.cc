@@ -37,6 +37,7 @@ void Negotiation::Propose(Args& args) const {
   args.max_request_size = options.max_request_size;
   args.max_response_size = options.max_response_size;
   args.max_requests = options.max_requests;
+  args.fence_id_string = options.fence_id;
   args.client_id_string = options.client_id_string;
   args.client_verifier = options.client_verifier;
 }

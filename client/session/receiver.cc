@@ -11,6 +11,7 @@
 #include "wire/codec/attributes_after.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/codec.h"
+#include "wire/protocol/fenced.h"
 
 namespace dafs::client {
 namespace {
@@ -80,7 +81,12 @@ void Receiver::HandleMessage(size_t index, uint32_t size_bytes) {
   } else {
     slots_.credits().NoteResponse(header.target_nreq);
     // Before the renewal: after the end of promises it must not look as if the server were heard.
-    if (header.spec_cond != 0) context_.client.promises().Heard(header.spec_cond);
+    if (header.spec_cond != 0) {
+      context_.client.promises().Heard(header.spec_cond);
+      if ((header.spec_cond & wire::kSpcondFenced) != 0) {
+        context_.client.NoteFencedOff(Loop::Now());
+      }
+    }
     NoteRenewal(**slot, header.status);
   }
   // Released last: `pin` may resume a waiter for a buffer, and `hold` may end an I/O.

@@ -6,7 +6,9 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
 #include "runtime/text.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::client {
 namespace {
@@ -29,6 +31,7 @@ absl::Status Check(const ClientOptions& o) {
   if (o.providers.empty()) return absl::InvalidArgumentError("no transport");
   const absl::Status checks[] = {
       CheckRange("client_id_string bytes", o.client_id_string.size(), 1, kMostClientIdString),
+      CheckRange("fence_id bytes", o.fence_id.size(), 0, wire::kFenceIdBound.max_bytes),
       CheckRange("max_request_size", o.max_request_size, kLeastMessage, kMostMessage),
       CheckRange("max_response_size", o.max_response_size, kLeastMessage, kMostMessage),
       CheckRange("max_requests", o.max_requests, 1, kMostRequests),
@@ -78,6 +81,20 @@ void Client::RemoveWorker(Files* files) {
 absl::Duration Client::lease() const {
   const uint64_t seconds = limits_.lease_seconds.load(std::memory_order_relaxed);
   return seconds > 0 ? absl::Seconds(static_cast<int64_t>(seconds)) : kDefaultLease;
+}
+
+void Client::NoteFencedOff(absl::Time now) {
+  const int64_t before =
+      last_fenced_off_.exchange(absl::ToUnixNanos(now), std::memory_order_relaxed);
+  if (now - absl::FromUnixNanos(before) < absl::Minutes(1)) return;
+  const std::string who =
+      options_.fence_id.empty()
+          ? "a client without a fence id (fence_id=)"
+          : absl::StrCat("the fence id ", Text(options_.fence_id), " of this client");
+  LogWarning(absl::StrCat(Text(options_.server_name), ": fenced off: a fencing list of the server ",
+                          "does not admit ", who,
+                          "; programs get EACCES until dafsctl fence allow "
+                          "admits it"));
 }
 
 void Client::NoteActivity(absl::Time sent, absl::Time answered) {

@@ -60,6 +60,9 @@ struct ClientOptions {
   std::string client_id_string;
   // New for each run of the program. Zero: a random one is made.
   wire::Verifier client_verifier;
+  // The name of this client in fencing lists (4.4.4): at most 1024 bytes. Empty: it has none, and
+  // no list admits it.
+  std::string fence_id;
   Auth auth = Auth::kAuto;
 
   wire::ByteOrder byte_order = HostByteOrder();
@@ -180,6 +183,10 @@ class Client {
   // Whether the leases may have expired and been renewed since the last call of this function.
   bool TakeLapse() { return lapsed_.exchange(false, std::memory_order_relaxed); }
 
+  // A fencing list has refused a request (wire::kSpcondFenced). Logs the first of those that follow
+  // each other within a minute.
+  void NoteFencedOff(absl::Time now);
+
  private:
   explicit Client(ClientOptions options);
 
@@ -196,6 +203,7 @@ class Client {
   // They order no other memory.
   std::atomic<int64_t> last_activity_{0};  // nanoseconds
   std::atomic<bool> lapsed_{false};
+  std::atomic<int64_t> last_fenced_off_{0};  // nanoseconds
   absl::Mutex mutex_;
   std::vector<Files*> workers_ ABSL_GUARDED_BY(mutex_);
 };

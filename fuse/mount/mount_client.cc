@@ -51,6 +51,7 @@ client::ClientOptions ClientOptionsOf(const Options& o, bool may_lock) {
   c.server_name = o.source.text;
   c.mount_point = o.mount_point;
   c.export_path = ExportPath(o.source);
+  c.fence_id = o.fence_id;
   c.byte_order = ByteOrderOf(o);
   c.checksums = o.checksum;
   c.keep_atime = (o.mount_flags & MS_NOATIME) != 0;

@@ -57,7 +57,8 @@ std::string SetCpuLatency(Options& o, std::string_view value) {
   return "";
 }
 
-std::string SetClientId(Options& o, std::string_view value) {
+template <auto kField>
+std::string SetPlainName(Options& o, std::string_view value) {
   const bool plain = std::all_of(value.begin(), value.end(), [](char c) {
     return std::string_view("-._").find(c) != std::string_view::npos || (c >= '0' && c <= '9') ||
            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -65,7 +66,7 @@ std::string SetClientId(Options& o, std::string_view value) {
   if (value.empty() || value.size() > 64 || !plain) {
     return "expected 1 to 64 letters, digits or any of -._";
   }
-  o.client_id = std::string(value);
+  o.*kField = std::string(value);
   return "";
 }
 
@@ -127,9 +128,12 @@ constexpr OptionRow kOptions[] = {
     {kConnection, "resvport", "noresvport", Switch<&Options::reserved_port>(),
      "whether the mount connects from a port below 1024; exports without `insecure` require one "
      "(default: yes, if the mount has the right)"},
-    {kConnection, "clientid", "", Text{"NAME", SetClientId},
+    {kConnection, "clientid", "", Text{"NAME", SetPlainName<&Options::client_id>},
      "name by which the server knows this machine; needed on a copy of a machine (default: host "
      "name and /etc/machine-id)"},
+    {kConnection, "fence_id", "", Text{"NAME", SetPlainName<&Options::fence_id>},
+     "name of this mount in the server's fencing lists, by which a cluster shuts it out (default: "
+     "none; then every list shuts it out)"},
     {kConnection, "nconnect", "", NumberOf<&Options::nconnect>(1, 16),
      "sessions, each with a thread, {} (default 1)"},
     {kConnection, "hard", "soft", Word{[](Options& o, bool is_name) { o.soft = !is_name; }},

@@ -78,6 +78,7 @@ struct Options {
   std::string tls_key;
   uint16_t port = 20149;      // from the source, port=, or the default
   std::string client_id;      // clientid=; empty: none given
+  std::string fence_id;       // fence_id=; empty: none
   bool reserved_port = true;  // connect from a port below 1024, where that is permitted
   uint32_t nconnect = 1;      // 1..16 workers, one session each
   uint32_t rsize = 1u << 20;  // bytes, 4096..1 MiB, whole pages

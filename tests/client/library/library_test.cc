@@ -8,8 +8,9 @@ namespace {
 
 class LibraryTest : public ServerTest {
  protected:
-  void OpenLibrary() {
+  void OpenLibrary(const std::string& fence_id = "") {
     LibraryOptions options;
+    options.client.fence_id = fence_id;
     options.server = server_->bound()[0].address.ToString();
     options.export_path = "/data";
     options.providers = {provider_.get()};
@@ -120,6 +121,34 @@ TEST_F(LibraryTest, FileStaysOpenWhileInUse) {
   IoCompletion end;
   EXPECT_EQ(group.Wait({&end, 1}), 1u);
   EXPECT_STATUS_OK(session->CloseFile(**file));
+}
+
+// Shows DAFS-4.4.4.1-01, DAFS-4.4.4.1-02, FAST03-4-19.
+TEST_F(LibraryTest, ClientsManageTheListsThatAdmitTheirFenceIds) {
+  MakeLocal("file", "content");
+  OpenLibrary("node1");
+  const std::unique_ptr<Library> first = std::move(library_);
+  auto denied = ExportSession::Open(*first, *loop_, root_user_);
+  ASSERT_STATUS_OK(denied);
+  const std::unique_ptr<Loop> loop = std::move(loop_);
+  OpenLibrary("node2");
+  std::unique_ptr<ExportSession> session = OpenSession();
+  ASSERT_TRUE(session != nullptr);
+  EXPECT_STATUS_OK((*denied)->OpenFile("file"));
+  FenceChange change{.update = wire::FenceUpdate::kOverwrite, .ids = {"node2", "node1"}};
+  ASSERT_STATUS_OK(session->SetFence("file", change));
+  auto list = session->GetFence("file");
+  ASSERT_STATUS_OK(list);
+  EXPECT_EQ(*list, (std::vector<std::string>{"node1", "node2"}));
+  change = {
+      .access = wire::FenceAccess::kDeny, .update = wire::FenceUpdate::kRemove, .ids = {"node1"}};
+  ASSERT_STATUS_OK(session->SetFence("file", change));
+  EXPECT_EQ(wire::DafsFromStatus((*denied)->OpenFile("file").status()), wire::DafsStatus::kAcces);
+  EXPECT_STATUS_OK(session->OpenFile("file"));
+  change.ids = {"node2"};
+  EXPECT_EQ(wire::DafsFromStatus(session->SetFence("file", change)), wire::DafsStatus::kInval);
+  denied->reset();
+  session.reset();
 }
 
 // The end of a session discards its outstanding I/O.

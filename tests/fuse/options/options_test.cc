@@ -77,13 +77,14 @@ TEST(ParseOptions, EachOptionSetsItsField) {
       "ro,proto=tcp,port=1234,nconnect=4,rsize=65536,wsize=32768,soft,timeo=15,acregmin=1,"
       "acregmax=2,acdirmin=3,acdirmax=4,lookupcache=none,checksum,msgsize=1024,buffers=8,"
       "byteorder=big,spin=7,cpu_latency=2,rdma_read_channel,io_uring=auto,windows=on,"
-      "clientid=node-1,noresvport,idle_release=5,crc");
+      "clientid=node-1,fence_id=rack.2_node-1,noresvport,idle_release=5,crc");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
   EXPECT_EQ(o->proto, Proto::kTcp);
   EXPECT_EQ(o->port, 1234);
   EXPECT_EQ(o->nconnect, 4u);
   EXPECT_EQ(o->client_id, "node-1");
+  EXPECT_EQ(o->fence_id, "rack.2_node-1");
   EXPECT_FALSE(o->reserved_port);
   EXPECT_TRUE(ParseList("noresvport,resvport")->reserved_port);
   EXPECT_EQ(o->rsize, 65536u);
@@ -175,6 +176,8 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"nconnect=17", "nconnect=17"},
       {"clientid=", "clientid="},
       {"clientid=a/b", "clientid=a/b"},
+      {"fence_id=", "fence_id="},
+      {"fence_id=a b", "fence_id=a b"},
       {"rsize=0", "rsize=0"},
       {"rsize=1k", "rsize=1k"},
       {"wsize=-1", "wsize=-1"},
