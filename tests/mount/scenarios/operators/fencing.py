@@ -199,7 +199,7 @@ def fence_agent(rig):
     common = [f"--ip={rig.address}:{cluster.server.port}", "--export=/data"]
 
     def agent(action, *more, status=0):
-        return rig.run([sys.executable, AGENT, f"--action={action}", *common, *more], cwd="/", env=environment,
+        return rig.run([AGENT, f"--action={action}", *common, *more], cwd="/", env=environment,
                        timeout=60, status=status, merge=False)
 
     metadata = agent("metadata")
@@ -215,7 +215,7 @@ def fence_agent(rig):
     agent("on", "--plug=node1")
     equal((first / "f").read_text(), "content", "node1 after on")
     unreachable = [f"--ip={rig.address}:{cluster.server.port},127.0.0.1:1", "--export=/data"]
-    done = rig.run([sys.executable, AGENT, "--action=off", *unreachable, "--plug=node1", "--power-timeout=5"], cwd="/",
+    done = rig.run([AGENT, "--action=off", *unreachable, "--plug=node1", "--power-timeout=5"], cwd="/",
                    env=environment, timeout=60, status=None)
     check(done[0] != 0, "off succeeds although one of the servers did not answer")
     cluster.fence("init")
