@@ -9,7 +9,7 @@ endforeach()
 if(TARGET dafsctl)
   install(TARGETS dafsctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-install(TARGETS dafs_tls_module LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dafs)
+install(TARGETS dafs_gss_module dafs_tls_module LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dafs)
 install(CODE "set(dafs_sbin \"${CMAKE_INSTALL_SBINDIR}\")")
 install(CODE [[
   set(dafs_program "${CMAKE_INSTALL_PREFIX}/${dafs_sbin}/mount.dafs")
@@ -48,7 +48,7 @@ foreach(folder client wire runtime)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dafs
     COMPONENT library EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.h")
 endforeach()
-install(TARGETS dafs_client dafs_wire dafs_runtime dafs_dat dafs_dat_verbs dafs_tls
+install(TARGETS dafs_client dafs_wire dafs_runtime dafs_dat dafs_dat_verbs dafs_gss dafs_tls
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library EXCLUDE_FROM_ALL)
 # The paths are relative to the .pc file, so that the installed tree can be moved, or installed with another --prefix.
 file(RELATIVE_PATH DAFS_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<Channel>> Channel::Connect(Loop& loop, dat::Provi
 
 absl::Status Channel::SetUp(dat::Provider& provider, dat::Domain& domain, const Options& options) {
   order_ = options.order;
+  login_ = options.login;
   ASSIGN_OR_RETURN(std::unique_ptr<dat::PendingEndpoint> pending,
                    provider.Resolve(options.address, options.device, options.connect_timeout));
   if (!pending->Fits(domain)) {
@@ -146,7 +147,7 @@ absl::Status Channel::Request(const wire::ConnectBindArgs& args) {
   return Send(0, bytes);
 }
 
-absl::Status Channel::Answer(const wire::ConnectBindArgs& args) {
+absl::Status Channel::Answer(const wire::ConnectBindArgs& args, std::string* token) {
   const std::span<const std::byte> message = ReceiveBuffer(answer_index_, answer_bytes_);
   ASSIGN_OR_RETURN(auto decoded, wire::DecodeResponseHeader(message, order_));
   if (decoded.header.status != wire::DafsStatus::kOk) {
@@ -154,18 +155,36 @@ absl::Status Channel::Answer(const wire::ConnectBindArgs& args) {
   }
   wire::ConnectBindRes res;
   RETURN_IF_ERROR(wire::DecodeRes(message, order_, decoded.header.status, res));
-  return Agree(args, res);
+  RETURN_IF_ERROR(Agree(args, res));
+  if (token != nullptr) *token = std::move(res.auth_res.gss_token);
+  return absl::OkStatus();
 }
 
 Task<absl::Status> Channel::Bind(wire::ConnectBindArgs args, absl::Time deadline) {
   args.channel_use = kind_.use;
   Task<absl::Status> connecting = Step(deadline);
   absl::Status status = co_await connecting;
+  std::shared_ptr<Login::Dialogue> dialogue;
+  if (status.ok() && login_ != nullptr) {
+    const std::shared_ptr<const dat::TlsPeer> tls = endpoint_->tls_peer();
+    dialogue = login_->Begin(tls == nullptr ? "" : tls->channel_binding);
+    Task<absl::Status> making = login_->Step(dialogue, deadline);
+    status = co_await making;
+    if (status.ok()) args.auth_req.token = dialogue->token;
+  }
   if (status.ok()) status = Request(args);
   if (!status.ok()) co_return status;
   Task<absl::Status> answering = Step(deadline);
   status = co_await answering;
-  if (status.ok()) status = Answer(args);
+  if (status.ok()) status = Answer(args, dialogue == nullptr ? nullptr : &dialogue->token);
+  bound_ = status.ok();  // the server may send directives from now on
+  if (status.ok() && dialogue != nullptr) {
+    Task<absl::Status> taking = login_->Step(dialogue, deadline);
+    status = co_await taking;
+    if (status.ok() && *dialogue->progress != auth::Exchange::Progress::kDone) {
+      status = absl::UnauthenticatedError("the server has not proven who it is");
+    }
+  }
   bound_ = status.ok();
   co_return status;
 }

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/session/login.h"
 #include "client/session/private_data.h"
 #include "runtime/loop.h"
 #include "runtime/task.h"
@@ -33,6 +34,7 @@ class Channel : public Pollable {
     absl::Duration connect_timeout;  // Connect blocks at most this long, like Session::Create
     PrivateData private_data;        // the session's, except for the channel type
     wire::ByteOrder order = wire::ByteOrder::kLittle;  // the session's
+    Login* login = nullptr;  // makes the tokens of CONNECT_BIND; null: it has none
   };
 
   // Returns an RDMA-read Channel that starts to connect. The references must outlive it.
@@ -93,13 +95,15 @@ class Channel : public Pollable {
 
  private:
   absl::Status Request(const wire::ConnectBindArgs& args);
-  absl::Status Answer(const wire::ConnectBindArgs& args);
+  // Sets `token`, if not null, to the server's.
+  absl::Status Answer(const wire::ConnectBindArgs& args, std::string* token);
   Task<absl::Status> Step(absl::Time deadline);
 
   absl::AnyInvocable<void(absl::Status)> lost_;
   std::vector<std::byte> memory_;  // sends, then receives
   std::unique_ptr<dat::Region> region_;
   std::unique_ptr<dat::Endpoint> endpoint_;
+  Login* login_ = nullptr;
   Pending<bool>* step_ = nullptr;  // set when connected or answered; false: ended
   uint64_t answer_index_ = 0;
   uint32_t answer_bytes_ = 0;

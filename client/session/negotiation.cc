@@ -12,7 +12,9 @@ namespace dafs::client {
 using wire::DafsStatus;
 
 Task<absl::Status> Negotiation::Run(absl::Time deadline) {
-  Task<absl::Status> connecting = ConnectAndAuthenticate(deadline);
+  const bool by_gss = context_.client.options().auth == Auth::kGss;
+  Task<absl::Status> connecting =
+      by_gss ? ConnectThenLogIn(deadline) : ConnectAndAuthenticate(deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
   Task<absl::Status> asking = AskForExtensions(deadline);
   absl::Status status = co_await asking;
@@ -136,6 +138,25 @@ Task<absl::Status> Negotiation::ConnectThenAuthenticate(absl::Time deadline) {
   Task<absl::Status> authenticating = Authenticate(secinfo.res, deadline);
   absl::Status status = co_await authenticating;
   co_return status;
+}
+
+// The connect exchange has 4,096 bytes at most (WIRE 9.4), which is too little for some tickets.
+Task<absl::Status> Negotiation::ConnectThenLogIn(absl::Time deadline) {
+  Call<wire::ClientConnectArgs> connect;
+  Propose(connect.args);
+  Task<absl::Status> connecting = Send(connect, deadline);
+  CO_RETURN_IF_ERROR(co_await connecting);
+  if (!connect.ok()) co_return Refused(connect);
+  CO_RETURN_IF_ERROR(Agree(connect.res));
+  context_.negotiated.auth = wire::AuthType::kGss;
+  Task<absl::Status> authenticating = login_.Authenticate(deadline);
+  CO_RETURN_IF_ERROR(co_await authenticating);
+  if (context_.client.options().must_be_trusted && !context_.negotiated.trusted) {
+    co_return absl::UnauthenticatedError(
+        "Kerberos: the server does not let this machine act for its users; give dafsd --trusted "
+        "with its principal");
+  }
+  co_return absl::OkStatus();
 }
 
 Task<absl::Status> Negotiation::Authenticate(const wire::SecinfoRes& offered, absl::Time deadline) {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/session/exchanger.h"
+#include "client/session/login.h"
 #include "client/session/session_context.h"
 #include "runtime/task.h"
 #include "wire/messages/messages.h"
@@ -17,19 +18,21 @@ namespace dafs::client {
 
 class Negotiation {
  public:
-  // Both must outlive this.
-  Negotiation(SessionContext& context, Exchanger& exchanger)
-      : context_(context), exchanger_(exchanger) {}
+  // All must outlive this.
+  Negotiation(SessionContext& context, Exchanger& exchanger, Login& login)
+      : context_(context), exchanger_(exchanger), login_(login) {}
   Negotiation(const Negotiation&) = delete;
   Negotiation& operator=(const Negotiation&) = delete;
 
-  // Sends CLIENT_CONNECT_AUTH, or CLIENT_CONNECT, SECINFO and CLIENT_AUTH, then asks for extensions
-  // of the draft. Stores the agreed values in the context. Errors: those of Session::Establish.
+  // Sends CLIENT_CONNECT_AUTH, or CLIENT_CONNECT, SECINFO and CLIENT_AUTH, or for GSS
+  // CLIENT_CONNECT and CLIENT_AUTH, then asks for extensions of the draft. Stores the agreed values
+  // in the context. Errors: those of Session::Establish.
   Task<absl::Status> Run(absl::Time deadline);
 
  private:
   Task<absl::Status> ConnectAndAuthenticate(absl::Time deadline);
   Task<absl::Status> ConnectThenAuthenticate(absl::Time deadline);
+  Task<absl::Status> ConnectThenLogIn(absl::Time deadline);
   Task<absl::Status> Authenticate(const wire::SecinfoRes& offered, absl::Time deadline);
   Task<absl::Status> AskForExtensions(absl::Time deadline);
   Task<absl::Status> Send(CallBase& call, absl::Time deadline);
@@ -41,6 +44,7 @@ class Negotiation {
 
   SessionContext& context_;
   Exchanger& exchanger_;
+  Login& login_;
 };
 
 }  // namespace dafs::client

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "client/session/back_control.h"
 #include "client/session/channel.h"
+#include "client/session/login.h"
 #include "client/session/session_context.h"
 #include "runtime/task.h"
 #include "wire/dat/dat.h"
@@ -20,7 +21,8 @@ namespace dafs::client {
 
 class OptionalChannels {
  public:
-  explicit OptionalChannels(SessionContext& context) : context_(context) {}  // outlives this
+  // Both outlive this.
+  OptionalChannels(SessionContext& context, Login& login) : context_(context), login_(login) {}
   OptionalChannels(const OptionalChannels&) = delete;
   OptionalChannels& operator=(const OptionalChannels&) = delete;
 
@@ -51,6 +53,7 @@ class OptionalChannels {
   bool connecting() const { return context_.link.state() == Link::State::kConnecting; }
 
   SessionContext& context_;
+  Login& login_;
   dat::Provider* provider_ = nullptr;
   dat::Domain* domain_ = nullptr;
   PrivateData private_data_;

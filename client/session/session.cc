@@ -33,7 +33,8 @@ Session::Session(Client& client, Loop& loop, const dat::Address& peer, BufferPoo
                  wire::CallTotals& totals, bool callbacks)
     : context_{client, loop, pool, totals, peer, callbacks, Link(loop, *this)},
       exchanger_(context_),
-      channels_(context_),
+      login_(context_, exchanger_),
+      channels_(context_, login_),
       since_(Loop::Now()) {
   context_.negotiated.order = client.options().byte_order;
 }
@@ -126,6 +127,7 @@ Task<absl::Status> Session::Establish(absl::Time deadline) {
   if (status.ok() && context_.link.state() != Link::State::kConnecting) status = why();
   if (status.ok()) {
     context_.link.Established();
+    if (negotiated().auth == wire::AuthType::kGss) login_.Renew();
     since_ = Loop::Now();
     co_return status;
   }
@@ -137,7 +139,7 @@ Task<absl::Status> Session::Establish(absl::Time deadline) {
 Task<absl::Status> Session::Prepare(absl::Time deadline) {
   Task<absl::Status> connecting = context_.link.Connected(deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
-  Negotiation negotiation(context_, exchanger_);
+  Negotiation negotiation(context_, exchanger_, login_);
   Task<absl::Status> negotiating = negotiation.Run(deadline);
   CO_RETURN_IF_ERROR(co_await negotiating);
   Task<void> binding = channels_.Bind(by_windows(), deadline);
@@ -237,6 +239,7 @@ void Session::Kill(absl::Status why) {
 
 void Session::StopUse() {
   exchanger_.Stop();
+  login_.Stop(why());
   context_.loop.Remove(this);
   if (by_windows()) context_.pool->exposure().UseWindows(nullptr);
   channels_.End(why());

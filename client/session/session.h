@@ -26,6 +26,7 @@
 #include "client/session/call.h"
 #include "client/session/exchanger.h"
 #include "client/session/link.h"
+#include "client/session/login.h"
 #include "client/session/negotiated.h"
 #include "client/session/optional_channels.h"
 #include "client/session/report.h"
@@ -137,6 +138,7 @@ class Session final : public Pollable {
   std::unique_ptr<dat::Domain> domain_;  // outlives the buffers and channels below
   std::string no_windows_;               // why requests have no memory windows
   Exchanger exchanger_;
+  Login login_;
   OptionalChannels channels_;
   bool write_inline_ = false;
   absl::Time since_;  // when it was established

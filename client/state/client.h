@@ -22,7 +22,9 @@
 #include "client/state/opens.h"
 #include "client/state/promises.h"
 #include "client/state/root_handle.h"
+#include "client/state/token_thread.h"
 #include "client/state/uncommitted.h"
+#include "wire/auth/exchange.h"
 #include "wire/dat/address.h"
 #include "wire/dat/dat.h"
 #include "wire/protocol/types.h"
@@ -31,9 +33,9 @@ namespace dafs::client {
 
 class Files;
 
-// AUTH_NONE or AUTH_DEFAULT (3.1.1.1). kAuto takes the first one that the server offers, in that
-// order.
-enum class Auth : uint8_t { kAuto, kNone, kDefault };
+// AUTH_NONE, AUTH_DEFAULT or AUTH_GSS (3.1.1.1). kAuto takes AUTH_NONE or AUTH_DEFAULT: the first
+// one that the server offers, in that order.
+enum class Auth : uint8_t { kAuto, kNone, kDefault, kGss };
 
 // Whether the server accesses buffers through a memory window for each request (wire/dat/dat.h).
 // kAuto: if Domain::windows() is OK. kOn: whenever the transport has windows.
@@ -64,6 +66,11 @@ struct ClientOptions {
   // no list admits it.
   std::string fence_id;
   Auth auth = Auth::kAuto;
+  // Makes the tokens of kGss: by Kerberos (wire/auth/gss/kerberos.h), or by the program.
+  std::shared_ptr<auth::Initiator> initiator;
+  // With kGss: a server that does not let this client act for other users is an error. Otherwise
+  // all requests are made by the user that the client has proven to be (3.1.1.1.2).
+  bool must_be_trusted = false;
 
   wire::ByteOrder byte_order = HostByteOrder();
   bool checksums = false;              // message and direct checksums, WIRE 6
@@ -159,6 +166,7 @@ class Client {
   Locks& locks() { return locks_; }
   RootHandle& root() { return root_; }
   Promises& promises() { return promises_; }
+  TokenThread& token_thread() { return token_thread_; }
 
   // The workers of this client, for statistics. Files calls both.
   void AddWorker(Files* files) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -200,6 +208,7 @@ class Client {
   Locks locks_;
   RootHandle root_;
   Promises promises_;
+  TokenThread token_thread_;
   // They order no other memory.
   std::atomic<int64_t> last_activity_{0};  // nanoseconds
   std::atomic<bool> lapsed_{false};

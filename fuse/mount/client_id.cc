@@ -83,6 +83,7 @@ ClientId TakeClientId(const Options& options, const ClientIdPlaces& places) {
   if (options.xprtsec != Xprtsec::kNone) {
     all += options.xprtsec == Xprtsec::kTls ? "\ntls" : "\nmtls";
   }
+  if (options.sec == Sec::kKrb5Host) all += "\nkrb5host";
   mkdir(places.locks.c_str(), 0700);
   for (int n = 0; n < kMountsAtOnce; ++n) {
     std::string number;

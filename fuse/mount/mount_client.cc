@@ -9,16 +9,20 @@
 #include <utility>
 #include <vector>
 
+#include "fuse/mount/gss_module.h"
 #include "fuse/mount/handover.h"
 #include "fuse/mount/mount_error.h"
 #include "fuse/mount/shared_directories.h"
 #include "fuse/mount/tls_module.h"
+#include "runtime/status_macros.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/verbs/verbs.h"
 
 namespace dafs::fuse {
 namespace {
+
+constexpr char kHostKeytab[] = "/etc/krb5.keytab";
 
 client::Windows WindowsOf(const Options& o) {
   switch (o.windows) {
@@ -81,6 +85,17 @@ dat::TlsOptions TlsOptionsOf(const Options& o) {
           .key_file = o.tls_key};
 }
 
+absl::Status AddKerberos(const Options& o, client::ClientOptions& c) {
+  if (o.sec == Sec::kSys) return absl::OkStatus();
+  ASSIGN_OR_RETURN(c.initiator,
+                   NewInitiatorFromModule({.server_host = o.source.host,
+                                           .keytab = o.keytab.empty() ? kHostKeytab : o.keytab,
+                                           .principal = o.principal}));
+  c.auth = client::Auth::kGss;
+  c.must_be_trusted = true;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool HasRdmaDevice() {
@@ -90,6 +105,7 @@ bool HasRdmaDevice() {
 }
 
 absl::Status MountClient::AddTransports(const Options& o, client::ClientOptions& c) {
+  RETURN_IF_ERROR(AddKerberos(o, c));
   dat::IwarpOptions tcp = {.want_crc = o.crc, .reserved_port = o.reserved_port};
   if (o.xprtsec != Xprtsec::kNone) {
     absl::StatusOr<std::shared_ptr<dat::TlsContext>> tls = NewTlsFromModule(TlsOptionsOf(o));

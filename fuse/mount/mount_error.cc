@@ -20,9 +20,15 @@ std::string SecurityRemedy(const Options& o) {
   const std::string port = std::string("a port below 1024: mount as root") +
                            (o.reserved_port ? "" : " without noresvport") +
                            ", or export with insecure";
+  if (o.sec == Sec::kKrb5Host) {
+    return "the export does not admit the principal of this machine; add it to the export's "
+           "principals=, and krb5 to its sec=, or mount with xprtsec=tls for sec=krb5p";
+  }
   switch (o.xprtsec) {
     case Xprtsec::kNone:
-      return "the export takes only clients with TLS (mount with xprtsec=tls) or with " + port;
+      return "the export takes only clients with TLS (mount with xprtsec=tls), with Kerberos "
+             "(sec=krb5host), or with " +
+             port;
     case Xprtsec::kTls:
       return "the export takes only clients with a certificate (mount with xprtsec=mtls), without "
              "TLS "
@@ -65,6 +71,10 @@ Outcome ConnectError(const Options& options, const absl::Status& status) {
             "whose address has changed, retry in two minutes"};
   }
   const std::string message = Message(status);
+  const size_t kerberos = message.find("Kerberos: ");
+  if (kerberos != message.npos && !absl::IsUnavailable(status)) {
+    return {ExitCode::kUsage, server + ": " + message.substr(kerberos)};
+  }
   const size_t tls = message.find("TLS: ");
   if (tls != message.npos && !absl::IsUnavailable(status)) {
     return {ExitCode::kMountFailure, server + ": " + message.substr(tls)};

@@ -9,8 +9,7 @@
 
 namespace dafs::fuse {
 
-// As dat::NewTls. The module stays loaded. It is found beside the program or where it is installed.
-// kFailedPrecondition: there is none, or it is of another version.
+// As dat::NewTls. Errors of the module: those of LoadModule.
 absl::StatusOr<std::shared_ptr<dat::TlsContext>> NewTlsFromModule(const dat::TlsOptions& options);
 
 }  // namespace dafs::fuse

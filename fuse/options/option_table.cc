@@ -76,6 +76,16 @@ std::string SetRdmaDevice(Options& o, std::string_view value) {
   return "";
 }
 
+std::string SetPrincipal(Options& o, std::string_view value) {
+  const bool is_printable =
+      std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (value.empty() || value.size() > 512 || !is_printable) {
+    return "expected a principal, such as host/a.example.com@EXAMPLE.COM";
+  }
+  o.principal = std::string(value);
+  return "";
+}
+
 // A daemon changes its directory, and mount(8) may have another one than fstab's author.
 template <auto kField>
 std::string SetPath(Options& o, std::string_view value) {
@@ -111,6 +121,13 @@ constexpr OptionRow kOptions[] = {
      "certificate of this machine, for xprtsec=mtls"},
     {kConnection, "tlskey", "", Text{"FILE", SetPath<&Options::tls_key>},
      "its private key, which other users must not be able to read"},
+    {kConnection, "sec", "", ChoiceOf<&Options::sec>("sys|krb5host"),
+     "how the mount authenticates: by its address and port (default), or by the Kerberos keys of "
+     "this machine, which then acts for its users"},
+    {kConnection, "keytab", "", Text{"FILE", SetPath<&Options::keytab>},
+     "those keys, for sec=krb5host (default: /etc/krb5.keytab)"},
+    {kConnection, "principal", "", Text{"NAME", SetPrincipal},
+     "the principal in the keytab (default: the first one)"},
     {kConnection, "windows", "", ChoiceOf<&Options::windows>("auto|on|off"),
      "whether the server accesses data buffers through memory windows, each for one request: if "
      "the device enforces them (default), if it has any, or never"},

@@ -58,6 +58,9 @@ std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
 }
 
 absl::Status CheckProtection(const Options& o) {
+  if (o.sec == Sec::kSys && !(o.keytab.empty() && o.principal.empty())) {
+    return BadOption(o.keytab.empty() ? "principal=" : "keytab=", "needs sec=krb5host");
+  }
   if (o.xprtsec == Xprtsec::kNone) {
     if (!o.tls_ca.empty()) return BadOption("tlsca=", "needs xprtsec=tls or xprtsec=mtls");
   } else if (o.proto == Proto::kRdma || !o.rdma_device.empty()) {

@@ -22,6 +22,10 @@ enum class Proto : uint8_t { kAuto, kTcp, kRdma };
 // xprtsec=: how the connections are protected.
 enum class Xprtsec : uint8_t { kNone, kTls, kMtls };
 
+// sec=: how the mount authenticates: by nothing but its address and port, or by the Kerberos keys
+// of this machine.
+enum class Sec : uint8_t { kSys, kKrb5Host };
+
 enum class Windows : uint8_t { kAuto, kOn, kOff };
 
 // The byte order of numbers in messages. The client chooses it (6.1.1.5).
@@ -76,6 +80,9 @@ struct Options {
   std::string tls_ca;    // tlsca=; empty: the CAs of the system
   std::string tls_cert;  // tlscert=, tlskey=: with kMtls
   std::string tls_key;
+  Sec sec = Sec::kSys;
+  std::string keytab;         // keytab=; empty: /etc/krb5.keytab
+  std::string principal;      // principal=; empty: the first one of the keytab
   uint16_t port = 20149;      // from the source, port=, or the default
   std::string client_id;      // clientid=; empty: none given
   std::string fence_id;       // fence_id=; empty: none

@@ -31,7 +31,7 @@ const char* DemandOf(Export::Misfit misfit) {
     case Export::Misfit::kCertificate:
       return "names none of the names in its certificate; add one to the export's certs=";
     case Export::Misfit::kNeedsKerberos:
-      return "takes only clients that authenticate by Kerberos";
+      return "takes only clients that authenticate by Kerberos; mount with sec=krb5host";
     case Export::Misfit::kRefusesKerberos:
       return "takes no clients that authenticate by Kerberos; mount with sec=sys, or add krb5 to "
              "the "

@@ -51,7 +51,7 @@ class Realm {
       execl(DAFS_SOURCE_DIR "/tests/realm", "realm", folder_.c_str(), port.c_str(), nullptr);
       _exit(127);
     }
-    // Until the KDC serves; it listens soon after the file exists.
+    // Until the KDC serves; it listens a moment after the file is there.
     for (int i = 0; i < 1200 && !serves_; ++i) {
       if (waitpid(process_, nullptr, WNOHANG) == process_) {
         process_ = -1;
@@ -124,7 +124,8 @@ class KerberosTest : public testing::Test {
 };
 Realm* KerberosTest::realm_ = nullptr;
 
-// Shows DAFS-6.2.2-09 and DAFS-6.2.2-10: one token each way, and both sides know each other.
+// Shows DAFS-3.1.1.1.1-01, DAFS-3.1.1.1.1-02, DAFS-6.2.2-07, DAFS-6.2.2-08, DAFS-6.2.2-09 and
+// DAFS-6.2.3-04: one token each way, and both sides know each other.
 TEST_F(KerberosTest, OneTokenEachWayProvesBothSides) {
   for (const std::string binding : {"", "12345678901234567890123456789012"}) {
     auto client = Client("client.keytab", binding);
