@@ -181,11 +181,12 @@ Task<absl::Status> Channel::Bind(wire::ConnectBindArgs args, absl::Time deadline
   if (status.ok() && dialogue != nullptr) {
     Task<absl::Status> taking = login_->Step(dialogue, deadline);
     status = co_await taking;
-    if (status.ok() && *dialogue->progress != auth::Exchange::Progress::kDone) {
-      status = absl::UnauthenticatedError("the server has not proven who it is");
+    if (!status.ok()) co_return status;  // the session may have ended, and this with it
+    if (ended_) co_return why_;
+    if (*dialogue->progress != auth::Exchange::Progress::kDone) {
+      co_return absl::UnauthenticatedError("Kerberos: the server has not proven who it is");
     }
   }
-  bound_ = status.ok();
   co_return status;
 }
 

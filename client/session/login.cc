@@ -145,11 +145,12 @@ Task<void> Login::RenewNow() {
   RenewAfter(std::min(left, std::max(kLeastRetry, left / 5)));
 }
 
-void Login::Stop(const absl::Status& why) {
+void Login::Stop() {
   is_stopped_ = true;
   if (std::exchange(has_timer_, false)) context_.loop.Cancel(timer_);
   if (job_ != nullptr) job_->Cancel();
-  waits_.WakeAll(why.ok() ? absl::CancelledError("session closed") : why);
 }
+
+void Login::ResumeAll() { waits_.WakeAll(context_.link.Lost()); }
 
 }  // namespace dafs::client

@@ -48,8 +48,9 @@ class Login {
   std::shared_ptr<Dialogue> Begin(const std::string& channel_binding);
   Task<absl::Status> Step(std::shared_ptr<Dialogue> dialogue, absl::Time deadline);
 
-  // The session has ended: resumes all waiters with `why`.
-  void Stop(const absl::Status& why);
+  // The session has ended: nothing starts any more. ResumeAll follows, which resumes all waiters.
+  void Stop();
+  void ResumeAll();
 
  private:
   Task<absl::Status> Exchange(absl::Time deadline);

@@ -239,7 +239,7 @@ void Session::Kill(absl::Status why) {
 
 void Session::StopUse() {
   exchanger_.Stop();
-  login_.Stop(why());
+  login_.Stop();
   context_.loop.Remove(this);
   if (by_windows()) context_.pool->exposure().UseWindows(nullptr);
   channels_.End(why());
@@ -247,6 +247,7 @@ void Session::StopUse() {
 
 void Session::ResumeAll() {
   exchanger_.ResumeAll();
+  login_.ResumeAll();
   context_.link.ResumeWaiters();
 }
 

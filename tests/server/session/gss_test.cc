@@ -1,55 +1,14 @@
-// Sessions that authenticate by GSS. The tokens are those of a fake mechanism: words that say what
-// the exchange shall prove. wire/auth has the real one.
+// Sessions that authenticate by GSS, with the tokens of tests/wire/auth/fake_gss.h.
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "tests/server/server_fixture.h"
-#include "wire/auth/exchange.h"
+#include "tests/wire/auth/fake_gss.h"
 
 namespace dafs::server {
 namespace {
 
 using wire::AuthType;
-
-// A token is "PRINCIPAL USER SECONDS", each of which may be missing. "more" asks for another token,
-// and anything that begins with "bad" is refused.
-class FakeExchange final : public auth::Exchange {
- public:
-  absl::StatusOr<Progress> Step(std::string_view token, std::string* answer) override {
-    *answer = "answer";
-    if (token.substr(0, 3) == "bad") return absl::UnauthenticatedError("a bad token");
-    if (token == "more") return Progress::kContinues;
-    const std::vector<std::string> words =
-        absl::StrSplit(absl::string_view(token.data(), token.size()), ' ');
-    name_ = words[0];
-    if (words.size() > 1) user_ = words[1];
-    int seconds = 0;
-    if (words.size() > 2 && absl::SimpleAtoi(words[2], &seconds))
-      lifetime_ = absl::Seconds(seconds);
-    return Progress::kDone;
-  }
-  const std::string& peer_name() const override { return name_; }
-  const std::string& user() const override { return user_; }
-  absl::Duration lifetime() const override { return lifetime_; }
-  uint32_t major_status() const override { return 7; }
-  uint32_t minor_status() const override { return 8; }
-
- private:
-  std::string name_, user_;
-  absl::Duration lifetime_ = absl::InfiniteDuration();
-};
-
-class FakeAcceptor final : public auth::Acceptor {
- public:
-  std::unique_ptr<auth::Exchange> Begin(const std::string&) override {
-    return std::make_unique<FakeExchange>();
-  }
-  std::string_view mechanism() const override { return "oid"; }
-};
 
 class GssTest : public ServerTest {
  protected:
@@ -57,7 +16,7 @@ class GssTest : public ServerTest {
 
   void SetUp() override {
     ServerTest::SetUp();
-    options_.acceptor = std::make_shared<FakeAcceptor>();
+    options_.acceptor = std::make_shared<auth::testing::FakeAcceptor>();
     options_.trusted = {"host/*.test@R"};
     if (!options_.exports.empty()) options_.exports[0].sec = kSecKrb5;
   }

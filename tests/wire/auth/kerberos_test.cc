@@ -8,9 +8,13 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -18,6 +22,28 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+
+namespace dafs::auth {
+namespace {
+// What the clock of this process is ahead of the realm's, for the Kerberos library.
+std::atomic<int64_t> ahead_seconds = 0;
+}  // namespace
+}  // namespace dafs::auth
+
+// The library reads the time by these functions of libc, which this program replaces.
+extern "C" int gettimeofday(timeval* now, void*) noexcept {
+  timespec precise = {};
+  clock_gettime(CLOCK_REALTIME, &precise);
+  now->tv_sec = precise.tv_sec + dafs::auth::ahead_seconds;
+  now->tv_usec = precise.tv_nsec / 1000;
+  return 0;
+}
+extern "C" time_t time(time_t* now) noexcept {
+  timeval precise = {};
+  gettimeofday(&precise, nullptr);
+  if (now != nullptr) *now = precise.tv_sec;
+  return precise.tv_sec;
+}
 
 namespace dafs::auth {
 namespace {
@@ -36,7 +62,6 @@ uint16_t FreePort() {
   return is_bound ? ntohs(address.sin_port) : 0;
 }
 
-// The realm of all tests of this file.
 class Realm {
  public:
   Realm() {
@@ -44,14 +69,14 @@ class Realm {
     if (mkdtemp(name) == nullptr) return;
     folder_ = name;
     const std::string port = std::to_string(FreePort());
-    setenv("KRB5_CONFIG", (folder_ + "/krb5.conf").c_str(), 1);
+    Enter();
     unsetenv("KRB5_KTNAME");
     process_ = fork();
     if (process_ == 0) {
       execl(DAFS_SOURCE_DIR "/tests/realm", "realm", folder_.c_str(), port.c_str(), nullptr);
       _exit(127);
     }
-    // Until the KDC serves; it listens a moment after the file is there.
+    // Until the KDC serves; it listens soon after the file exists.
     for (int i = 0; i < 1200 && !serves_; ++i) {
       if (waitpid(process_, nullptr, WNOHANG) == process_) {
         process_ = -1;
@@ -72,6 +97,8 @@ class Realm {
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
   bool serves() const { return serves_; }
+  // The library uses this realm from now on.
+  void Enter() const { setenv("KRB5_CONFIG", Path("krb5.conf").c_str(), 1); }
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 
  private:
@@ -120,7 +147,7 @@ class KerberosTest : public testing::Test {
     return std::string(progress.status().message());
   }
 
-  static Realm* realm_;
+  static Realm* realm_;  // of all tests of this file
 };
 Realm* KerberosTest::realm_ = nullptr;
 
@@ -209,6 +236,56 @@ TEST_F(KerberosTest, TicketForAnotherServiceIsRefused) {
   const auto progress = Client("client.keytab", "", "unknown.test")->Step("", &answer);
   EXPECT_EQ(progress.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(progress.status().message()), HasSubstr("dafs/unknown.test"));
+}
+
+// The realms have one name and one set of principals; only the keys differ.
+TEST_F(KerberosTest, TicketOfAnotherRealmIsRefused) {
+  const Realm other;
+  ASSERT_TRUE(other.serves());
+  auto initiator =
+      NewKerberosInitiator({.server_host = "127.0.0.1", .keytab = other.Path("client.keytab")});
+  ASSERT_TRUE(initiator.ok()) << initiator.status();
+  const std::string token = FirstToken(*(*initiator)->Begin(""));
+  realm_->Enter();
+  EXPECT_NE(Refusal(*Server(), token), "");
+  // A realm that the configuration does not name.
+  std::string answer;
+  auto lost = NewKerberosInitiator({.server_host = "127.0.0.1",
+                                    .keytab = realm_->Path("client.keytab"),
+                                    .principal = "host/client.test@OTHER.TEST"});
+  ASSERT_TRUE(lost.ok()) << lost.status();
+  const absl::Status status = (*lost)->Begin("")->Step("", &answer).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("OTHER.TEST"));
+}
+
+TEST_F(KerberosTest, ServerWithAnotherTimeRefusesEachToken) {
+  for (const int64_t seconds : {-600, 600}) {
+    const std::string token = FirstToken(*Client("client.keytab"));
+    ahead_seconds = seconds;
+    const std::string refusal = Refusal(*Server(), token);
+    ahead_seconds = 0;
+    EXPECT_THAT(refusal, HasSubstr(seconds < 0 ? "not yet valid" : "Clock skew"));
+  }
+}
+
+// The library learns the time from the key distribution centre.
+TEST_F(KerberosTest, ClientWithAnotherTimeUsesThatOfTheRealm) {
+  ahead_seconds = 600;
+  const std::string token = FirstToken(*Client("other.keytab"));
+  ahead_seconds = 0;
+  EXPECT_EQ(Refusal(*Server(), token), "");
+}
+
+TEST_F(KerberosTest, ProofEndsWithItsTicket) {
+  auto client = Client("brief.keytab");
+  auto server = Server();
+  const std::string token = FirstToken(*client);
+  std::string answer, rest;
+  ASSERT_TRUE(server->Step(token, &answer).ok());
+  ASSERT_TRUE(client->Step(answer, &rest).ok());
+  EXPECT_LE(client->lifetime(), absl::Seconds(6));
+  EXPECT_LE(server->lifetime(), absl::Seconds(8));  // and the clock skew that the realm permits
 }
 
 TEST_F(KerberosTest, MissingAndOpenKeytabsAreNamed) {

@@ -160,7 +160,8 @@ class InitiatorExchange final : public KerberosExchange {
       return absl::UnavailableError(absl::StrCat("Kerberos: ", reason));
     }
     if (!own) return absl::UnauthenticatedError(absl::StrCat("Kerberos: the server: ", reason));
-    const std::string place = options_.keytab.empty() ? "" : absl::StrCat(options_.keytab, ": ");
+    std::string place = options_.keytab.empty() ? "" : absl::StrCat(options_.keytab, ": ");
+    if (!options_.principal.empty()) absl::StrAppend(&place, options_.principal, ": ");
     return absl::FailedPreconditionError(
         absl::StrCat("Kerberos: ", place, reason, "; the server is dafs/", options_.server_host));
   }

@@ -89,7 +89,7 @@ def kerberos_mount(rig):
                   f"no {there!r} in the log")
 
 
-@scenario(timeout=120, where="server", loopback=True)
+@scenario(timeout=120, where="server", long_only=True, loopback=True)
 def kerberos_renewal(rig):
     """A mount renews tickets of 6 seconds while it writes, and no operation fails."""
     rig.expect("session", "Kerberos")
