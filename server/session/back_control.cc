@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
-#include "server/session/session.h"
+#include "server/session/directive_sender.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/codec.h"
 #include "wire/protocol/limits.h"
@@ -22,13 +22,13 @@ static_assert(kCompletions + kCompletionBytes == BackControl::kLeastRequestBytes
 
 }  // namespace
 
-BackControl::BackControl(Session& channel, uint32_t granted, uint32_t request_bytes,
-                         wire::ByteOrder order, bool checksums)
-    : channel_(channel),
+BackControl::BackControl(DirectiveSender& sender, Loop& loop, uint32_t granted,
+                         uint32_t request_bytes, wire::ByteOrder order, bool checksums)
+    : sender_(sender),
       request_bytes_(request_bytes),
       order_(order),
       checksums_(checksums),
-      route_(std::make_shared<BackControlRoute>(channel.loop(), this)),
+      route_(std::make_shared<BackControlRoute>(loop, this)),
       streams_(granted),
       nreq_(granted) {}
 
@@ -44,11 +44,11 @@ void BackControl::Enqueue(OwnedEncode encode, Done done, Decode decode) {
 
 bool BackControl::SendNow(absl::FunctionRef<Encode> encode, Done& done, Decode& decode) {
   // WIRE 11.5: fewer than Nreq are outstanding, and the stream id is below Nreq.
-  if (ended_ || channel_.connection().ending() || outstanding_ >= nreq_) return false;
+  if (ended_ || sender_.ending() || outstanding_ >= nreq_) return false;
   const auto stream =
       std::find_if(streams_.begin(), streams_.end(), [](const Stream& s) { return !s.busy; });
   if (stream == streams_.end() || stream - streams_.begin() >= nreq_) return false;
-  std::unique_ptr<Outgoing> outgoing = channel_.requests().flow().TakeSendBuffer();
+  std::unique_ptr<Outgoing> outgoing = sender_.TakeBuffer();
   if (outgoing == nullptr) return false;
   wire::RequestHeader header;
   header.stream_id = static_cast<uint16_t>(stream - streams_.begin());
@@ -62,7 +62,7 @@ bool BackControl::SendNow(absl::FunctionRef<Encode> encode, Done& done, Decode& 
   stream->done = std::move(done);
   stream->decode = std::move(decode);
   ++outstanding_;
-  channel_.requests().SendDirective(std::move(outgoing), size.ok() ? *size : 0);
+  sender_.SendDirective(std::move(outgoing), size.ok() ? *size : 0);
   return true;
 }
 

@@ -27,7 +27,7 @@
 namespace dafs::server {
 
 class BackControl;
-class Session;
+class DirectiveSender;
 
 // Refers to a channel that may have ended. Shared by the channel and those who send on it.
 struct BackControlRoute {
@@ -51,9 +51,10 @@ class BackControl {
   // may send directives.
   using Done = absl::AnyInvocable<void(absl::StatusOr<wire::DafsStatus>)>;
 
-  // `channel` is bound; `granted` and `request_bytes` were agreed on when it was bound.
-  BackControl(Session& channel, uint32_t granted, uint32_t request_bytes, wire::ByteOrder order,
-              bool checksums);
+  // `sender` and `loop` are those of the bound channel, and outlive this. `granted` and
+  // `request_bytes` were agreed on when it was bound.
+  BackControl(DirectiveSender& sender, Loop& loop, uint32_t granted, uint32_t request_bytes,
+              wire::ByteOrder order, bool checksums);
   BackControl(const BackControl&) = delete;
   BackControl& operator=(const BackControl&) = delete;
 
@@ -116,7 +117,7 @@ class BackControl {
   bool SendNow(absl::FunctionRef<Encode> encode, Done& done, Decode& decode);
   void Enqueue(OwnedEncode encode, Done done, Decode decode);
 
-  Session& channel_;
+  DirectiveSender& sender_;
   const uint32_t request_bytes_;
   const wire::ByteOrder order_;
   const bool checksums_;

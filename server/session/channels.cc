@@ -81,9 +81,9 @@ void Channels::Bind(const wire::ConnectBindArgs& asked, Session& owner) {
   const uint32_t wanted = std::min(
       {args.max_requests, BackControl::kMostRequests, self_.shared().options->max_requests});
   agreed_.max_requests = self_.requests().flow().OpenBackControl(agreed_.max_request_size, wanted);
-  back_control_ =
-      std::make_unique<BackControl>(self_, agreed_.max_requests, agreed_.max_request_size,
-                                    *self_.terms().order(), owner.terms().checksums());
+  back_control_ = std::make_unique<BackControl>(self_.requests(), self_.loop(),
+                                                agreed_.max_requests, agreed_.max_request_size,
+                                                *self_.terms().order(), owner.terms().checksums());
 }
 
 void Channels::Unbind() {

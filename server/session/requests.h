@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/session/directive_sender.h"
 #include "server/session/flow_control.h"
 #include "server/session/request_queue.h"
 #include "server/session/response_recorder.h"
@@ -25,7 +26,7 @@ namespace dafs::server {
 
 class Session;
 
-class Requests {
+class Requests final : public DirectiveSender {
  public:
   // `session` owns this, and has its connection.
   explicit Requests(Session& session);
@@ -50,9 +51,11 @@ class Requests {
   // For Call: `response_bytes` of request.outgoing are the response. 0: it could not be encoded,
   // and the connection ends. The request is gone when this returns.
   void Complete(Request& request, wire::DafsStatus status, size_t response_bytes);
-  // For BackControl: sends the directive in `outgoing`. Zero bytes mean that encoding failed, and
-  // the connection ends.
-  void SendDirective(std::unique_ptr<Outgoing> outgoing, size_t size_bytes);
+
+  // DirectiveSender, for BackControl.
+  bool ending() const override;
+  std::unique_ptr<Outgoing> TakeBuffer() override { return flow_.TakeSendBuffer(); }
+  void SendDirective(std::unique_ptr<Outgoing> outgoing, size_t size_bytes) override;
 
  private:
   // requests.cc

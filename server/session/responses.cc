@@ -159,8 +159,10 @@ void Requests::OnDisconnected() {
   }
 }
 
+bool Requests::ending() const { return session_.connection().ending(); }
+
 void Requests::SendDirective(std::unique_ptr<Outgoing> outgoing, size_t size_bytes) {
-  if (session_.connection().ending() || size_bytes == 0) {
+  if (ending() || size_bytes == 0) {
     flow_.ReturnSendBuffer(std::move(outgoing));
     return session_.connection().End(absl::InternalError("a directive could not be encoded"));
   }
