@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/clients/options.h"
-#include "server/session/shared.h"
+#include "server/session/shared/shared.h"
 
 namespace dafs::server {
 

@@ -18,7 +18,7 @@
 #include "server/clients/client_name.h"
 #include "server/clients/client_table.h"
 #include "server/session/own_pool.h"
-#include "server/session/pool.h"
+#include "server/session/shared/pool.h"
 #include "server/session/worker.h"
 #include "server/store/store.h"
 

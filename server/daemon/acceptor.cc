@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
-#include "server/session/peer.h"
-#include "server/session/pool.h"
-#include "server/session/refusal_log.h"
+#include "server/session/connection/peer.h"
+#include "server/session/shared/pool.h"
+#include "server/session/shared/refusal_log.h"
 
 namespace dafs::server {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/loop.h"
-#include "server/session/channel_routes.h"
-#include "server/session/shared.h"
+#include "server/session/shared/channel_routes.h"
+#include "server/session/shared/shared.h"
 #include "server/session/worker.h"
 #include "wire/dat/dat.h"
 

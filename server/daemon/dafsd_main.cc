@@ -26,7 +26,7 @@
 #include "server/daemon/passed_sockets.h"
 #include "server/daemon/server.h"
 #include "server/daemon/stop_signals.h"
-#include "server/session/refusal_log.h"
+#include "server/session/shared/refusal_log.h"
 #include "wire/auth/gss/kerberos.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/tls/openssl_tls.h"

@@ -4,8 +4,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "server/procedures/file_read.h"
-#include "server/session/direct_buffers.h"
 #include "server/session/own_pool.h"
+#include "server/session/transfer/direct_buffers.h"
 #include "wire/codec/checksum.h"
 
 namespace dafs::server {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/task.h"
-#include "server/session/direct_transfer.h"
+#include "server/procedures/direct_transfer.h"
 #include "server/session/session.h"
 #include "server/store/store.h"
 #include "wire/protocol/types.h"

@@ -7,9 +7,9 @@
 #include "runtime/check.h"
 #include "runtime/text.h"
 #include "server/procedures/batch_io.h"
-#include "server/session/back_control.h"
-#include "server/session/credit.h"
+#include "server/session/directives/back_control.h"
 #include "server/session/session.h"
+#include "server/session/shared/credit.h"
 #include "wire/protocol/limits.h"
 
 namespace dafs::server {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
-#include "server/session/pool.h"
 #include "server/session/session.h"
+#include "server/session/shared/pool.h"
 #include "server/store/fencing/fenced_session.h"
 #include "server/store/store.h"
 #include "wire/protocol/types.h"

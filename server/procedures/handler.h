@@ -27,8 +27,8 @@
 #include "server/procedures/procedures.h"
 #include "server/session/call.h"
 #include "server/session/modification.h"
-#include "server/session/pool.h"
 #include "server/session/session.h"
+#include "server/session/shared/pool.h"
 #include "server/store/fencing/fenced_session.h"
 #include "server/store/store.h"
 

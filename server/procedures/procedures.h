@@ -2,7 +2,7 @@
 // Spec: WIRE 9.1, 9.4.
 #pragma once
 
-#include "server/session/procedure.h"
+#include "server/session/shared/procedure.h"
 #include "wire/protocol/procedures.h"
 
 namespace dafs::server {

@@ -1,8 +1,8 @@
 // PROMISES, private (R15). Spec: WIRE 9.6, wire/messages/promises.h.
 #include "server/procedures/handler.h"
-#include "server/session/callbacks.h"
-#include "server/session/lock_announcer.h"
-#include "server/session/recalls.h"
+#include "server/session/directives/callbacks.h"
+#include "server/session/directives/lock_announcer.h"
+#include "server/session/directives/recalls.h"
 
 namespace dafs::server {
 namespace {

@@ -5,11 +5,11 @@
 #include <optional>
 #include <utility>
 
+#include "server/procedures/direct_transfer.h"
 #include "server/procedures/file_read.h"
 #include "server/procedures/handler.h"
 #include "server/procedures/ready.h"
-#include "server/session/direct_buffers.h"
-#include "server/session/direct_transfer.h"
+#include "server/session/transfer/direct_buffers.h"
 #include "wire/codec/checksum.h"
 
 namespace dafs::server {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <coroutine>
 
+#include "server/procedures/direct_transfer.h"
 #include "server/procedures/handler.h"
 #include "server/procedures/ready.h"
-#include "server/session/direct_buffers.h"
-#include "server/session/direct_transfer.h"
+#include "server/session/transfer/direct_buffers.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/direct.h"
 

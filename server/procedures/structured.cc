@@ -1,9 +1,9 @@
 // Direct variants of procedures that move attributes or the content of a link: GETATTR_DIRECT,
 // READLINK_DIRECT, SETATTR_DIRECT.
 // Spec: 6.5.14, 6.5.32, 6.5.36; WIRE 10.2 (R60).
+#include "server/procedures/direct_transfer.h"
 #include "server/procedures/handler.h"
-#include "server/session/direct_buffers.h"
-#include "server/session/direct_transfer.h"
+#include "server/session/transfer/direct_buffers.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/direct.h"
 #include "wire/rules/argument_rules.h"

@@ -3,10 +3,10 @@
 #include <array>
 
 #include "absl/container/inlined_vector.h"
+#include "server/procedures/direct_transfer.h"
 #include "server/procedures/handler.h"
 #include "server/procedures/ready.h"
-#include "server/session/direct_buffers.h"
-#include "server/session/direct_transfer.h"
+#include "server/session/transfer/direct_buffers.h"
 
 namespace dafs::server {
 namespace {

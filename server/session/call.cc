@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "server/session/own_pool.h"
-#include "server/session/pool.h"
 #include "server/session/session.h"
+#include "server/session/shared/pool.h"
 #include "wire/protocol/fenced.h"
 
 namespace dafs::server {

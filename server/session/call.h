@@ -10,8 +10,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "server/clients/credentials.h"
-#include "server/session/message_buffers.h"
 #include "server/session/request.h"
+#include "server/session/transfer/message_buffers.h"
 #include "server/store/store.h"
 #include "wire/codec/codec.h"
 #include "wire/messages/chain.h"

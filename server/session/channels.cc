@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/session/callbacks.h"
-#include "server/session/lock_announcer.h"
+#include "server/session/directives/callbacks.h"
+#include "server/session/directives/lock_announcer.h"
 #include "server/session/session.h"
 
 namespace dafs::server {

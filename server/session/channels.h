@@ -11,7 +11,7 @@
 
 #include <memory>
 
-#include "server/session/back_control.h"
+#include "server/session/directives/back_control.h"
 #include "server/session/receives.h"
 #include "wire/messages/session.h"
 #include "wire/protocol/status.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "runtime/loop.h"
-#include "server/session/callbacks.h"
+#include "server/session/directives/callbacks.h"
 #include "server/session/worker.h"
 #include "server/store/fencing/fencing.h"
 #include "server/store/holdings/grace.h"

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "server/session/connection.h"
-#include "server/session/credit.h"
-#include "server/session/message_buffers.h"
+#include "server/session/connection/connection.h"
+#include "server/session/connection/streams.h"
 #include "server/session/receives.h"
-#include "server/session/streams.h"
+#include "server/session/shared/credit.h"
+#include "server/session/transfer/message_buffers.h"
 
 namespace dafs::server {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "server/session/callbacks.h"
+#include "server/session/directives/callbacks.h"
 #include "server/session/session.h"
 
 namespace dafs::server {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "server/session/pool.h"
+#include "server/session/shared/pool.h"
 #include "server/store/store.h"
 #include "wire/codec/codec.h"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "server/session/request.h"
-#include "server/session/shared.h"
+#include "server/session/shared/shared.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::server {

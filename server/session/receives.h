@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "server/session/call.h"
-#include "server/session/connection.h"
-#include "server/session/message_buffers.h"
+#include "server/session/connection/connection.h"
+#include "server/session/transfer/message_buffers.h"
 
 namespace dafs::server {
 

@@ -11,9 +11,9 @@
 
 #include "absl/time/time.h"
 #include "server/clients/credentials.h"
-#include "server/session/chain.h"
-#include "server/session/message_buffers.h"
+#include "server/session/connection/chain.h"
 #include "server/session/modification.h"
+#include "server/session/transfer/message_buffers.h"
 #include "server/store/durable/journal.h"
 #include "server/store/store.h"
 #include "wire/codec/attributes_after.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "server/session/chain.h"
+#include "server/session/connection/chain.h"
 #include "server/session/request.h"
 
 namespace dafs::server {

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/session/own_pool.h"
-#include "server/session/pool.h"
-#include "server/session/procedure.h"
 #include "server/session/session.h"
+#include "server/session/shared/pool.h"
+#include "server/session/shared/procedure.h"
 #include "wire/protocol/invalidation.h"
 
 namespace dafs::server {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/session/directive_sender.h"
+#include "server/session/directives/directive_sender.h"
 #include "server/session/flow_control.h"
 #include "server/session/request_queue.h"
 #include "server/session/response_recorder.h"

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "server/clients/client_name.h"
-#include "server/session/callbacks.h"
+#include "server/session/directives/callbacks.h"
 #include "server/session/worker.h"
 
 namespace dafs::server {

@@ -18,9 +18,9 @@
 #include "absl/time/time.h"
 #include "runtime/log_budget.h"
 #include "runtime/loop.h"
-#include "server/session/busy_files.h"
-#include "server/session/direct_buffers.h"
 #include "server/session/session.h"
+#include "server/session/shared/busy_files.h"
+#include "server/session/transfer/direct_buffers.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::server {

@@ -24,7 +24,7 @@
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/kernel_leases.h"
 #include "server/store/holdings/lock_table.h"
-#include "server/store/holdings/open_state.h"
+#include "server/store/holdings/open_table.h"
 #include "server/store/holdings/promises.h"
 #include "server/store/named_attributes.h"
 #include "server/store/objects/descriptor_cache.h"

@@ -61,7 +61,7 @@ class AttributeOpens {
  private:
   static constexpr uint32_t kInstanceMask = 0xffffff;
   static constexpr int kSerialBits = 40;
-  // Distinguishes these state ids from those of files (server/store/holdings/open_state.h).
+  // Distinguishes these state ids from those of files (server/store/holdings/open_table.h).
   static constexpr uint64_t kOfAttributes = uint64_t{1} << (kSerialBits - 1);
   static constexpr size_t kMost = 1024;
   static constexpr size_t kMostOfClient = 128;  // more than a session has requests in flight

@@ -1,0 +1,46 @@
+// The resources that all sessions of a server share.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/cpu_latency.h"
+#include "server/clients/options.h"
+#include "server/session/shared/procedure.h"
+
+namespace dafs::server {
+
+class Callbacks;
+class LockAnnouncer;
+class ClientTable;
+class CreditBudget;
+class ExportPools;
+class Pool;
+class Recalls;
+class RefusalLog;
+class ResponseCache;
+class SessionTable;
+class Store;
+class Worker;
+
+// Borrowed; all of it is thread-safe and outlives the sessions.
+struct Shared {
+  const ServerOptions* options = nullptr;
+  const ProcedureTable* procedures = nullptr;
+  Store* store = nullptr;
+  Pool* pool = nullptr;
+  Pool* chores = nullptr;  // housekeeping of the server
+  ExportPools* export_pools = nullptr;
+  ClientTable* clients = nullptr;
+  Callbacks* callbacks = nullptr;
+  LockAnnouncer* lock_announcer = nullptr;
+  Recalls* recalls = nullptr;
+  SessionTable* sessions = nullptr;
+  ResponseCache* responses = nullptr;
+  CreditBudget* budget = nullptr;
+  RefusalLog* refusals = nullptr;
+  const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // all, before any session
+  CpuLatency* cpu_latency = nullptr;                              // null: none
+};
+
+}  // namespace dafs::server
