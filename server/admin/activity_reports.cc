@@ -15,6 +15,8 @@
 #include "server/clients/client_name.h"
 #include "server/clients/client_table.h"
 #include "server/session/worker.h"
+#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/promises.h"
 #include "server/store/store.h"
 
 namespace dafs::server {

@@ -20,6 +20,7 @@
 #include "server/session/own_pool.h"
 #include "server/session/shared/pool.h"
 #include "server/session/worker.h"
+#include "server/store/parts/releases.h"
 #include "server/store/store.h"
 
 namespace dafs::server {
@@ -56,7 +57,7 @@ absl::StatusOr<std::string> Evict(const AdminView& view, const std::string& argu
     worker->EndSessionsOf(client.client_id(), absl::AbortedError("evicted by the administrator"));
   }
   view.shared.chores->Submit(
-      [store = view.shared.store, id = client.client_id()] { store->ExpireClient(id); });
+      [store = view.shared.store, id = client.client_id()] { store->releases().ExpireClient(id); });
   return absl::StrCat(said, "\n");
 }
 
@@ -90,7 +91,7 @@ absl::StatusOr<std::string> Unlock(const AdminView& view, const std::string& arg
       Pool* const own = OwnPool(view.shared, key.fshandle());  // its file system may hang
       (own != nullptr ? own : view.shared.chores)
           ->Submit([store = view.shared.store, key, id_of_client = client_id, of = owner] {
-            store->RevokeOwner(key, id_of_client, of);
+            store->releases().RevokeOwner(key, id_of_client, of);
           });
     }
   }

@@ -7,9 +7,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "server/admin/admin_view.h"
-#include "server/store/inventory.h"
 #include "server/store/objects/export_set.h"
 #include "server/store/objects/handle.h"
+#include "server/store/parts/inventory.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::server {

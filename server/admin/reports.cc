@@ -25,8 +25,11 @@
 #include "server/session/shared/credit.h"
 #include "server/session/shared/session_table.h"
 #include "server/session/worker.h"
+#include "server/store/holdings/delegations.h"
 #include "server/store/holdings/grace.h"
-#include "server/store/inventory.h"
+#include "server/store/holdings/promises.h"
+#include "server/store/parts/export_directories.h"
+#include "server/store/parts/inventory.h"
 #include "server/store/store.h"
 #include "wire/protocol/procedures.h"
 #include "wire/protocol/process_owner.h"
@@ -141,15 +144,15 @@ Json StatusReport(const AdminView& view) {
           {"listens", std::move(listens)},
           {"state_directory", shared.options->state_dir},
           {"exports", store.exports().Served().size()},
-          {"exports_not_served", store.Opening().size()},
+          {"exports_not_served", store.directories().Opening().size()},
           {"drain", DrainReport(view)},
           {"clients", shared.clients->count()},
           {"connections", shared.sessions->connections()},
           {"connections_most", shared.options->max_sessions},
-          {"opens", store.open_count()},
-          {"locks", store.lock_count()},
+          {"opens", store.inventory().open_count()},
+          {"locks", store.inventory().lock_count()},
           {"lock_waiters", store.inventory().waiting()},
-          {"descriptors", store.descriptor_count()},
+          {"descriptors", store.inventory().descriptor_count()},
           {"promises", PromisesOf(shared)},
           {"delegations", DelegationsOf(store)},
           {"recall_us", absl::ToInt64Microseconds(shared.options->recall_time)},
@@ -250,7 +253,7 @@ Json LocksReport(const AdminView& view, std::string_view path) {
 }
 
 Json ExportsReport(const AdminView& view) {
-  const std::vector<size_t> opening = view.shared.store->Opening();
+  const std::vector<size_t> opening = view.shared.store->directories().Opening();
   Json rows = Json::array();
   const ExportSet& exports = view.shared.store->exports();
   for (size_t i = 0; i < exports.size(); ++i) {

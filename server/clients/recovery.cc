@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
+#include "server/store/procedures/restart_check.h"
 #include "wire/codec/codec.h"
 #include "wire/messages/messages.h"
 
@@ -235,7 +236,7 @@ void JournalRecovery::Read(const std::shared_ptr<SessionCache>& cache) {
 void JournalRecovery::SettleSlot(SessionCache& cache, JournalSlot& slot, Unheard& unheard,
                                  Counts& counts) const {
   if (slot.state.load(std::memory_order_acquire) == SlotState::kIntent) {
-    if (!store_.Recheck(slot.procedure, slot.intent, &slot.result)) {
+    if (!store_.restart_check().Recheck(slot.procedure, slot.intent, &slot.result)) {
       ++counts.not_executed;
       // Otherwise keeps the intent, in case this instance ends before the client has queried it.
       if (!LeavesDoubt(slot.procedure, slot.intent)) return slot.Clear();
@@ -247,7 +248,7 @@ void JournalRecovery::SettleSlot(SessionCache& cache, JournalSlot& slot, Unheard
     slot.status = DafsStatus::kOk;
     slot.state.store(SlotState::kExecuted, std::memory_order_release);
   } else {
-    store_.Complete(slot.intent, &slot.result);
+    store_.restart_check().Complete(slot.intent, &slot.result);
   }
   ++counts.executed;
   slot.is_recovered = 1;

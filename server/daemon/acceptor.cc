@@ -12,6 +12,8 @@
 #include "server/session/connection/peer.h"
 #include "server/session/shared/pool.h"
 #include "server/session/shared/refusal_log.h"
+#include "server/store/parts/export_directories.h"
+#include "server/store/parts/releases.h"
 
 namespace dafs::server {
 namespace {
@@ -135,11 +137,12 @@ size_t Acceptor::WorkerFor(const dat::PendingEndpoint& pending, const std::strin
 
 void Acceptor::ExpireLeases() {
   for (const wire::ClientId& client_id : shared_.clients->Expire(Loop::Now())) {
-    shared_.chores->Submit([store = shared_.store, client_id] { store->ExpireClient(client_id); });
+    shared_.chores->Submit(
+        [store = shared_.store, client_id] { store->releases().ExpireClient(client_id); });
   }
   shared_.responses->Expire(Loop::Now());
   shared_.chores->Submit([store = shared_.store] { store->EndGrace(Loop::Now()); });
-  shared_.chores->Submit([store = shared_.store] { store->FollowPaths(); });
+  shared_.chores->Submit([store = shared_.store] { store->directories().FollowPaths(); });
   loop_->RunAfter(std::min(shared_.options->lease_time / 8, absl::Seconds(5)),
                   [this] { ExpireLeases(); });
 }

@@ -23,9 +23,14 @@
 #include "server/session/directives/lock_announcer.h"
 #include "server/session/directives/recalls.h"
 #include "server/session/worker.h"
+#include "server/store/access/export_threads.h"
+#include "server/store/access/promise_ends.h"
 #include "server/store/durable/state_dir_check.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/kernel_leases.h"
+#include "server/store/holdings/promises.h"
+#include "server/store/parts/export_directories.h"
+#include "server/store/parts/export_reload.h"
 #include "server/store/system/state_dir.h"
 
 namespace dafs::server {
@@ -206,7 +211,7 @@ absl::Status Server::OpenStore() {
   ASSIGN_OR_RETURN(store_, Store::Create(StoreOptionsOf(options_)));
   store_->promises().SetReturning(records_->Returning());
   callbacks_ = std::make_unique<Callbacks>(*store_, clients_, options_.recall_time);
-  store_->SetEndPromises([callbacks = callbacks_.get()](std::vector<Promises::Call> calls) {
+  store_->promise_ends().SetSend([callbacks = callbacks_.get()](std::vector<Promises::Call> calls) {
     callbacks->Call(std::move(calls), nullptr);
   });
   lock_announcer_ = std::make_unique<LockAnnouncer>(*store_);
@@ -214,7 +219,7 @@ absl::Status Server::OpenStore() {
     if (is_gone) return callbacks->Forget(client.client_id(), client.promisee());
     callbacks->Expired(client.promisee());
   });
-  store_->SetRunForExport(
+  store_->export_threads().SetRun(
       [pools = export_pools_.get()](size_t index, absl::AnyInvocable<void()> work) {
         pools->Of(index).Submit(std::move(work));
       });
@@ -226,8 +231,8 @@ absl::Status Server::OpenStore() {
         owed.unheard_opens = std::move(unheard.opened_in);
         store_->grace().Arrived(export_index, std::move(owed), Loop::Now() + GraceTime());
       });
-  RETURN_IF_ERROR(store_->OpenExports([this](size_t index) { recovery_->Settle(index); },
-                                      options_.open_within));
+  RETURN_IF_ERROR(store_->directories().OpenAll([this](size_t index) { recovery_->Settle(index); },
+                                                options_.open_within));
   recovery_->Start([this](Unheard unheard, const std::vector<size_t>& late) {
     StartGrace(std::move(unheard), late);
   });
@@ -326,7 +331,7 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
     return failed(fits);
   }
   const absl::StatusOr<ExportChanges> changes =
-      store_->ReloadExports(*std::move(wanted), options_.open_within);
+      store_->reload().Reload(*std::move(wanted), options_.open_within);
   if (!changes.ok()) return failed(changes.status());
   std::string said;
   const auto add = [&said](const std::vector<std::string>& names, absl::string_view what) {
@@ -360,8 +365,8 @@ bool Server::AwaitIdle(absl::Time deadline) {
     if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
   }
   if (store_ != nullptr) {
-    store_->EndOpening();
-    if (!store_->AwaitOpened(deadline)) return false;
+    store_->directories().EndOpening();
+    if (!store_->directories().AwaitOpened(deadline)) return false;
   }
   if (export_pools_ == nullptr) return true;
   for (Pool* pool : export_pools_->pools()) {
@@ -376,7 +381,7 @@ void Server::SayWhatHangs() const {
     LogWarning(absl::StrCat(what, ": no answer; dafsd ends without ", requests,
                             " of its requests, which clients send again"));
   };
-  for (size_t i : store_->Opening()) {
+  for (size_t i : store_->directories().Opening()) {
     const Export& exported = store_->exports()[i];
     LogWarning(absl::StrCat("export ", exported.name, "=", exported.directory,
                             ": not served since the start; dafsd ends without having served it"));

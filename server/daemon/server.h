@@ -83,7 +83,7 @@ class Server {
   size_t clients() const { return clients_.count(); }
   size_t message_bytes() const { return budget_.used_bytes(); }
   size_t response_cache_bytes() const { return responses_->bytes(); }
-  size_t open_count() const { return store_->open_count(); }
+  size_t open_count() const { return store_->inventory().open_count(); }
 
  private:
   explicit Server(ServerOptions options);

@@ -8,31 +8,34 @@ namespace {
 using wire::DafsStatus;
 
 DafsStatus Getattr(Call& call, const wire::GetattrInlineArgs& args, wire::GetattrInlineRes* res) {
-  return call.session().store().Getattr(call.caller(), args.filehandle, args.attr_request_bitmap,
-                                        &res->obj_attributes);
+  return call.session().store().attributes().Getattr(
+      call.caller(), args.filehandle, args.attr_request_bitmap, &res->obj_attributes);
 }
 
 DafsStatus GetFsattr(Call& call, const wire::GetFsattrArgs& args, wire::GetFsattrRes* res) {
-  return call.session().store().GetFsattr(call.caller(), args.filehandle, args.attr_request_bitmap,
-                                          &res->obj_attributes);
+  return call.session().store().attributes().GetFsattr(
+      call.caller(), args.filehandle, args.attr_request_bitmap, &res->obj_attributes);
 }
 
 DafsStatus Setattr(Call& call, const wire::SetattrInlineArgs& args, wire::SetattrInlineRes* res) {
-  return call.session().store().Setattr(call.caller(), args.filehandle, args.state_id,
-                                        args.obj_attributes, &res->attr_request_bitmap);
+  return call.session().store().attributes().Setattr(call.caller(), args.filehandle, args.state_id,
+                                                     args.obj_attributes,
+                                                     &res->attr_request_bitmap);
 }
 
 DafsStatus Verify(Call& call, const wire::VerifyArgs& args, wire::VerifyRes*) {
-  return call.session().store().Verify(call.caller(), args.filehandle, args.obj_attributes);
+  return call.session().store().attributes().Verify(call.caller(), args.filehandle,
+                                                    args.obj_attributes);
 }
 
 DafsStatus Nverify(Call& call, const wire::NverifyArgs& args, wire::NverifyRes*) {
-  return call.session().store().Nverify(call.caller(), args.filehandle, args.obj_attributes);
+  return call.session().store().attributes().Nverify(call.caller(), args.filehandle,
+                                                     args.obj_attributes);
 }
 
 }  // namespace
 
-constexpr Procedure kAccessHandler = kAtOnce<&Store::Access>;
+constexpr Procedure kAccessHandler = kAtOnce<&AttributeProcedures::Access>;
 constexpr Procedure kGetattrInlineHandler = kReadsDelegated<Getattr>;
 constexpr Procedure kGetFsattrHandler = kAtOnce<GetFsattr>;
 constexpr Procedure kSetattrInlineHandler = kModifies<Setattr>;

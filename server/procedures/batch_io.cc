@@ -6,6 +6,7 @@
 #include "server/procedures/file_read.h"
 #include "server/session/own_pool.h"
 #include "server/session/transfer/direct_buffers.h"
+#include "server/store/procedures/data_procedures.h"
 #include "wire/codec/checksum.h"
 
 namespace dafs::server {
@@ -137,8 +138,9 @@ Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwReq
     for (const wire::FileChunk& chunk : chunks) {
       const Vectors from = TakeFrom(&pieces, &used, chunk.byte_count);
       WriteResult written;
-      status = session.store().Write(writer, request.filehandle, request.state_id, chunk.offset,
-                                     from, wire::StableHow::kDataSync, &written);
+      status =
+          session.store().data().Write(writer, request.filehandle, request.state_id, chunk.offset,
+                                       from, wire::StableHow::kDataSync, &written);
       if (status != DafsStatus::kOk) return;
       done->bytes_transferred += written.count;
       if (written.count < chunk.byte_count) return;

@@ -16,7 +16,7 @@ DafsStatus ReportSquashes(Call& call, const wire::ExtensionsArgs& args, uint64_t
   Session& session = call.session();
   Squashes squashes = Squashes::kNobody;
   const DafsStatus status =
-      session.store().WhoIsSquashed(call.caller(), args.filehandle, &squashes);
+      session.store().names().WhoIsSquashed(call.caller(), args.filehandle, &squashes);
   // An untrusted client has only the anonymous credentials.
   if (!session.identity().trusted() || squashes == Squashes::kEverybody) {
     *granted |= args.wanted & wire::kExtensionSquashed;

@@ -6,6 +6,8 @@
 
 #include "server/procedures/handler.h"
 #include "server/session/own_pool.h"
+#include "server/session/shared/pool.h"
+#include "server/store/procedures/fencing_procedures.h"
 #include "wire/messages/fencing.h"
 
 namespace dafs::server {
@@ -30,7 +32,7 @@ Task<void> GetFencingList(Call& call) {
   wire::GetFencingListRes res;
   DafsStatus status = DafsStatus::kServerFault;
   auto get = [&] {
-    status = session.store().GetFencingList(call.caller(), TrustOf(session), args, &res);
+    status = session.store().fencing_lists().GetFencingList(call.caller(), TrustOf(session), args, &res);
   };
   co_await Offload(PoolFor(session, args.filehandle), session.loop(), get);
   call.Finish(status, args, res);
@@ -53,7 +55,7 @@ Task<void> SetFencingList(Call& call) {
   Pool& pool = PoolFor(session, args.filehandle);
   DafsStatus status = DafsStatus::kServerFault;
   auto set = [&] {
-    status = session.store().SetFencingList(call.caller(), TrustOf(session), args);
+    status = session.store().fencing_lists().SetFencingList(call.caller(), TrustOf(session), args);
   };
   co_await Offload(pool, session.loop(), set);
   if (status == DafsStatus::kOk && args.access == wire::FenceAccess::kDeny) {
@@ -61,7 +63,7 @@ Task<void> SetFencingList(Call& call) {
     co_await draining;
   }
   if (status == DafsStatus::kOk) {
-    auto end = [&] { session.store().EndFenced(args.filehandle, args.object); };
+    auto end = [&] { session.store().fencing_lists().EndFenced(args.filehandle, args.object); };
     co_await Offload(pool, session.loop(), end);
   }
   call.Finish(status, args, wire::SetFencingListRes());

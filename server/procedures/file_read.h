@@ -10,6 +10,7 @@
 #include "server/session/session.h"
 #include "server/session/shared/pool.h"
 #include "server/store/fencing/fenced_session.h"
+#include "server/store/procedures/data_procedures.h"
 #include "server/store/store.h"
 #include "wire/protocol/types.h"
 
@@ -25,12 +26,12 @@ struct FileReader {
 
   ReadResult Read(uint64_t offset, std::span<std::byte> into, ReadMode mode) const {
     const FencedSession::Access access(caller.fence);
-    return session.store().Read(caller, filehandle, state_id, offset, into, mode);
+    return session.store().data().Read(caller, filehandle, state_id, offset, into, mode);
   }
 };
 
-// `const ReadResult read = co_await FileRead(reader, offset, into)`: as Store::Read. `reader` and
-// `into` outlive the wait.
+// `const ReadResult read = co_await FileRead(reader, offset, into)`: as DataProcedures::Read.
+// `reader` and `into` outlive the wait.
 class FileRead {
  public:
   FileRead(const FileReader& file, uint64_t offset, std::span<std::byte> into)

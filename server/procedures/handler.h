@@ -1,8 +1,8 @@
 // The shapes of handlers. A handler decodes the arguments of a call, executes it, and finishes it.
 //
-//     constexpr Procedure kLinkHandler = kModifies<&Store::Link>;
-//     constexpr Procedure kSeekHandler = kInPool<&Store::Seek>;
-//     constexpr Procedure kAllocateHandler = kModifiesInPool<&Store::Allocate>;
+//     constexpr Procedure kLinkHandler = kModifies<&NameProcedures::Link>;
+//     constexpr Procedure kSeekHandler = kInPool<&DataProcedures::Seek>;
+//     constexpr Procedure kAllocateHandler = kModifiesInPool<&DataProcedures::Allocate>;
 //     constexpr Procedure kLookupHandler = kAtOnce<Lookup>;  // a function of the file
 //     constexpr Procedure kReadDirectHandler = {.start = Read<DirectTarget>};  // its own shape
 //
@@ -12,8 +12,8 @@
 //
 // A function for these shapes takes the arguments and sets the result:
 //
-//     DafsStatus Store::Link(const Caller&, const wire::LinkArgs&, wire::LinkRes*);
-//     DafsStatus Store::Close(const Caller&, const wire::CloseArgs&);  // no result
+//     DafsStatus NameProcedures::Link(const Caller&, const wire::LinkArgs&, wire::LinkRes*);
+//     DafsStatus OpenProcedures::Close(const Caller&, const wire::CloseArgs&);  // no result
 //     DafsStatus Lookup(Call&, const wire::LookupArgs&, wire::LookupRes*);
 //
 // These shapes make each execution an access of the session, which a fence awaits
@@ -30,33 +30,63 @@
 #include "server/session/session.h"
 #include "server/session/shared/pool.h"
 #include "server/store/fencing/fenced_session.h"
+#include "server/store/holdings/delegations.h"
+#include "server/store/procedures/attribute_procedures.h"
+#include "server/store/procedures/data_procedures.h"
+#include "server/store/procedures/lock_procedures.h"
+#include "server/store/procedures/name_procedures.h"
+#include "server/store/procedures/open_procedures.h"
 #include "server/store/store.h"
 
 namespace dafs::server {
 
 namespace internal {
 
+// The group of the store's procedures that a function belongs to.
+template <class Group>
+Group& GroupOf(Store& store);
+template <>
+inline NameProcedures& GroupOf(Store& store) {
+  return store.names();
+}
+template <>
+inline AttributeProcedures& GroupOf(Store& store) {
+  return store.attributes();
+}
+template <>
+inline OpenProcedures& GroupOf(Store& store) {
+  return store.opens();
+}
+template <>
+inline LockProcedures& GroupOf(Store& store) {
+  return store.locks();
+}
+template <>
+inline DataProcedures& GroupOf(Store& store) {
+  return store.data();
+}
+
 // The arguments and the result of a function, and how to call it.
 template <class Function>
 struct Shape;
 
-template <class A, class R>
-struct Shape<wire::DafsStatus (Store::*)(const Caller&, const A&, R*)> {
+template <class Group, class A, class R>
+struct Shape<wire::DafsStatus (Group::*)(const Caller&, const A&, R*)> {
   using Args = A;
   using Res = R;
   static wire::DafsStatus Execute(auto function, Call& call, const A& args, R& res) {
     const FencedSession::Access access(call.caller().fence);
-    return (call.session().store().*function)(call.caller(), args, &res);
+    return (GroupOf<Group>(call.session().store()).*function)(call.caller(), args, &res);
   }
 };
 
-template <class A>
-struct Shape<wire::DafsStatus (Store::*)(const Caller&, const A&)> {
+template <class Group, class A>
+struct Shape<wire::DafsStatus (Group::*)(const Caller&, const A&)> {
   using Args = A;
   using Res = wire::ResOf<A>;
   static wire::DafsStatus Execute(auto function, Call& call, const A& args, Res&) {
     const FencedSession::Access access(call.caller().fence);
-    return (call.session().store().*function)(call.caller(), args);
+    return (GroupOf<Group>(call.session().store()).*function)(call.caller(), args);
   }
 };
 
@@ -196,7 +226,7 @@ template <auto kFunction>
 inline constexpr Procedure kModifiesInPool = {.start =
                                                   internal::ExecuteModificationInPool<kFunction>};
 
-// Executed in the pool if `bool kMayWait(const Store&, const Args&)` says so, otherwise at once.
+// Executed in the pool if `bool kMayWait(Store&, const Args&)` says so, otherwise at once.
 template <auto kFunction, auto kMayWait>
 inline constexpr Procedure kInPoolIf = {.start = internal::ExecuteInPool<kFunction, kMayWait>};
 

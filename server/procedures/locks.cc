@@ -4,9 +4,9 @@
 
 namespace dafs::server {
 
-constexpr Procedure kLockHandler = kModifies<&Store::Lock>;
-constexpr Procedure kLocktHandler = kModifies<&Store::Lockt>;  // waits for delegations
-constexpr Procedure kLockuHandler = kAtOnce<&Store::Locku>;
-constexpr Procedure kOpenOwnerHandler = kModifies<&Store::OpenOwner>;
+constexpr Procedure kLockHandler = kModifies<&LockProcedures::Lock>;
+constexpr Procedure kLocktHandler = kModifies<&LockProcedures::Lockt>;  // waits for delegations
+constexpr Procedure kLockuHandler = kAtOnce<&LockProcedures::Locku>;
+constexpr Procedure kOpenOwnerHandler = kModifies<&LockProcedures::OpenOwner>;
 
 }  // namespace dafs::server

@@ -25,7 +25,7 @@ void SayExportRefused(Session& session, const wire::LookupArgs& args, const wire
                       DafsStatus status, bool is_fenced_off) {
   if (res.component_count >= args.path.size() || is_fenced_off) return;
   const wire::FileHandle& last = res.component_count > 0 ? res.filehandle : args.directory;
-  const std::optional<std::string> above = session.store().PathAboveExports(last);
+  const std::optional<std::string> above = session.store().names().PathAboveExports(last);
   if (!above) return;
   const std::string& client = session.identity().client_id_string();
   const std::string name = absl::CHexEscape(
@@ -47,11 +47,11 @@ void SayExportRefused(Session& session, const wire::LookupArgs& args, const wire
 }
 
 DafsStatus GetRootHandle(Call& call, const wire::GetRootHandleArgs&, wire::GetRootHandleRes* res) {
-  return call.session().store().GetRootHandle(call.caller(), &res->root_handle);
+  return call.session().store().names().GetRootHandle(call.caller(), &res->root_handle);
 }
 
 DafsStatus Lookup(Call& call, const wire::LookupArgs& args, wire::LookupRes* res) {
-  const DafsStatus status = call.session().store().Lookup(call.caller(), args, res);
+  const DafsStatus status = call.session().store().names().Lookup(call.caller(), args, res);
   if (status == DafsStatus::kNoEnt || status == DafsStatus::kAcces) {
     SayExportRefused(call.session(), args, *res, status, *call.caller().fenced_off);
   }
@@ -59,20 +59,20 @@ DafsStatus Lookup(Call& call, const wire::LookupArgs& args, wire::LookupRes* res
 }
 
 DafsStatus Lookupp(Call& call, const wire::LookuppArgs& args, wire::LookuppRes* res) {
-  return call.session().store().Lookupp(call.caller(), args.filehandle, &res->filehandle);
+  return call.session().store().names().Lookupp(call.caller(), args.filehandle, &res->filehandle);
 }
 
 DafsStatus Openattr(Call& call, const wire::OpenattrArgs& args, wire::OpenattrRes* res) {
-  return call.session().store().Openattr(call.caller(), args.filehandle, &res->filehandle);
+  return call.session().store().names().Openattr(call.caller(), args.filehandle, &res->filehandle);
 }
 
 DafsStatus Create(Call& call, const wire::CreateArgs& args, wire::CreateRes* res) {
-  return call.session().store().Create(call.caller(), args, res);
+  return call.session().store().names().Create(call.caller(), args, res);
 }
 
 DafsStatus Readlink(Call& call, const wire::ReadlinkInlineArgs& args,
                     wire::ReadlinkInlineRes* res) {
-  return call.session().store().Readlink(call.caller(), args.filehandle, &res->link);
+  return call.session().store().names().Readlink(call.caller(), args.filehandle, &res->link);
 }
 
 }  // namespace
@@ -82,11 +82,11 @@ constexpr Procedure kLookupHandler = kAtOnce<Lookup>;
 constexpr Procedure kLookuppHandler = kAtOnce<Lookupp>;
 constexpr Procedure kOpenattrHandler = kAtOnce<Openattr>;
 constexpr Procedure kCreateHandler = kModifies<Create>;
-constexpr Procedure kLinkHandler = kModifies<&Store::Link>;
-constexpr Procedure kRemoveHandler = kModifies<&Store::Remove>;
-constexpr Procedure kRenameHandler = kModifies<&Store::Rename>;
-constexpr Procedure kRename2Handler = kModifies<&Store::Rename2>;
-constexpr Procedure kMakeNodeHandler = kModifies<&Store::MakeNode>;
+constexpr Procedure kLinkHandler = kModifies<&NameProcedures::Link>;
+constexpr Procedure kRemoveHandler = kModifies<&NameProcedures::Remove>;
+constexpr Procedure kRenameHandler = kModifies<&NameProcedures::Rename>;
+constexpr Procedure kRename2Handler = kModifies<&NameProcedures::Rename2>;
+constexpr Procedure kMakeNodeHandler = kModifies<&NameProcedures::MakeNode>;
 constexpr Procedure kReadlinkInlineHandler = kAtOnce<Readlink>;
 
 }  // namespace dafs::server

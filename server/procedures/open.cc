@@ -28,7 +28,7 @@ Task<void> Open(Call& call) {
   auto open = [&] {
     const FencedSession::Access access(call.caller().fence);
     res = {};
-    status = session.store().Open(call.caller(), args, &res);
+    status = session.store().opens().Open(call.caller(), args, &res);
   };
   const bool may_wait = truncates || own != nullptr;
   Pool& pool = own != nullptr ? *own : session.pool();
@@ -44,12 +44,12 @@ Task<void> Open(Call& call) {
 }  // namespace
 
 constexpr Procedure kOpenHandler = {.start = Open};
-constexpr Procedure kOpenHandleHandler = kModifies<&Store::OpenHandle>;
-constexpr Procedure kOpenDelegatedHandler = kModifies<&Store::OpenDelegated>;
-constexpr Procedure kOpenExecuteHandler = kModifies<&Store::OpenExecute>;
-constexpr Procedure kDelegpurgeHandler = kAtOnce<&Store::Delegpurge>;
-constexpr Procedure kDelegreturnHandler = kAtOnce<&Store::Delegreturn>;
-constexpr Procedure kCloseHandler = kModifies<&Store::Close>;  // of a named attribute
-constexpr Procedure kOpenDowngradeHandler = kAtOnce<&Store::OpenDowngrade>;
+constexpr Procedure kOpenHandleHandler = kModifies<&OpenProcedures::OpenHandle>;
+constexpr Procedure kOpenDelegatedHandler = kModifies<&OpenProcedures::OpenDelegated>;
+constexpr Procedure kOpenExecuteHandler = kModifies<&OpenProcedures::OpenExecute>;
+constexpr Procedure kDelegpurgeHandler = kAtOnce<&OpenProcedures::Delegpurge>;
+constexpr Procedure kDelegreturnHandler = kAtOnce<&OpenProcedures::Delegreturn>;
+constexpr Procedure kCloseHandler = kModifies<&OpenProcedures::Close>;  // of a named attribute
+constexpr Procedure kOpenDowngradeHandler = kAtOnce<&OpenProcedures::OpenDowngrade>;
 
 }  // namespace dafs::server

@@ -4,8 +4,8 @@
 
 namespace dafs::server {
 
-constexpr Procedure kAllocateHandler = kModifiesInPool<&Store::Allocate>;
-constexpr Procedure kSeekHandler = kInPool<&Store::Seek>;
-constexpr Procedure kCopyRangeHandler = kModifiesInPool<&Store::CopyRange>;
+constexpr Procedure kAllocateHandler = kModifiesInPool<&DataProcedures::Allocate>;
+constexpr Procedure kSeekHandler = kInPool<&DataProcedures::Seek>;
+constexpr Procedure kCopyRangeHandler = kModifiesInPool<&DataProcedures::CopyRange>;
 
 }  // namespace dafs::server

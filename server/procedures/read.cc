@@ -128,7 +128,7 @@ Task<void> Read(Call& call) {
 // not at all.
 DafsStatus CacheHint(Call& call, const wire::CacheHintArgs& args, wire::CacheHintRes*) {
   absl::AnyInvocable<void()> later;
-  const DafsStatus status = call.session().store().CacheHint(call.caller(), args, &later);
+  const DafsStatus status = call.session().store().data().CacheHint(call.caller(), args, &later);
   if (later) call.pool().SubmitIdly(std::move(later));
   return status;
 }

@@ -45,7 +45,9 @@ class InlineList {
     const size_t room = (out.size() - wire::kReaddirInlineEntries) / 8 * 8;
     return out.subspan(wire::kReaddirInlineEntries, std::min<size_t>(args_.maxcount, room));
   }
-  bool MayWait() const { return call_.may_hang() || Store::ReaddirMayWait(args_.filehandle); }
+  bool MayWait() const {
+    return call_.may_hang() || NameProcedures::ReaddirMayWait(args_.filehandle);
+  }
   bool Fits(size_t) const { return true; }
   std::suspend_never Finish(Memory&, wire::DirentArrayBuilder& builder,
                             const ReaddirResult& result) {
@@ -117,7 +119,7 @@ Task<void> Readdir(Call& call) {
   DafsStatus status = DafsStatus::kServerFault;
   auto read = [&] {
     const FencedSession::Access access(call.caller().fence);
-    status = session.store().Readdir(
+    status = session.store().names().Readdir(
         call.caller(), request,
         [&](uint64_t cookie, std::string_view name, wire::FileAttributes& attrs) {
           return builder.Add(cookie, attrs, name);

@@ -4,6 +4,7 @@
 #include "server/procedures/direct_transfer.h"
 #include "server/procedures/handler.h"
 #include "server/session/transfer/direct_buffers.h"
+#include "server/store/holdings/delegations.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/direct.h"
 #include "wire/rules/argument_rules.h"
@@ -50,8 +51,8 @@ Task<void> GetattrDirect(Call& call) {
   DafsStatus status = DafsStatus::kServerFault;
   auto get = [&] {
     const FencedSession::Access access(call.caller().fence);
-    status = call.session().store().Getattr(call.caller(), args.filehandle,
-                                            args.attr_request_bitmap, &attributes);
+    status = call.session().store().attributes().Getattr(call.caller(), args.filehandle,
+                                                         args.attr_request_bitmap, &attributes);
   };
   const bool may_await = call.session().store().delegations().any_write();
   if (may_await) call.BeginModification();
@@ -79,7 +80,7 @@ Task<void> ReadlinkDirect(Call& call) {
   DafsStatus status = DafsStatus::kServerFault;
   auto read = [&] {
     const FencedSession::Access access(call.caller().fence);
-    status = call.session().store().Readlink(call.caller(), args.filehandle, &link);
+    status = call.session().store().names().Readlink(call.caller(), args.filehandle, &link);
   };
   co_await OffloadIf(call.may_hang(), call.pool(), call.session().loop(), read);
   if (status != DafsStatus::kOk) {
@@ -116,8 +117,8 @@ Task<void> SetattrDirect(Call& call) {
   if (status == DafsStatus::kOk) {
     auto set = [&] {
       const FencedSession::Access access(call.caller().fence);
-      status = session.store().Setattr(call.caller(), args.filehandle, args.state_id, attributes,
-                                       &res.attr_request_bitmap);
+      status = session.store().attributes().Setattr(call.caller(), args.filehandle, args.state_id,
+                                                    attributes, &res.attr_request_bitmap);
     };
     Modification& modification = call.BeginModification();
     co_await OffloadIf(call.may_hang(), call.pool(), session.loop(), set);

@@ -69,14 +69,14 @@ struct DirectSource {
 // Unstable writes go to the page cache, on the worker. Stable writes wait for the disk.
 template <class Args>
 requires requires(Args args) { args.offset; }
-bool MayWait(const Store&, const Args& args) {
+bool MayWait(Store&, const Args& args) {
   return args.stable_how != wire::StableHow::kUnstable;
 }
 template <class Args>
 requires requires(Args args) { args.offset; }
 DafsStatus Put(Call& call, const Args& args, std::span<const iovec> from, wire::ResOf<Args>& res) {
   WriteResult written;
-  const DafsStatus status = call.session().store().Write(
+  const DafsStatus status = call.session().store().data().Write(
       call.caller(), args.filehandle, args.state_id, args.offset, from, args.stable_how, &written);
   res.count = written.count;
   res.committed = written.committed;
@@ -86,13 +86,13 @@ DafsStatus Put(Call& call, const Args& args, std::span<const iovec> from, wire::
 
 // Appends are stable by definition (6.5.3); for most of them the page cache suffices.
 template <class Args>
-bool MayWait(const Store& store, const Args& args) {
-  return store.AppendMayWait(args.filehandle, args.stable_how);
+bool MayWait(Store& store, const Args& args) {
+  return store.data().AppendMayWait(args.filehandle, args.stable_how);
 }
 template <class Args>
 DafsStatus Put(Call& call, const Args& args, std::span<const iovec> from, wire::ResOf<Args>& res) {
   AppendResult appended;
-  const DafsStatus status = call.session().store().Append(
+  const DafsStatus status = call.session().store().data().Append(
       call.caller(), args.filehandle, args.state_id, from, args.stable_how, &appended);
   res.offset = appended.offset;
   res.committed = appended.committed;
@@ -133,8 +133,8 @@ Task<void> Write(Call& call) {
   call.Finish(status, args, res);
 }
 
-bool CommitMayWait(const Store& store, const wire::CommitArgs& args) {
-  return store.CommitMayWait(args.filehandle);
+bool CommitMayWait(Store& store, const wire::CommitArgs& args) {
+  return store.data().CommitMayWait(args.filehandle);
 }
 
 }  // namespace
@@ -143,6 +143,6 @@ constexpr Procedure kWriteInlineHandler = {.start = Write<InlineSource<wire::Wri
 constexpr Procedure kWriteDirectHandler = {.start = Write<DirectSource<wire::WriteDirectArgs>>};
 constexpr Procedure kAppendInlineHandler = {.start = Write<InlineSource<wire::AppendInlineArgs>>};
 constexpr Procedure kAppendDirectHandler = {.start = Write<DirectSource<wire::AppendDirectArgs>>};
-constexpr Procedure kCommitHandler = kInPoolIf<&Store::Commit, CommitMayWait>;
+constexpr Procedure kCommitHandler = kInPoolIf<&DataProcedures::Commit, CommitMayWait>;
 
 }  // namespace dafs::server

@@ -5,6 +5,7 @@
 #include "server/session/own_pool.h"
 #include "server/session/session.h"
 #include "server/session/shared/pool.h"
+#include "server/store/procedures/attribute_procedures.h"
 #include "wire/protocol/fenced.h"
 
 namespace dafs::server {
@@ -76,7 +77,7 @@ void Call::ReadAttributes(const wire::FileHandle& file, wire::FileAttributes* at
   uint16_t* const promises = caller.promises;
   if (promises != nullptr) caller.promises = promise;
   const DafsStatus status =
-      session_.store().Getattr(caller, file, wire::kAttributesAfter, attributes);
+      session_.store().attributes().Getattr(caller, file, wire::kAttributesAfter, attributes);
   caller.promises = promises;
   caller.awaited = nullptr;
   if (status != DafsStatus::kOk) *attributes = {};

@@ -12,7 +12,7 @@
 #include "server/clients/credentials.h"
 #include "server/session/request.h"
 #include "server/session/transfer/message_buffers.h"
-#include "server/store/store.h"
+#include "server/store/holdings/caller.h"
 #include "wire/codec/codec.h"
 #include "wire/messages/chain.h"
 #include "wire/messages/direct_bytes.h"

@@ -7,6 +7,8 @@
 #include "server/session/worker.h"
 #include "server/store/fencing/fencing.h"
 #include "server/store/holdings/grace.h"
+#include "server/store/holdings/promises.h"
+#include "server/store/parts/releases.h"
 
 namespace dafs::server {
 
@@ -65,8 +67,8 @@ ClientTable::Confirmation ClientIdentity::Confirm(AuthType method) {
     // Ends its connections: their machine may be gone without having closed them.
     for (const auto& worker : *shared_.workers) worker->EndSuperseded();
     shared_.callbacks->Forget(result.replaced->client_id(), result.replaced->promisee());
-    shared_.store->SupersedeClient(result.replaced->client_id(), client_->client_id(),
-                                   client_->client_id_string());
+    shared_.store->releases().SupersedeClient(result.replaced->client_id(), client_->client_id(),
+                                              client_->client_id_string());
     shared_.store->grace().Complete(result.replaced->client_id_string());
     shared_.clients->Released(result.replaced);
   }

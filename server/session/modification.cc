@@ -6,6 +6,8 @@
 
 #include "server/session/directives/callbacks.h"
 #include "server/session/session.h"
+#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/promises.h"
 
 namespace dafs::server {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "runtime/loop_wait.h"
 #include "runtime/task.h"
-#include "server/store/store.h"
+#include "server/store/holdings/caller.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::server {

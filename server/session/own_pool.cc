@@ -5,6 +5,7 @@
 #include <span>
 
 #include "server/session/shared/pool.h"
+#include "server/store/access/export_threads.h"
 #include "server/store/store.h"
 #include "wire/codec/codec.h"
 
@@ -28,7 +29,8 @@ wire::FsHandle FsHandleAt(std::span<const std::byte> message, size_t offset) {
 Pool* OwnPoolOfPath(const Shared& shared, const Request& request) {
   const auto pool_of = [&](wire::FileHandle& directory, const wire::Pathname& path) -> Pool* {
     if ((request.header().chain_flags & wire::kChfFh) != 0) directory = *request.chain->filehandle;
-    const std::optional<size_t> index = shared.store->ExportThatMayHang(directory, path);
+    const std::optional<size_t> index =
+        shared.store->export_threads().ExportThatMayHang(directory, path);
     return index ? &shared.export_pools->Of(*index) : nullptr;
   };
   const auto decodes = [&](auto& args) {
@@ -49,7 +51,7 @@ Pool* OwnPoolOfPath(const Shared& shared, const Request& request) {
 }  // namespace
 
 Pool* OwnPool(const Shared& shared, const wire::FsHandle& fshandle) {
-  const std::optional<size_t> index = shared.store->ExportThatMayHang(fshandle);
+  const std::optional<size_t> index = shared.store->export_threads().ExportThatMayHang(fshandle);
   return index ? &shared.export_pools->Of(*index) : nullptr;
 }
 
@@ -81,7 +83,8 @@ Pool* OwnPool(const Shared& shared, const Request& request) {
   } else if (request.chain != nullptr && request.chain->filehandle) {
     fshandle = request.chain->filehandle->fshandle;
   }
-  if (shared.store->IsAboveWhatMayHang(fshandle)) return OwnPoolOfPath(shared, request);
+  if (shared.store->export_threads().IsAboveWhatMayHang(fshandle))
+    return OwnPoolOfPath(shared, request);
   Pool* pool = OwnPool(shared, fshandle);
   if (pool == nullptr && info->filehandles == wire::FileHandles::kTwo) {
     pool = OwnPool(shared, FsHandleAt(request.message, at + wire::FileHandle::kWireSize));

@@ -15,7 +15,7 @@
 #include "server/session/modification.h"
 #include "server/session/transfer/message_buffers.h"
 #include "server/store/durable/journal.h"
-#include "server/store/store.h"
+#include "server/store/holdings/caller.h"
 #include "wire/codec/attributes_after.h"
 #include "wire/messages/direct_bytes.h"
 #include "wire/rules/request_check.h"

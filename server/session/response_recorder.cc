@@ -1,6 +1,7 @@
 #include "server/session/response_recorder.h"
 
 #include "runtime/loop.h"
+#include "server/store/durable/write_verifier.h"
 
 namespace dafs::server {
 

@@ -6,6 +6,7 @@
 #include "server/clients/client_name.h"
 #include "server/session/directives/callbacks.h"
 #include "server/session/worker.h"
+#include "server/store/holdings/promises.h"
 
 namespace dafs::server {
 

@@ -12,8 +12,8 @@
 #include "server/session/request.h"
 #include "server/session/session.h"
 #include "server/session/worker.h"
-#include "server/store/inventory.h"
 #include "server/store/objects/handle.h"
+#include "server/store/parts/inventory.h"
 #include "wire/protocol/procedures.h"
 
 namespace dafs::server {

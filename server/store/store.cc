@@ -5,19 +5,45 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
-#include "server/store/inventory.h"
-#include "server/store/store_impl.h"
-#include "server/store/system/stall_report.h"
+#include "server/store/parts/store_parts.h"
+#include "server/store/procedures/attribute_procedures.h"
+#include "server/store/procedures/data_procedures.h"
+#include "server/store/procedures/fencing_procedures.h"
+#include "server/store/procedures/lock_procedures.h"
+#include "server/store/procedures/name_procedures.h"
+#include "server/store/procedures/open_procedures.h"
+#include "server/store/procedures/restart_check.h"
+#include "server/store/system/identity.h"
 #include "server/store/system/state_dir.h"
 
 namespace dafs::server {
 
+struct Store::Groups {
+  explicit Groups(StoreParts& parts)
+      : names(parts),
+        attributes(parts),
+        opens(parts),
+        locks(parts),
+        data(parts),
+        fencing(parts),
+        restart_check(parts) {}
+
+  NameProcedures names;
+  AttributeProcedures attributes;
+  OpenProcedures opens;
+  LockProcedures locks;
+  DataProcedures data;
+  FencingProcedures fencing;
+  RestartCheck restart_check;
+};
+
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Store> store, Create(std::move(options)));
-  RETURN_IF_ERROR(store->OpenExports([](size_t) {}, absl::InfiniteDuration()));
+  RETURN_IF_ERROR(store->directories().OpenAll([](size_t) {}, absl::InfiniteDuration()));
   return store;
 }
 
@@ -42,127 +68,84 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Create(StoreOptions options) {
   ASSIGN_OR_RETURN(const uint32_t instance, NextInstance(options.state_dir, key, has_served));
   ASSIGN_OR_RETURN(std::unique_ptr<WriteVerifier> verifier,
                    WriteVerifier::Open(options.state_dir, instance));
-  auto impl = std::make_unique<StoreImpl>(std::move(options), key, instance, std::move(verifier));
-  RETURN_IF_ERROR(impl->fencing.Load());
-  return std::unique_ptr<Store>(new Store(std::move(impl)));
+  auto parts = std::make_unique<StoreParts>(std::move(options), key, instance, std::move(verifier));
+  RETURN_IF_ERROR(parts->fencing.Load());
+  return std::unique_ptr<Store>(new Store(std::move(parts)));
 }
 
-Store::Store(std::unique_ptr<StoreImpl> impl) : impl_(std::move(impl)) {}
+Store::Store(std::unique_ptr<StoreParts> parts)
+    : parts_(std::move(parts)), groups_(std::make_unique<Groups>(*parts_)) {}
 
 Store::~Store() { RestoreOwnIdentity(); }
 
-absl::Status Store::OpenExports(std::function<void(size_t)> settle, absl::Duration within) {
-  // By export, each used by the thread of that export.
-  std::vector<uint8_t> was_tried(export_count());
-  const absl::Duration first = within == absl::InfiniteDuration() ? absl::Seconds(5) : within;
-  impl_->settle = std::move(settle);
-  const auto open = [this, first, was_tried](size_t index) mutable {
-    const Export& exported = impl_->exports[index];
-    if (exported.removed) return absl::OkStatus();  // by a reload, before it could be opened
-    // A file system that fails after some seconds each time must not be logged each time.
-    const bool again = std::exchange(was_tried[index], uint8_t{1}) != 0;
-    const StallReport stalls(absl::StrCat("export ", exported.name, "=", exported.directory),
-                             {.first = again ? absl::Minutes(1) : first});
-    return impl_->OpenAndSettle(index);
-  };
-  const absl::Status status = impl_->openings.Start(open, within);
-  for (size_t i : Opening()) impl_->mounts->NoteMayHang(i);
-  return status;
-}
-
-void Store::EndOpening() { impl_->openings.End(); }
-
-bool Store::AwaitOpened(absl::Time deadline) const { return impl_->openings.Await(deadline); }
-
-std::vector<size_t> Store::Opening() const {
-  std::vector<size_t> opening;
-  for (size_t i = 0; i < impl_->options.exports.size(); ++i) {  // later ones were opened before
-    if (impl_->openings.IsOpening(i)) opening.push_back(i);
-  }
-  return opening;
-}
-
-std::optional<size_t> Store::ExportOf(const wire::FsHandle& fshandle) const {
-  return impl_->mounts->ExportOf(fshandle);
-}
-
-size_t Store::export_count() const { return impl_->options.exports.size(); }
-
-const ExportSet& Store::exports() const { return impl_->exports; }
-
-absl::StatusOr<ExportChanges> Store::ReloadExports(std::vector<Export> wanted,
-                                                   absl::Duration within) {
-  return impl_->ReloadExports(std::move(wanted), within);
-}
-
-void Store::FollowPaths() { impl_->FollowPaths(); }
-
 void Store::RestoreServerIdentity() { RestoreOwnIdentity(); }
 
-Grace& Store::grace() { return impl_->grace; }
+NameProcedures& Store::names() { return groups_->names; }
 
-void Store::SetEndPromises(EndPromises end) { impl_->end_promises = std::move(end); }
+AttributeProcedures& Store::attributes() { return groups_->attributes; }
 
-Delegations& Store::delegations() { return impl_->delegations; }
+OpenProcedures& Store::opens() { return groups_->opens; }
 
-Promises& Store::promises() { return impl_->promises; }
+LockProcedures& Store::locks() { return groups_->locks; }
 
-wire::FileHandle Store::HandleOf(const ObjectKey& key) const { return impl_->mac.Seal(key); }
+DataProcedures& Store::data() { return groups_->data; }
 
-void Store::EndLeases() { impl_->leases.Stop(); }
+FencingProcedures& Store::fencing_lists() { return groups_->fencing; }
+
+const ExportSet& Store::exports() const { return parts_->exports; }
+
+ExportDirectories& Store::directories() { return parts_->directories; }
+
+ExportReload& Store::reload() { return parts_->reload; }
+
+ExportThreads& Store::export_threads() { return parts_->threads; }
+
+size_t Store::export_count() const { return parts_->options.exports.size(); }
+
+std::optional<size_t> Store::ExportOf(const wire::FsHandle& fshandle) const {
+  return parts_->mounts->ExportOf(fshandle);
+}
+
+Delegations& Store::delegations() { return parts_->delegations; }
+
+Promises& Store::promises() { return parts_->promises; }
+
+Grace& Store::grace() { return parts_->grace; }
+
+Releases& Store::releases() { return parts_->releases; }
+
+LockNotices& Store::lock_notices() { return parts_->lock_notices; }
+
+PromiseEnds& Store::promise_ends() { return parts_->promise_ends; }
+
+Fencing& Store::fencing() { return parts_->fencing; }
+
+Inventory Store::inventory() const { return Inventory(*parts_); }
+
+RestartCheck& Store::restart_check() { return groups_->restart_check; }
+
+WriteVerifier& Store::write_verifiers() { return *parts_->write_verifier; }
+
+wire::FileHandle Store::HandleOf(const ObjectKey& key) const { return parts_->mac.Seal(key); }
 
 void Store::EndGrace(absl::Time now) {
-  impl_->delegations.EndClaims(now);
-  const std::optional<Grace::Ending> ending = impl_->grace.Ended(now);
+  parts_->delegations.EndClaims(now);
+  const std::optional<Grace::Ending> ending = parts_->grace.Ended(now);
   if (!ending) return;
   std::vector<size_t> ended;
-  for (size_t i = 0; i < impl_->exports.size(); ++i) {
+  for (size_t i = 0; i < parts_->exports.size(); ++i) {
     if (ending->In(i)) ended.push_back(i);
   }
   RestoreOwnIdentity();
-  impl_->SweepOrphans(ended);
+  parts_->kept_orphans.Sweep(ended);
 }
+
+void Store::EndLeases() { parts_->leases.Stop(); }
 
 void Store::ForgetRemoved() {
   static_assert(kForgetCalls == DescriptorCache::kParts);
   RestoreOwnIdentity();
-  impl_->ForgetRemoved();
-  impl_->RecallRemoved();
-}
-
-std::optional<size_t> Store::ExportThatMayHang(const wire::FsHandle& fshandle) const {
-  return impl_->mounts->ExportThatMayHang(fshandle);
-}
-
-bool Store::IsAboveWhatMayHang(const wire::FsHandle& fshandle) const {
-  return impl_->mounts->any_may_hang() && fshandle == impl_->pseudo().fshandle();
-}
-
-std::optional<size_t> Store::ExportThatMayHang(const wire::FileHandle& directory,
-                                               std::span<const std::string> path) const {
-  const PseudoNode* node = impl_->pseudo().Find(directory);
-  for (const std::string& name : path) {
-    if (node == nullptr) return std::nullopt;
-    const auto it = node->children.find(name);
-    if (it == node->children.end()) return std::nullopt;
-    node = it->second;
-    if (node->export_index < 0) continue;
-    const auto index = static_cast<size_t>(node->export_index);
-    return impl_->mounts->MayHang(index) ? std::optional<size_t>(index) : std::nullopt;
-  }
-  return std::nullopt;
-}
-
-WriteVerifier& Store::write_verifiers() { return *impl_->write_verifier; }
-
-Inventory Store::inventory() const { return Inventory(*impl_); }
-
-size_t Store::open_count() const { return impl_->opens.size(); }
-
-size_t Store::lock_count() const { return impl_->locks.size(); }
-
-size_t Store::descriptor_count() const {
-  return impl_->cache.descriptors().load(std::memory_order_relaxed);
+  parts_->ForgetRemoved();
 }
 
 }  // namespace dafs::server

@@ -11,6 +11,7 @@
 #include "server/clients/client_name.h"
 #include "server/clients/client_table.h"
 #include "server/session/directives/back_control.h"
+#include "server/store/holdings/promises.h"
 #include "wire/protocol/header.h"
 
 namespace dafs::server {

@@ -5,14 +5,16 @@
 
 #include "absl/status/statusor.h"
 #include "server/session/directives/back_control.h"
+#include "server/store/access/lock_notices.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::server {
 
 LockAnnouncer::LockAnnouncer(Store& store) : store_(store) {
-  store.SetSendLockFree([this](const wire::ClientId& client_id, const wire::BcLockFreeArgs& args) {
-    return Send(client_id, args);
-  });
+  store.lock_notices().SetSend(
+      [this](const wire::ClientId& client_id, const wire::BcLockFreeArgs& args) {
+        return Send(client_id, args);
+      });
 }
 
 void LockAnnouncer::Bind(const wire::ClientId& client_id,
@@ -31,7 +33,7 @@ void LockAnnouncer::Unbind(const std::shared_ptr<BackControlRoute>& route) {
     client_id = found->first;
     routes_.erase(found);
   }
-  store_.CannotBeTold(*client_id);
+  store_.lock_notices().DropAwaiting(*client_id);
 }
 
 bool LockAnnouncer::Send(const wire::ClientId& client_id, const wire::BcLockFreeArgs& args) {

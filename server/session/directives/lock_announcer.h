@@ -24,7 +24,7 @@ struct BackControlRoute;
 
 class LockAnnouncer {
  public:
-  // `store` outlives this, and uses it until its last request (Store::SetSendLockFree).
+  // `store` outlives this, and uses it until its last request (LockNotices::SetSend).
   explicit LockAnnouncer(Store& store);
   LockAnnouncer(const LockAnnouncer&) = delete;
   LockAnnouncer& operator=(const LockAnnouncer&) = delete;

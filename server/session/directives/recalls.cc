@@ -10,6 +10,9 @@
 #include "server/session/directives/back_control.h"
 #include "server/session/directives/callbacks.h"
 #include "server/session/shared/pool.h"
+#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/promises.h"
+#include "server/store/parts/releases.h"
 
 namespace dafs::server {
 
@@ -28,7 +31,7 @@ void Recalls::Resend(const wire::ClientId& client_id) {
 void Recalls::Begin(const Recall& recall) {
   loop_->Post([this, recall, begun = Loop::Now()] { Watch(recall, begun); });
   if (!recall.has_holder) return;
-  chores_.Submit([this, recall] { store_.RevokeExpired(recall); });
+  chores_.Submit([this, recall] { store_.releases().RevokeExpired(recall); });
   Send(recall, false);
 }
 
@@ -61,7 +64,7 @@ void Recalls::OnAnswer(const Recall& recall, bool again, const absl::StatusOr<Da
 }
 
 void Recalls::End(const Recall& recall) {
-  chores_.Submit([this, recall] { store_.RevokeDelegation(recall); });
+  chores_.Submit([this, recall] { store_.releases().RevokeDelegation(recall); });
 }
 
 // ---- Time limits -------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ void LockTable::FindTurns(const ObjectKey& key, File& file, absl::Time now,
   }
 }
 
-void LockTable::Untold(const Turn& turn) {
+void LockTable::DropTurn(const Turn& turn) {
   absl::MutexLock lock(&mutex_);
   auto it = files_.find(turn.file);
   if (it == files_.end()) return;

@@ -17,7 +17,7 @@
 // (kLockOfProcess) that have not expired, and only locks that are held now.
 //
 // The table does not call the kernel. It stores a KernelLock for each owner; the caller uses it,
-// and serialises changes to one file (StoreImpl::FileLock). Thread-safe. Nothing here blocks or
+// and serialises changes to one file (ObjectLocks::FileLock). Thread-safe. Nothing here blocks or
 // calls the file system.
 #pragma once
 
@@ -116,7 +116,7 @@ class LockTable {
   // tickets that have changed since the last call.
   std::vector<Turn> TakeTurns(absl::Time now);
   // The client cannot be reached: removes the ticket, so that the next one gets its turn.
-  void Untold(const Turn& turn);
+  void DropTurn(const Turn& turn);
   // The client can no longer be reached: removes its tickets that wait for a notice.
   void DropAwaiting(const wire::ClientId& client_id);
 

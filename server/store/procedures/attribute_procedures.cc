@@ -1,5 +1,7 @@
 // ACCESS, GETATTR, SETATTR, GET_FSATTR, VERIFY, NVERIFY.
 // Spec: 6.5.2, 6.5.13, 6.5.14, 6.5.15, 6.5.23, 6.5.35, 6.5.36, 6.5.37; WIRE 5.
+#include "server/store/procedures/attribute_procedures.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -11,9 +13,11 @@
 
 #include "runtime/loop.h"
 #include "runtime/unique_fd.h"
-#include "server/store/answer_promises.h"
+#include "server/store/access/act_as.h"
+#include "server/store/access/answer_promises.h"
+#include "server/store/access/fence_check.h"
 #include "server/store/attributes/attributes.h"
-#include "server/store/store_impl.h"
+#include "server/store/parts/store_parts.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/attributes.h"
 #include "wire/protocol/header.h"
@@ -38,16 +42,17 @@ uint32_t BitsOf(int permission, bool directory) {
 
 }  // namespace
 
-DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wire::AccessRes* res) {
-  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Access(caller, args, res);
+DafsStatus AttributeProcedures::Access(const Caller& caller, const wire::AccessArgs& args,
+                                       wire::AccessRes* res) {
+  if (IsOfAttributes(args.filehandle)) return store_.attributes.Access(caller, args, res);
   *res = {};
   if ((args.access & ~wire::kAccessAll) != 0) return DafsStatus::kInval;
   Place place;
-  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.filehandle, &place));
+  STORE_RETURN_IF_NOT_OK(store_.handles.Resolve(caller, args.filehandle, &place));
   const bool pseudo = place.pseudo != nullptr;
   const bool directory = pseudo || place.object->is_dir();
   // Permission to delete an object depends on its directory, so DELETE is not supported (6.5.2-08).
-  if (!pseudo) STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
+  if (!pseudo) STORE_RETURN_IF_NOT_OK(ActAs(caller, *place.object->fs().exported));
   for (int permission : {R_OK, W_OK, X_OK}) {
     const uint32_t bits = args.access & BitsOf(permission, directory);
     if (bits == 0) continue;
@@ -85,8 +90,8 @@ const RecentStats::Entry* FindRecent(const Caller& caller, const wire::FileHandl
 
 // The holder of a write delegation may have written data that it keeps. Raises the attributes to
 // what it reports. DELAY: its answer must be awaited. Spec: 6.6.3.
-DafsStatus RaiseByHolder(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
-                         wire::FileAttributes* attributes) {
+DafsStatus RaiseByHolder(StoreParts& store, const Caller& caller,
+                         const wire::FileHandle& filehandle, wire::FileAttributes* attributes) {
   constexpr uint64_t kRaised = wire::kFattrChange | wire::kFattrObjectSize | wire::kFattrTimeModify;
   if (caller.awaited == nullptr || (attributes->valid & kRaised) == 0) return DafsStatus::kOk;
   Delegations::Values values;
@@ -105,29 +110,31 @@ DafsStatus RaiseByHolder(StoreImpl& store, const Caller& caller, const wire::Fil
 
 }  // namespace
 
-DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehandle, uint64_t bitmap,
-                          wire::FileAttributes* attributes) {
-  if (impl_->grace.active()) impl_->grace.Asks(caller);
+DafsStatus AttributeProcedures::Getattr(const Caller& caller, const wire::FileHandle& filehandle,
+                                        uint64_t bitmap, wire::FileAttributes* attributes) {
+  if (store_.grace.active()) store_.grace.Asks(caller);
   if (IsOfAttributes(filehandle)) {
-    return impl_->attributes.Getattr(caller, filehandle, bitmap, attributes);
+    return store_.attributes.Getattr(caller, filehandle, bitmap, attributes);
   }
   *attributes = {};
-  AnswerPromises promises(*impl_, caller);
+  AnswerPromises promises(store_.announcements, caller);
   Place place;
   if (const auto* known = FindRecent(caller, filehandle, promises); known != nullptr) {
-    STORE_RETURN_IF_NOT_OK(impl_->CheckFence(caller, known->object->key()));
-    STORE_RETURN_IF_NOT_OK(
-        impl_->TellAttributes(*known->object, known->sample, known->stx, bitmap, attributes));
+    STORE_RETURN_IF_NOT_OK(CheckFence(store_.fencing, caller, known->object->key()));
+    STORE_RETURN_IF_NOT_OK(store_.object_attributes.GetAttributesFrom(*known->object, known->sample,
+                                                                   known->stx, bitmap, attributes));
   } else {
-    STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
+    STORE_RETURN_IF_NOT_OK(store_.handles.Resolve(caller, filehandle, &place));
     if (place.pseudo != nullptr) {
-      impl_->GetPseudoAttributes(*place.pseudo, bitmap, attributes);  // they never change
+      store_.object_attributes.GetPseudoAttributes(*place.pseudo, bitmap,
+                                                   attributes);  // they never change
     } else {
       promises.Attributes(place.object->fs(), place.object->key());
-      STORE_RETURN_IF_NOT_OK(impl_->GetAttributes(*place.object, bitmap, attributes));
+      STORE_RETURN_IF_NOT_OK(
+          store_.object_attributes.GetAttributes(*place.object, bitmap, attributes));
     }
   }
-  STORE_RETURN_IF_NOT_OK(RaiseByHolder(*impl_, caller, filehandle, attributes));
+  STORE_RETURN_IF_NOT_OK(RaiseByHolder(store_, caller, filehandle, attributes));
   promises.Report(wire::kSpcondAttributes);
   return DafsStatus::kOk;
 }
@@ -164,22 +171,23 @@ DafsStatus ChownToNobody(Object& file) {
 
 }  // namespace
 
-DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehandle,
-                          const wire::StateId& state_id, const wire::FileAttributes& attributes,
-                          uint64_t* bitmap) {
+DafsStatus AttributeProcedures::Setattr(const Caller& caller, const wire::FileHandle& filehandle,
+                                        const wire::StateId& state_id,
+                                        const wire::FileAttributes& attributes, uint64_t* bitmap) {
   if (IsOfAttributes(filehandle)) {
-    return impl_->attributes.Setattr(caller, filehandle, state_id, attributes, bitmap);
+    return store_.attributes.Setattr(caller, filehandle, state_id, attributes, bitmap);
   }
   *bitmap = 0;
   ObjectRef file;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, filehandle, DafsStatus::kRofs, &file));
+  STORE_RETURN_IF_NOT_OK(
+      store_.handles.ResolveObject(caller, filehandle, DafsStatus::kRofs, &file));
   STORE_RETURN_IF_NOT_OK(CheckSettable(attributes));
   const bool resizes = attributes.has(wire::kFattrObjectSize);
   std::shared_ptr<const UniqueFd> size_fd;
   if (!state_id.is_zero()) {
     OpenRights rights;
     STORE_RETURN_IF_NOT_OK(
-        impl_->opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
+        store_.opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
     if (resizes && (rights.access & wire::kShareWrite) != 0 && !file->fs().exported->read_only) {
       int error = 0;
       size_fd = file->DataFd(/*write=*/true, &error);
@@ -187,22 +195,24 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
     }
   }
   if (resizes && size_fd == nullptr) {
-    STORE_RETURN_IF_NOT_OK(impl_->CheckDenied(KeyOf(filehandle), wire::kShareWrite, state_id));
+    STORE_RETURN_IF_NOT_OK(
+        store_.releases.CheckDenied(KeyOf(filehandle), wire::kShareWrite, state_id));
   }
-  if (impl_->grace.active()) {
+  if (store_.grace.active()) {
     const bool io = resizes || file->is_regular();
     if (io) {
-      STORE_RETURN_IF_NOT_OK(impl_->grace.CheckIo(caller, file->key(), !state_id.is_zero()));
+      STORE_RETURN_IF_NOT_OK(store_.grace.CheckIo(caller, file->key(), !state_id.is_zero()));
     }
   }
   if (file->fs().exported->read_only) return DafsStatus::kRofs;
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
-  STORE_RETURN_IF_NOT_OK(impl_->Announce(caller, {AnnouncedChange::OfAttributes(file->key())}));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(
+      store_.announcements.Announce(caller, {AnnouncedChange::OfAttributes(file->key())}));
   // Other changes of the size wait until the journal has recorded this one.
   std::optional<absl::MutexLock> lock;
   if (resizes) {
-    lock.emplace(&impl_->AppendLock(file->key()));
-    impl_->EndLease(file->key());
+    lock.emplace(&store_.object_locks.AppendLock(file->key()));
+    store_.announcements.EndLease(file->key());
   }
   BeginSetattr(caller, *file, attributes);
   const int fd = size_fd != nullptr ? size_fd->get() : -1;
@@ -263,16 +273,16 @@ DafsStatus FillUsage(int fd, wire::FsAttributes* a) {
 
 }  // namespace
 
-DafsStatus Store::GetFsattr(const Caller& caller, const wire::FileHandle& filehandle,
-                            uint64_t bitmap, wire::FsAttributes* attributes) {
+DafsStatus AttributeProcedures::GetFsattr(const Caller& caller, const wire::FileHandle& filehandle,
+                                          uint64_t bitmap, wire::FsAttributes* attributes) {
   *attributes = {};
   wire::FileHandle object = filehandle;
   if (IsOfAttributes(filehandle)) {
-    STORE_RETURN_IF_NOT_OK(impl_->attributes.ObjectHandle(filehandle, &object));
+    STORE_RETURN_IF_NOT_OK(store_.attributes.ObjectHandle(filehandle, &object));
   }
   Place place;
-  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, object, &place));
-  FillLimits(impl_->options, attributes);
+  STORE_RETURN_IF_NOT_OK(store_.handles.Resolve(caller, object, &place));
+  FillLimits(store_.options, attributes);
   if (place.pseudo != nullptr) {
     attributes->max_name = NAME_MAX;
     attributes->max_link = 1;
@@ -309,8 +319,8 @@ bool SameValues(const wire::FileAttributes& wanted, const wire::FileAttributes& 
 
 }  // namespace
 
-DafsStatus Store::Verify(const Caller& caller, const wire::FileHandle& filehandle,
-                         const wire::FileAttributes& attributes) {
+DafsStatus AttributeProcedures::Verify(const Caller& caller, const wire::FileHandle& filehandle,
+                                       const wire::FileAttributes& attributes) {
   if ((attributes.valid & ~kFattrReadable) != 0) return DafsStatus::kNotSupp;
   wire::FileAttributes actual;
   Caller unpromised = caller;  // the answer contains no attributes
@@ -320,8 +330,8 @@ DafsStatus Store::Verify(const Caller& caller, const wire::FileHandle& filehandl
   return SameValues(attributes, actual) ? DafsStatus::kOk : DafsStatus::kNotSame;
 }
 
-DafsStatus Store::Nverify(const Caller& caller, const wire::FileHandle& filehandle,
-                          const wire::FileAttributes& attributes) {
+DafsStatus AttributeProcedures::Nverify(const Caller& caller, const wire::FileHandle& filehandle,
+                                        const wire::FileAttributes& attributes) {
   const DafsStatus status = Verify(caller, filehandle, attributes);
   if (status == DafsStatus::kOk) return DafsStatus::kSame;
   return status == DafsStatus::kNotSame ? DafsStatus::kOk : status;

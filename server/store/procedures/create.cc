@@ -6,8 +6,10 @@
 
 #include <cerrno>
 
+#include "server/store/access/act_as.h"
 #include "server/store/attributes/attributes.h"
-#include "server/store/store_impl.h"
+#include "server/store/parts/store_parts.h"
+#include "server/store/procedures/name_procedures.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
 #include "wire/messages/namespace.h"
@@ -104,14 +106,14 @@ wire::FileAttributes LeftToSet(const wire::FileAttributes& attr) {
 
 // Completes a new object that has its name: sets its attributes, and returns its handle and the
 // CHANGE of its directory. If the attributes cannot be set, removes the object.
-DafsStatus FinishNode(StoreImpl& store, const Caller& caller, Object& directory,
+DafsStatus FinishNode(StoreParts& store, const Caller& caller, Object& directory,
                       const wire::CreateArgs& args, ChangeProbe* probe, wire::CreateRes* res) {
   ObjectRef object;
-  DafsStatus status = store.LookupName(directory, args.component, &object);
+  DafsStatus status = store.lookups.LookupName(directory, args.component, &object);
   if (status == DafsStatus::kOk && args.obj_type == wire::ObjectType::kDir) {
     uint64_t set = 0;
     status = ApplyAttributes(*object, LeftToSet(args.attr), -1, &set);
-    store.AnnounceNew(caller, object->key());
+    store.announcements.AnnounceNew(caller, object->key());
     if (status != DafsStatus::kOk) {
       unlinkat(directory.path_fd(), args.component.c_str(), AT_REMOVEDIR);
       store.cache.Erase(object->key());
@@ -144,23 +146,24 @@ bool HasLostItsNames(const Object& file) {
 
 // A file that was created without a name has one now, which keeps it instead of the hidden one. A
 // removal of the name gives it a hidden one again, if it is still open.
-void DropHiddenName(StoreImpl& store, Object& file) {
-  absl::MutexLock lock(&store.FileLock(file.key()));
-  if (file.orphaned()) store.OrphansOf(file.fs()).Unlink(file);
+void DropHiddenName(StoreParts& store, Object& file) {
+  absl::MutexLock lock(&store.object_locks.FileLock(file.key()));
+  if (file.orphaned()) store.kept_orphans.Of(file.fs()).Unlink(file);
 }
 
 }  // namespace
 
-DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wire::CreateRes* res) {
+DafsStatus NameProcedures::Create(const Caller& caller, const wire::CreateArgs& args,
+                                  wire::CreateRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckCreate(args));
   ObjectRef directory;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
-  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.component));
-  const NameGuard guard = impl_->GuardName(*directory, args.component);
+  STORE_RETURN_IF_NOT_OK(store_.handles.ResolveTargetDir(caller, args.filehandle, &directory));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *directory->fs().exported));
+  STORE_RETURN_IF_NOT_OK(store_.lookups.CheckNotReserved(*directory, args.component));
+  const NameGuard guard = store_.object_locks.GuardName(*directory, args.component);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
   STORE_RETURN_IF_NOT_OK(
-      impl_->Announce(caller, {AnnouncedChange::OfName(*directory, args.component)}));
+      store_.announcements.Announce(caller, {AnnouncedChange::OfName(*directory, args.component)}));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     const bool unfinished =
@@ -170,7 +173,7 @@ DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wir
   }
   DafsStatus status =
       MakeObject(directory->path_fd(), args) == 0 ? DafsStatus::kOk : StatusFromErrno();
-  if (status == DafsStatus::kOk) status = FinishNode(*impl_, caller, *directory, args, &probe, res);
+  if (status == DafsStatus::kOk) status = FinishNode(store_, caller, *directory, args, &probe, res);
   if (Operation* operation = caller.operation) {
     operation->result().object = res->filehandle;
     operation->result().after = res->change_info.after;
@@ -179,18 +182,18 @@ DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wir
   return status;
 }
 
-DafsStatus Store::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
-                           wire::MakeNodeRes* res) {
+DafsStatus NameProcedures::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
+                                    wire::MakeNodeRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckName(args.component));
   if (IsDevice(args.obj_type) && !IsDeviceNumber(args.specdata)) return DafsStatus::kInval;
   ObjectRef directory;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
-  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.component));
-  const NameGuard guard = impl_->GuardName(*directory, args.component);
+  STORE_RETURN_IF_NOT_OK(store_.handles.ResolveTargetDir(caller, args.filehandle, &directory));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *directory->fs().exported));
+  STORE_RETURN_IF_NOT_OK(store_.lookups.CheckNotReserved(*directory, args.component));
+  const NameGuard guard = store_.object_locks.GuardName(*directory, args.component);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
   STORE_RETURN_IF_NOT_OK(
-      impl_->Announce(caller, {AnnouncedChange::OfName(*directory, args.component)}));
+      store_.announcements.Announce(caller, {AnnouncedChange::OfName(*directory, args.component)}));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     operation->Begin(directory->handle(), args.component, probe.before());
@@ -201,7 +204,7 @@ DafsStatus Store::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
   ObjectRef object;
   if (made == 0) {
     res->change_info = probe.Modified();
-    status = impl_->LookupName(*directory, args.component, &object);
+    status = store_.lookups.LookupName(*directory, args.component, &object);
   }
   if (object != nullptr) res->filehandle = object->handle();
   if (Operation* operation = caller.operation) {
@@ -212,21 +215,24 @@ DafsStatus Store::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
   return status;
 }
 
-DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::LinkRes* res) {
+DafsStatus NameProcedures::Link(const Caller& caller, const wire::LinkArgs& args,
+                                wire::LinkRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckName(args.newname));
   ObjectRef directory, source;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.destination_object, &directory));
   STORE_RETURN_IF_NOT_OK(
-      impl_->ResolveObject(caller, args.source_object, DafsStatus::kIsDir, &source));
+      store_.handles.ResolveTargetDir(caller, args.destination_object, &directory));
+  STORE_RETURN_IF_NOT_OK(
+      store_.handles.ResolveObject(caller, args.source_object, DafsStatus::kIsDir, &source));
   if (source->is_dir()) return DafsStatus::kIsDir;
   if (&source->fs() != &directory->fs()) return DafsStatus::kXdev;
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
-  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.newname));
-  const NameGuard guard = impl_->GuardName(*directory, args.newname);
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *directory->fs().exported));
+  STORE_RETURN_IF_NOT_OK(store_.lookups.CheckNotReserved(*directory, args.newname));
+  const NameGuard guard = store_.object_locks.GuardName(*directory, args.newname);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.newname));
   if (HasLostItsNames(*source)) return DafsStatus::kStale;
-  STORE_RETURN_IF_NOT_OK(impl_->Announce(caller, {AnnouncedChange::OfName(*directory, args.newname),
-                                                  AnnouncedChange::OfAttributes(source->key())}));
+  STORE_RETURN_IF_NOT_OK(
+      store_.announcements.Announce(caller, {AnnouncedChange::OfName(*directory, args.newname),
+                                             AnnouncedChange::OfAttributes(source->key())}));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     operation->Begin(directory->handle(), args.newname, probe.before(), source->handle());
@@ -239,11 +245,11 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
     // The kernel returns ENOENT also for a source that has lost its last name.
     struct statx stx;
     if (error == ENOENT && Statx(source->path_fd(), &stx) == 0 &&
-        impl_->CheckAlive(*source, stx.stx_nlink) != DafsStatus::kOk) {
+        store_.objects.CheckAlive(*source, stx.stx_nlink) != DafsStatus::kOk) {
       status = DafsStatus::kStale;
     }
   } else {
-    DropHiddenName(*impl_, *source);
+    DropHiddenName(store_, *source);
     source->change().Modified();
     res->change_info = probe.Modified();
   }

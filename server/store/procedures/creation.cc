@@ -15,6 +15,7 @@
 #include "server/store/procedures/open_object.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
+#include "server/store/system/identity.h"
 
 namespace dafs::server {
 
@@ -31,8 +32,8 @@ constexpr int kCreateAttempts = 8;  // the name may come or go between two syste
 
 DafsStatus Creation::Run(const std::string& name, ObjectRef* file, Opened* opened, bool* made) {
   STORE_RETURN_IF_NOT_OK(CheckName(name));
-  STORE_RETURN_IF_NOT_OK(store_.CheckNotReserved(directory_, name));
-  const NameGuard guard = store_.GuardName(directory_, name);
+  STORE_RETURN_IF_NOT_OK(store_.lookups.CheckNotReserved(directory_, name));
+  const NameGuard guard = store_.object_locks.GuardName(directory_, name);
   const bool read_only = directory_.fs().exported->read_only;
   for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
     DafsStatus status = DafsStatus::kNoEnt;
@@ -41,15 +42,16 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, Opened* opene
     // because a restarted server treats the object at that name as made by the request.
     if (attempt > 0 || args_.createmode != wire::CreateMode::kGuarded || read_only ||
         caller_.operation != nullptr) {
-      status = store_.LookupName(directory_, name, file);
+      status = store_.lookups.LookupName(directory_, name, file);
     }
     if (status == DafsStatus::kOk) return OpenExisting(name, *file, opened);
     if (status != DafsStatus::kNoEnt) return status;
     if (read_only) return DafsStatus::kRofs;
     STORE_RETURN_IF_NOT_OK(
-        store_.Announce(caller_, {AnnouncedChange::OfName(directory_, name)}, [&] {
-          return store_.LookupName(directory_, name, file) == DafsStatus::kOk ? DafsStatus::kExist
-                                                                              : DafsStatus::kOk;
+        store_.announcements.Announce(caller_, {AnnouncedChange::OfName(directory_, name)}, [&] {
+          return store_.lookups.LookupName(directory_, name, file) == DafsStatus::kOk
+                     ? DafsStatus::kExist
+                     : DafsStatus::kOk;
         }));
     status = args_.createmode == wire::CreateMode::kExclusive ? MakeExclusive(name, file)
                                                               : Make(name, file);
@@ -72,7 +74,7 @@ DafsStatus Creation::RunUnlinked(ObjectRef* file, Opened* opened) {
   STORE_RETURN_IF_NOT_OK(OpenMade(*file, Made::kCreated, opened));
   // The pin keeps the file in this instance of the server, the link until the next one has it.
   store_.opens.Pin(*file);
-  store_.OrphansOf((*file)->fs()).Link(**file);
+  store_.kept_orphans.Of((*file)->fs()).Link(**file);
   return DafsStatus::kOk;
 }
 
@@ -97,7 +99,7 @@ wire::FileAttributes Creation::LeftToSet() const {
 DafsStatus Creation::Take(const UniqueFd& fd, ObjectRef* file) {
   UniqueFd path(open(FdPath(fd.get()).c_str(), O_PATH | O_CLOEXEC));
   if (!path.valid()) return StatusFromErrno();
-  return store_.AdoptNewFile(directory_.fs(), std::move(path), file);
+  return store_.objects.AdoptNewFile(directory_.fs(), std::move(path), file);
 }
 
 // Keeps the descriptor that created the file, if the OPEN may write.
@@ -228,7 +230,7 @@ DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file
   // An open for writing announces this itself.
   if (truncates && (args_.share_access & wire::kShareWrite) == 0) {
     STORE_RETURN_IF_NOT_OK(
-        store_.Announce(caller_, {AnnouncedChange::OfAttributes(file->key())}, [&] {
+        store_.announcements.Announce(caller_, {AnnouncedChange::OfAttributes(file->key())}, [&] {
           return faccessat(file->path_fd(), "", W_OK, AT_EMPTY_PATH | AT_EACCESS) == 0
                      ? DafsStatus::kOk
                      : StatusFromErrno();
@@ -245,9 +247,9 @@ DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file
 void Creation::Unopen(const ObjectRef& file, const Opened& opened) {
   if (opened.delegation.has_value()) return TakeBackDelegation(store_, opened);
   // The open may have ended the lease of a delegation that the result does not end now.
-  if (!file->fs().exported->only_clients_change) store_.RecallAll(file->key());
+  if (!file->fs().exported->only_clients_change) store_.announcements.RecallAll(file->key());
   if (opened.before.access == 0) {
-    store_.CloseOpen(caller_.client_id, opened.state_id, file->key());
+    store_.releases.CloseOpen(caller_.client_id, opened.state_id, file->key());
     return;
   }
   ObjectRef drop_write;
@@ -257,8 +259,8 @@ void Creation::Unopen(const ObjectRef& file, const Opened& opened) {
 
 // The append lock keeps writers out until the journal records that the file was empty.
 DafsStatus Creation::Truncate(const std::string& name, const ObjectRef& file) {
-  absl::MutexLock lock(&store_.AppendLock(file->key()));
-  store_.EndLease(file->key());
+  absl::MutexLock lock(&store_.object_locks.AppendLock(file->key()));
+  store_.announcements.EndLease(file->key());
   Begin(name, Intent::kTruncates, file.get());
   const DafsStatus status =
       truncate(FdPath(file->path_fd()).c_str(), 0) == 0 ? DafsStatus::kOk : StatusFromErrno();

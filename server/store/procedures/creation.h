@@ -7,8 +7,8 @@
 #include <string>
 
 #include "runtime/unique_fd.h"
+#include "server/store/parts/store_parts.h"
 #include "server/store/procedures/open_object.h"
-#include "server/store/store_impl.h"
 #include "wire/messages/open_close.h"
 
 namespace dafs::server {
@@ -16,7 +16,7 @@ namespace dafs::server {
 // One OPEN with create in `directory`, as the identity entered.
 class Creation {
  public:
-  Creation(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args, Object& directory,
+  Creation(StoreParts& store, const Caller& caller, const wire::OpenArgs& args, Object& directory,
            uint64_t change_before)
       : store_(store),
         caller_(caller),
@@ -48,7 +48,7 @@ class Creation {
   void Unopen(const ObjectRef& file, const Opened& opened);
   wire::DafsStatus Truncate(const std::string& name, const ObjectRef& file);
 
-  StoreImpl& store_;
+  StoreParts& store_;
   const Caller& caller_;
   const wire::OpenArgs& args_;
   Object& directory_;

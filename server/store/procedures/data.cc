@@ -11,10 +11,13 @@
 
 #include "absl/container/inlined_vector.h"
 #include "runtime/unique_fd.h"
+#include "server/store/access/act_as.h"
+#include "server/store/parts/store_parts.h"
 #include "server/store/procedures/data_access.h"
-#include "server/store/store_impl.h"
+#include "server/store/procedures/data_procedures.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
+#include "server/store/system/identity.h"
 #include "wire/messages/read_write.h"
 
 namespace dafs::server {
@@ -71,7 +74,7 @@ int SyncFlag(wire::StableHow how) {
 // A failed synchronous write may also have lost data that was written before. The kernel reports
 // such a loss only once, possibly as ENOSPC (a thin device) or EDQUOT. These errors look the same
 // if only this data lacks space.
-void NoteFailedSync(StoreImpl& store, int flags, int error) {
+void NoteFailedSync(StoreParts& store, int flags, int error) {
   if (flags != 0 && (error == EIO || error == ENOSPC || error == EDQUOT)) {
     store.write_verifier->Change();
   }
@@ -86,21 +89,21 @@ bool SizeOf(int fd, uint64_t* size) {
 
 }  // namespace
 
-ReadResult Store::Readv(const Caller& caller, const wire::FileHandle& filehandle,
-                        const wire::StateId& state_id, uint64_t offset, std::span<const iovec> into,
-                        ReadMode mode) {
+ReadResult DataProcedures::Readv(const Caller& caller, const wire::FileHandle& filehandle,
+                                 const wire::StateId& state_id, uint64_t offset,
+                                 std::span<const iovec> into, ReadMode mode) {
   ReadResult result;
   if (IsOfAttributes(filehandle)) {
-    return impl_->attributes.Readv(caller, filehandle, state_id, offset, into);
+    return store_.attributes.Readv(caller, filehandle, state_id, offset, into);
   }
   OpenData data;
-  result.status = FindData(*impl_, caller, filehandle, state_id, wire::kShareRead, &data);
+  result.status = FindData(store_, caller, filehandle, state_id, wire::kShareRead, &data);
   if (result.status != DafsStatus::kOk) return result;
   const int fd = data.fd->get();
   // No file extends beyond INT64_MAX, and the kernel accepts no larger offset.
   const uint64_t room = offset <= INT64_MAX ? INT64_MAX - offset : 0;
   uint64_t wanted = 0;
-  const Iovecs vecs = Clip(into, std::min<uint64_t>(impl_->options.max_read, room), &wanted);
+  const Iovecs vecs = Clip(into, std::min<uint64_t>(store_.options.max_read, room), &wanted);
   uint64_t size = 0;
   ssize_t n = 0;
   if (wanted > 0) {
@@ -131,9 +134,9 @@ ReadResult Store::Readv(const Caller& caller, const wire::FileHandle& filehandle
   return result;
 }
 
-ReadResult Store::Read(const Caller& caller, const wire::FileHandle& filehandle,
-                       const wire::StateId& state_id, uint64_t offset, std::span<std::byte> into,
-                       ReadMode mode) {
+ReadResult DataProcedures::Read(const Caller& caller, const wire::FileHandle& filehandle,
+                                const wire::StateId& state_id, uint64_t offset,
+                                std::span<std::byte> into, ReadMode mode) {
   const iovec one = {into.data(), into.size()};
   return Readv(caller, filehandle, state_id, offset, {&one, 1}, mode);
 }
@@ -157,32 +160,33 @@ void BeginData(const Caller& caller, const Object& file, wire::StableHow stable_
 
 }  // namespace
 
-DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle,
-                        const wire::StateId& state_id, uint64_t offset, std::span<const iovec> from,
-                        wire::StableHow stable_how, WriteResult* res) {
+DafsStatus DataProcedures::Write(const Caller& caller, const wire::FileHandle& filehandle,
+                                 const wire::StateId& state_id, uint64_t offset,
+                                 std::span<const iovec> from, wire::StableHow stable_how,
+                                 WriteResult* res) {
   if (IsOfAttributes(filehandle)) {
-    return impl_->attributes.Write(caller, filehandle, state_id, offset, from, stable_how, res);
+    return store_.attributes.Write(caller, filehandle, state_id, offset, from, stable_how, res);
   }
-  if (TotalBytes(from) > impl_->options.max_write) return DafsStatus::kWriteTooBig;
+  if (TotalBytes(from) > store_.options.max_write) return DafsStatus::kWriteTooBig;
   OpenData data;
-  STORE_RETURN_IF_NOT_OK(FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
+  STORE_RETURN_IF_NOT_OK(FindData(store_, caller, filehandle, state_id, wire::kShareWrite, &data));
   uint64_t total = 0;
   const Iovecs vecs = Clip(from, UINT64_MAX, &total);
   if (offset > INT64_MAX || total > INT64_MAX - offset) return DafsStatus::kFbig;
   // Read before the write, so that a loss during the write shows.
-  res->verifier = impl_->write_verifier->Of(data.file->fs());
+  res->verifier = store_.write_verifier->Of(data.file->fs());
   res->committed = stable_how;
   res->count = 0;
   if (total == 0) return DafsStatus::kOk;
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *data.file->fs().exported));
   const int flags = SyncFlag(stable_how);
-  absl::ReaderMutexLock lock(&impl_->AppendLock(data.file->key()));
+  absl::ReaderMutexLock lock(&store_.object_locks.AppendLock(data.file->key()));
   BeginData(caller, *data.file, stable_how, res->verifier);
   const ssize_t n = pwritev2(data.fd->get(), vecs.data(), static_cast<int>(vecs.size()),
                              static_cast<off_t>(offset), flags);
   const int error = n < 0 ? errno : 0;
   data.file->change().Modified();
-  if (n < 0) NoteFailedSync(*impl_, flags, error);
+  if (n < 0) NoteFailedSync(store_, flags, error);
   res->count = n < 0 ? 0 : static_cast<uint32_t>(n);
   const DafsStatus status = n < 0 ? StatusFromErrno(error) : DafsStatus::kOk;
   if (Operation* operation = caller.operation) {
@@ -231,35 +235,36 @@ bool AppendIsCached(const StoreOptions& options, wire::StableHow stable_how) {
 
 }  // namespace
 
-bool Store::AppendMayWait(const wire::FileHandle& filehandle, wire::StableHow stable_how) const {
-  return !AppendIsCached(impl_->options, stable_how) && CommitMayWait(filehandle);
+bool DataProcedures::AppendMayWait(const wire::FileHandle& filehandle,
+                                   wire::StableHow stable_how) const {
+  return !AppendIsCached(store_.options, stable_how) && CommitMayWait(filehandle);
 }
 
-DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandle,
-                         const wire::StateId& state_id, std::span<const iovec> from,
-                         wire::StableHow stable_how, AppendResult* res) {
+DafsStatus DataProcedures::Append(const Caller& caller, const wire::FileHandle& filehandle,
+                                  const wire::StateId& state_id, std::span<const iovec> from,
+                                  wire::StableHow stable_how, AppendResult* res) {
   if (stable_how == wire::StableHow::kUnstable) return DafsStatus::kInval;
   const uint64_t total = TotalBytes(from);
-  if (total > impl_->options.max_append) return DafsStatus::kWriteTooBig;
+  if (total > store_.options.max_append) return DafsStatus::kWriteTooBig;
   OpenData data;
   STORE_RETURN_IF_NOT_OK(
-      FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data, WriteUse::kAppends));
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
-  res->verifier = impl_->write_verifier->Of(data.file->fs());
+      FindData(store_, caller, filehandle, state_id, wire::kShareWrite, &data, WriteUse::kAppends));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *data.file->fs().exported));
+  res->verifier = store_.write_verifier->Of(data.file->fs());
   res->committed = stable_how;
   Iovecs vecs;
   for (const iovec& v : from) {
     if (v.iov_len > 0) vecs.push_back(v);
   }
   if (vecs.size() > IOV_MAX) return DafsStatus::kWriteTooBig;
-  const int flags = AppendIsCached(impl_->options, stable_how) ? 0 : SyncFlag(stable_how);
+  const int flags = AppendIsCached(store_.options, stable_how) ? 0 : SyncFlag(stable_how);
   const int fd = data.fd->get();
-  absl::MutexLock lock(&impl_->AppendLock(data.file->key()));
+  absl::MutexLock lock(&store_.object_locks.AppendLock(data.file->key()));
   if (!SizeOf(fd, &res->offset)) return StatusFromErrno();
   BeginData(caller, *data.file, stable_how, res->verifier, res->offset, total);
   const int error = AppendAll(fd, std::move(vecs), flags, &res->offset);
   if (total > 0) data.file->change().Modified();
-  if (error != 0) NoteFailedSync(*impl_, flags, error);
+  if (error != 0) NoteFailedSync(store_, flags, error);
   const DafsStatus status = error != 0 ? StatusFromErrno(error) : DafsStatus::kOk;
   if (Operation* operation = caller.operation) {
     operation->result().size = res->offset;
@@ -285,19 +290,20 @@ std::shared_ptr<const UniqueFd> SyncFd(Object& file, int* error) {
 
 }  // namespace
 
-bool Store::CommitMayWait(const wire::FileHandle& filehandle) const {
+bool DataProcedures::CommitMayWait(const wire::FileHandle& filehandle) const {
   // A forged handle must not cause a search of the mount table.
-  if (IsOfAttributes(filehandle) || !impl_->IsGenuine(filehandle)) return true;
-  const FileSystem* fs = impl_->mounts->FindByFileHandle(filehandle);
+  if (IsOfAttributes(filehandle) || !store_.objects.IsGenuine(filehandle)) return true;
+  const FileSystem* fs = store_.mounts->FindByFileHandle(filehandle);
   return fs == nullptr || !fs->memory;
 }
 
-DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res) {
-  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Commit(caller, args, res);
+DafsStatus DataProcedures::Commit(const Caller& caller, const wire::CommitArgs& args,
+                                  wire::CommitRes* res) {
+  if (IsOfAttributes(args.filehandle)) return store_.attributes.Commit(caller, args, res);
   // Not fenced: it changes nothing that others can read, only makes lasting what was written
   // before.
   Place place;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveUnfenced(caller, args.filehandle, &place));
+  STORE_RETURN_IF_NOT_OK(store_.handles.ResolveUnfenced(caller, args.filehandle, &place));
   const ObjectRef& file = place.object;
   if (file == nullptr || file->is_dir()) return DafsStatus::kIsDir;
   if (!file->is_regular()) return DafsStatus::kInval;
@@ -309,11 +315,11 @@ DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wir
     // Syncs the whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
     if (fsync(fd->get()) != 0) {
       error = errno;
-      impl_->write_verifier->Change();
+      store_.write_verifier->Change();
       return StatusFromErrno(error);
     }
   }
-  res->writeverf = impl_->write_verifier->Of(file->fs());
+  res->writeverf = store_.write_verifier->Of(file->fs());
   return DafsStatus::kOk;
 }
 

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "runtime/unique_fd.h"
+#include "server/store/access/act_as.h"
+#include "server/store/access/fence_check.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
@@ -30,23 +32,24 @@ bool ActsAsOwner(const Object& file) {
 namespace {
 
 // The server's own lease would make the open for writing fail.
-DafsStatus EndLeaseFor(StoreImpl& store, const Caller& caller, const Object& file) {
+DafsStatus EndLeaseFor(StoreParts& store, const Caller& caller, const Object& file) {
   if (!store.leases.Has(file.key())) return DafsStatus::kOk;
   if (faccessat(file.path_fd(), "", W_OK, AT_EMPTY_PATH | AT_EACCESS) != 0) {
     const DafsStatus status = StatusFromErrno();
     if (status != DafsStatus::kAcces || !ActsAsOwner(file)) return status;
   }
-  STORE_RETURN_IF_NOT_OK(store.Announce(caller, {AnnouncedChange::OfAttributes(file.key())}));
-  store.EndLease(file.key());
+  STORE_RETURN_IF_NOT_OK(
+      store.announcements.Announce(caller, {AnnouncedChange::OfAttributes(file.key())}));
+  store.announcements.EndLease(file.key());
   return DafsStatus::kOk;
 }
 
 // Opens the file without the rights of an OPEN: the kernel checks the caller's identity. The owner
 // of a file may write even without write permission. A client that wrote to a read-only file
 // through the OPEN that created it may have to repeat the write after that OPEN is closed.
-DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access, WriteUse use,
+DafsStatus OpenAsCaller(StoreParts& store, const Caller& caller, uint32_t access, WriteUse use,
                         OpenData* data) {
-  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *data->file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *data->file->fs().exported));
   const FdPath path(data->file->path_fd());
   if (access == wire::kShareWrite) STORE_RETURN_IF_NOT_OK(EndLeaseFor(store, caller, *data->file));
   UniqueFd fd(open(path.c_str(), OpenFlags(access)));
@@ -76,15 +79,15 @@ std::shared_ptr<const UniqueFd> AppendFd(Object& file, int* error) {
   return nullptr;
 }
 
-DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
+DafsStatus FindData(StoreParts& store, const Caller& caller, const wire::FileHandle& filehandle,
                     const wire::StateId& state_id, uint32_t access, OpenData* data, WriteUse use) {
   OpenRights rights;
   const bool has_state = !state_id.is_zero();
   const bool write = access == wire::kShareWrite;
   if (has_state) {
-    if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
+    if (!store.objects.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
     // First, because a fence also revokes delegations, and with them state ids.
-    STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, KeyOf(filehandle)));
+    STORE_RETURN_IF_NOT_OK(CheckFence(store.fencing, caller, KeyOf(filehandle)));
     STORE_RETURN_IF_NOT_OK(
         store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
   }
@@ -93,7 +96,7 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
     STORE_RETURN_IF_NOT_OK(data->file->fs().exported->Admission(caller.peer));
   } else {
     const DafsStatus pseudo = write ? DafsStatus::kRofs : DafsStatus::kInval;
-    STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, filehandle, pseudo, &data->file));
+    STORE_RETURN_IF_NOT_OK(store.handles.ResolveObject(caller, filehandle, pseudo, &data->file));
   }
   if (!data->file->is_regular()) return DafsStatus::kInval;
   if (store.grace.active()) {
@@ -112,12 +115,13 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
   // that writes part of a page needs the rest of the page. An open for reading alone never writes.
   if (has_state && write) return DafsStatus::kAcces;
   const uint32_t needed = write ? wire::kShareWrite : wire::kShareRead;
-  STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), needed, state_id));
+  STORE_RETURN_IF_NOT_OK(store.releases.CheckDenied(KeyOf(filehandle), needed, state_id));
   STORE_RETURN_IF_NOT_OK(OpenAsCaller(store, caller, needed, use, data));
   if (!write) {
-    return store.AwaitDelegations(caller, data->file->key(), Delegations::Use::kReads);
+    return store.announcements.AwaitDelegations(caller, data->file->key(),
+                                                Delegations::Use::kReads);
   }
-  return store.Announce(caller, {AnnouncedChange::OfAttributes(data->file->key())});
+  return store.announcements.Announce(caller, {AnnouncedChange::OfAttributes(data->file->key())});
 }
 
 }  // namespace dafs::server

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "runtime/unique_fd.h"
-#include "server/store/store_impl.h"
+#include "server/store/parts/store_parts.h"
 
 namespace dafs::server {
 
@@ -36,7 +36,7 @@ enum class WriteUse : uint8_t {
 };
 
 // Finds the file of a request and checks `access` (kShareRead, kShareWrite or kShareAny).
-wire::DafsStatus FindData(StoreImpl& store, const Caller& caller,
+wire::DafsStatus FindData(StoreParts& store, const Caller& caller,
                           const wire::FileHandle& filehandle, const wire::StateId& state_id,
                           uint32_t access, OpenData* data, WriteUse use = WriteUse::kAnywhere);
 

@@ -26,7 +26,7 @@ int StatOfName(int directory, const char* name, unsigned extra, struct statx* st
 
 }  // namespace
 
-EntryAttributes::EntryAttributes(StoreImpl& store, Object& directory, uint64_t bitmap,
+EntryAttributes::EntryAttributes(StoreParts& store, Object& directory, uint64_t bitmap,
                                  AnswerPromises& promises)
     : store_(store), directory_(directory), bitmap_(bitmap), promises_(promises) {
   if ((bitmap & wire::kFattrAcl) != 0) here_.emplace(directory.path_fd());
@@ -102,7 +102,8 @@ void EntryAttributes::FromHandle(const char* name, wire::FileAttributes* attribu
     const uint64_t change = store_.cache.ChangeOf(key, store_.write_verifier->era(), CtimeNs(stx));
     FillAttributes(stx, others, change, store_.mac.Seal(key), false, attributes);
     attributes->file_id = FileIdOf(*fs, stx);
-  } else if (store_.TellAttributes(*object, sample, stx, others, attributes) != DafsStatus::kOk) {
+  } else if (store_.object_attributes.GetAttributesFrom(*object, sample, stx, others, attributes) !=
+             DafsStatus::kOk) {
     attributes->valid = 0;
   }
   attributes->included = bitmap_ & wire::kFattrAll;
@@ -114,10 +115,10 @@ void EntryAttributes::FromHandle(const char* name, wire::FileAttributes* attribu
 
 void EntryAttributes::FromObject(const char* name, wire::FileAttributes* attributes) {
   ObjectRef object;
-  DafsStatus status = store_.LookupName(directory_, name, &object);
+  DafsStatus status = store_.lookups.LookupName(directory_, name, &object);
   if (status == DafsStatus::kOk) {
     promises_.Attributes(object->fs(), object->key());
-    status = store_.GetAttributes(*object, bitmap_, attributes);
+    status = store_.object_attributes.GetAttributes(*object, bitmap_, attributes);
   }
   if (status != DafsStatus::kOk) {
     *attributes = {};

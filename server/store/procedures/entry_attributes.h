@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "server/store/answer_promises.h"
-#include "server/store/store_impl.h"
+#include "server/store/access/answer_promises.h"
+#include "server/store/parts/store_parts.h"
 #include "server/store/system/working_directory.h"
 
 namespace dafs::server {
@@ -18,7 +18,7 @@ namespace dafs::server {
 class EntryAttributes {
  public:
   // For the attributes in `bitmap`, which are promised too. All are borrowed and outlive this.
-  EntryAttributes(StoreImpl& store, Object& directory, uint64_t bitmap, AnswerPromises& promises);
+  EntryAttributes(StoreParts& store, Object& directory, uint64_t bitmap, AnswerPromises& promises);
 
   // Sets the attributes of `entry`. If they cannot be read, `valid` stays 0.
   void Read(const dirent64& entry, wire::FileAttributes* attributes);
@@ -31,7 +31,7 @@ class EntryAttributes {
   void FromObject(const char* name, wire::FileAttributes* attributes);
   bool LeadsTo(const char* name, const KernelHandle& before) const;
 
-  StoreImpl& store_;
+  StoreParts& store_;
   Object& directory_;
   const uint64_t bitmap_;
   AnswerPromises& promises_;

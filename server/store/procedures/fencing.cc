@@ -3,10 +3,16 @@
 #include "wire/messages/fencing.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "server/store/access/act_as.h"
+#include "server/store/parts/store_parts.h"
 #include "server/store/procedures/data_access.h"
-#include "server/store/store_impl.h"
+#include "server/store/procedures/fencing_procedures.h"
+#include "server/store/system/identity.h"
 
 namespace dafs::server {
 
@@ -16,14 +22,14 @@ namespace {
 
 // Finds an object of an export whose list `caller` may read or change: its own, as its owner or a
 // trusted client; that of its file system, as a trusted client.
-DafsStatus ResolveFenced(StoreImpl& store, const Caller& caller, Trust trust, bool of_file,
+DafsStatus ResolveFenced(StoreParts& store, const Caller& caller, Trust trust, bool of_file,
                          const wire::FileHandle& filehandle, ObjectRef* object) {
   if (trust == Trust::kNone && !of_file) return DafsStatus::kNotAuthorized;
   Place place;
-  const DafsStatus status = store.ResolveUnfenced(caller, filehandle, &place);
+  const DafsStatus status = store.handles.ResolveUnfenced(caller, filehandle, &place);
   if (place.object == nullptr) return status != DafsStatus::kOk ? status : DafsStatus::kInval;
   if (trust == Trust::kNone) {
-    STORE_RETURN_IF_NOT_OK(store.Enter(caller, *place.object->fs().exported));
+    STORE_RETURN_IF_NOT_OK(ActAs(caller, *place.object->fs().exported));
     if (!ActsAsOwner(*place.object)) return DafsStatus::kNotAuthorized;
   }
   STORE_RETURN_IF_NOT_OK(status);
@@ -38,12 +44,12 @@ FencedObject ObjectOf(const Object& object, wire::FenceObject kind) {
 
 }  // namespace
 
-DafsStatus Store::GetFencingList(const Caller& caller, Trust trust,
-                                 const wire::GetFencingListArgs& args,
-                                 wire::GetFencingListRes* res) {
+DafsStatus FencingProcedures::GetFencingList(const Caller& caller, Trust trust,
+                                             const wire::GetFencingListArgs& args,
+                                             wire::GetFencingListRes* res) {
   ObjectRef object;
-  STORE_RETURN_IF_NOT_OK(ResolveFenced(*impl_, caller, trust, true, args.filehandle, &object));
-  const Fencing& fencing = impl_->fencing;
+  STORE_RETURN_IF_NOT_OK(ResolveFenced(store_, caller, trust, true, args.filehandle, &object));
+  const Fencing& fencing = store_.fencing;
   res->fence_list = fencing.Get(ObjectOf(*object, wire::FenceObject::kFile));
   if (res->fence_list.empty()) {
     res->fence_list = fencing.Get(ObjectOf(*object, wire::FenceObject::kFilesystem));
@@ -51,40 +57,37 @@ DafsStatus Store::GetFencingList(const Caller& caller, Trust trust,
   return DafsStatus::kOk;
 }
 
-DafsStatus Store::SetFencingList(const Caller& caller, Trust trust,
-                                 const wire::SetFencingListArgs& args) {
+DafsStatus FencingProcedures::SetFencingList(const Caller& caller, Trust trust,
+                                             const wire::SetFencingListArgs& args) {
   ObjectRef object;
   STORE_RETURN_IF_NOT_OK(ResolveFenced(
-      *impl_, caller, trust, args.object == wire::FenceObject::kFile, args.filehandle, &object));
-  return impl_->fencing.Set(ObjectOf(*object, args.object),
+      store_, caller, trust, args.object == wire::FenceObject::kFile, args.filehandle, &object));
+  return store_.fencing.Set(ObjectOf(*object, args.object),
                             {args.access, args.update, args.fence_list});
 }
 
-void Store::EndFenced(const wire::FileHandle& filehandle, wire::FenceObject kind) {
+void FencingProcedures::EndFenced(const wire::FileHandle& filehandle, wire::FenceObject kind) {
   RestoreOwnIdentity();
-  Fencing& fencing = impl_->fencing;
+  Fencing& fencing = store_.fencing;
   const ObjectKey key = KeyOf(filehandle);
   const FencedObject object = kind == wire::FenceObject::kFile
                                   ? FencedObject::File(key)
                                   : FencedObject::FileSystem(key.fshandle());
   const auto contains = [&object](const ObjectKey& file) { return object.Contains(file); };
-  for (const auto& delegation : impl_->delegations.OfFiles(contains)) {
+  for (const auto& delegation : store_.delegations.OfFiles(contains)) {
     if (fencing.Admits(delegation.fence_id, delegation.key)) continue;
     // BC_RECALL makes the client drop what it has cached. What it has not written is refused, so
     // requests of other clients need not wait for it.
-    impl_->delegations.BeginRecall(delegation.state_id);
-    RevokeDelegation(delegation);
+    store_.delegations.BeginRecall(delegation.state_id);
+    store_.releases.RevokeDelegation(delegation);
   }
-  if (impl_->end_promises == nullptr) return;
   // A client without a session, or without a fence id, may rely on promises as well.
-  impl_->end_promises(impl_->promises.CallAll([&](const wire::ClientId& client_id) {
+  store_.promise_ends.End([&](const wire::ClientId& client_id) {
     const std::vector<std::string> ids = fencing.sessions().IdsOf(client_id);
     if (ids.empty()) return !fencing.Admits(std::string_view(), key);
     return std::any_of(ids.begin(), ids.end(),
                        [&](const std::string& id) { return !fencing.Admits(id, key); });
-  }));
+  });
 }
-
-Fencing& Store::fencing() { return impl_->fencing; }
 
 }  // namespace dafs::server

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/loop.h"
+#include "server/store/access/fence_check.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/procedures/open_object.h"
 #include "server/store/system/fd_path.h"
@@ -36,7 +37,7 @@ uint64_t SpaceLimit(const Object& file) {
   return stx.stx_size + uint64_t{space.f_bavail} * space.f_frsize / 8;
 }
 
-void FillIn(StoreImpl& store, const Caller& caller, const Object& file,
+void FillIn(StoreParts& store, const Caller& caller, const Object& file,
             const Delegations::Delegation& delegation, wire::OpenDelegation* res) {
   OpenRights rights;
   store.opens.Find(caller.client_id, delegation.state_id, delegation.key, &rights);
@@ -60,15 +61,9 @@ uint32_t AccessToWrite(const Grant& grant) {
          (may(wire::kShareWrite, W_OK) ? wire::kShareWrite : 0);
 }
 
-// Whether a delegation may pin descriptors. It stays after the file is closed, so it leaves room
-// for opens (StoreImpl::MayPin).
-bool MayPin(StoreImpl& store) {
-  return store.cache.descriptors().load(std::memory_order_relaxed) < store.max_descriptors / 4;
-}
-
 // Makes the open of a delegation, which is not in the table of delegations yet. The caller holds
 // the file's lock. Returns false if the client has as many opens as it may.
-bool OpenDelegation(StoreImpl& store, const Caller& caller, const Grant& grant, Type type,
+bool OpenDelegation(StoreParts& store, const Caller& caller, const Grant& grant, Type type,
                     Delegations::Delegation* delegation) {
   const bool writes = type == Type::kWrite;
   OpenRequest request =
@@ -76,15 +71,15 @@ bool OpenDelegation(StoreImpl& store, const Caller& caller, const Grant& grant, 
   request.is_delegation = true;
   *delegation = {caller.client_id, {}, grant.file->key(), type};
   if (caller.fence != nullptr) delegation->fence_id = caller.fence->id();
-  return store.opens.Open(request, grant.file, MayPin(store), &delegation->state_id) ==
-         DafsStatus::kOk;
+  return store.opens.Open(request, grant.file, store.descriptors.MayPinForDelegation(),
+                          &delegation->state_id) == DafsStatus::kOk;
 }
 
 bool OnlyClientsChange(const Object& file) { return file.fs().exported->only_clients_change; }
 
 // The most that may be granted of `file`. A lease of the kernel protects only read delegations from
 // local programs, and does not see changes in the layers of an overlay.
-Type MostOf(StoreImpl& store, const Object& file) {
+Type MostOf(StoreParts& store, const Object& file) {
   if (store.mounts->ExportThatMayHang(file.key().fshandle()).has_value()) return Type::kNone;
   if (OnlyClientsChange(file)) return Type::kWrite;
   return file.fs().layered ? Type::kNone : Type::kRead;
@@ -92,9 +87,9 @@ Type MostOf(StoreImpl& store, const Object& file) {
 
 // Makes local programs wait until the delegation has ended before they change the file. Returns
 // false if that is not possible. The caller holds the file's lock.
-bool Protect(StoreImpl& store, Object& file) {
+bool Protect(StoreParts& store, Object& file) {
   if (OnlyClientsChange(file)) return true;
-  if (!MayPin(store)) return false;
+  if (!store.descriptors.MayPinForDelegation()) return false;
   file.DropWriteFd();  // left by an open that failed; the kernel would grant no lease
   int error = 0;
   std::shared_ptr<const UniqueFd> fd = file.DataFd(/*write=*/false, &error);
@@ -102,7 +97,7 @@ bool Protect(StoreImpl& store, Object& file) {
 }
 
 // Whether `caller` can be granted delegations of this file, as far as its opens do not matter.
-bool MayGrant(StoreImpl& store, const Caller& caller, const Grant& grant) {
+bool MayGrant(StoreParts& store, const Caller& caller, const Grant& grant) {
   return grant.most != Type::kNone && caller.promisee != 0 &&
          store.delegations.IsAdmitted(caller.client_id) &&
          !store.promises.IsVoid(caller.promisee) && !store.grace.active() &&
@@ -111,7 +106,7 @@ bool MayGrant(StoreImpl& store, const Caller& caller, const Grant& grant) {
 
 // The type that an open for this access may get; kNone if the file is shared, or if that is more
 // than the client wants.
-Type TypeFor(StoreImpl& store, const Caller& caller, const Grant& grant) {
+Type TypeFor(StoreParts& store, const Caller& caller, const Grant& grant) {
   const OpenTable::Sharing sharing = store.opens.SharingOf(grant.file->key(), caller.client_id);
   const bool writes = (grant.access & wire::kShareWrite) != 0;
   const Type type = writes ? Type::kWrite : Type::kRead;
@@ -125,7 +120,7 @@ Type TypeFor(StoreImpl& store, const Caller& caller, const Grant& grant) {
 
 // Adds the delegation that `caller` may get. Returns whether there is one. The caller holds the
 // file's lock.
-bool AddChosen(StoreImpl& store, const Caller& caller, const Grant& grant,
+bool AddChosen(StoreParts& store, const Caller& caller, const Grant& grant,
                Delegations::Delegation* delegation) {
   const Type type = TypeFor(store, caller, grant);
   if (!store.delegations.MayAdd(grant.file->key(), caller.client_id, type, Loop::Now()) ||
@@ -133,12 +128,12 @@ bool AddChosen(StoreImpl& store, const Caller& caller, const Grant& grant,
     return false;
   }
   if (store.delegations.TryAdd(*delegation)) return true;
-  store.CloseLocked(caller.client_id, delegation->state_id, delegation->key);
+  store.releases.CloseLocked(caller.client_id, delegation->state_id, delegation->key);
   return false;
 }
 
 // Makes the client's read delegation one for writing, if it has one and the file is not shared.
-bool Upgrade(StoreImpl& store, const Caller& caller, const Grant& grant, Opened* opened) {
+bool Upgrade(StoreParts& store, const Caller& caller, const Grant& grant, Opened* opened) {
   if (TypeFor(store, caller, grant) != Type::kWrite) return false;
   opened->delegation = store.delegations.Upgrade(grant.file->key(), caller.client_id, Loop::Now());
   if (!opened->delegation.has_value()) return false;
@@ -150,22 +145,22 @@ bool Upgrade(StoreImpl& store, const Caller& caller, const Grant& grant, Opened*
 // Whether the delegation that was added may stay. The caller holds the file's lock.
 // A change that does not hold it has marked the file before it looked for delegations and for a
 // lease. If it has not seen what was added, this sees the mark. So does a change of a fencing list.
-bool MayStay(StoreImpl& store, const Caller& caller, const Grant& grant) {
+bool MayStay(StoreParts& store, const Caller& caller, const Grant& grant) {
   return Protect(store, *grant.file) && !grant.file->fs().retired.load() &&
-         store.CheckFence(caller, grant.file->key()) == DafsStatus::kOk &&
+         CheckFence(store.fencing, caller, grant.file->key()) == DafsStatus::kOk &&
          !store.promises.IsBeingChanged(grant.file->key(), caller.changing);
 }
 
 // Grants a delegation beside the open.
-void GrantBeside(StoreImpl& store, const Caller& caller, const Grant& grant,
+void GrantBeside(StoreParts& store, const Caller& caller, const Grant& grant,
                  wire::OpenDelegation* res) {
   if (!MayGrant(store, caller, grant)) return;
   Delegations::Delegation delegation;
   {
-    absl::MutexLock lock(&store.FileLock(grant.file->key()));
+    absl::MutexLock lock(&store.object_locks.FileLock(grant.file->key()));
     if (!AddChosen(store, caller, grant, &delegation)) return;
     if (!MayStay(store, caller, grant)) {
-      store.CloseLocked(caller.client_id, delegation.state_id, delegation.key);
+      store.releases.CloseLocked(caller.client_id, delegation.state_id, delegation.key);
       return;
     }
   }
@@ -173,17 +168,17 @@ void GrantBeside(StoreImpl& store, const Caller& caller, const Grant& grant,
 }
 
 // Another OPEN of the client may make it a write delegation, under the file's lock.
-void EndReadDelegation(StoreImpl& store, const Caller& caller, const ObjectKey& key) {
-  absl::MutexLock lock(&store.FileLock(key));
+void EndReadDelegation(StoreParts& store, const Caller& caller, const ObjectKey& key) {
+  absl::MutexLock lock(&store.object_locks.FileLock(key));
   const auto held = store.delegations.Find(key, caller.client_id);
   if (held.has_value() && held->type == Type::kRead) {
-    store.CloseLocked(caller.client_id, held->state_id, key);
+    store.releases.CloseLocked(caller.client_id, held->state_id, key);
   }
 }
 
 }  // namespace
 
-DafsStatus OpenOrDelegate(StoreImpl& store, const Caller& caller, const Grant& grant,
+DafsStatus OpenOrDelegate(StoreParts& store, const Caller& caller, const Grant& grant,
                           const OpenRequest& request, Opened* opened) {
   Delegations::Delegation added;
   bool is_added = false;
@@ -195,23 +190,23 @@ DafsStatus OpenOrDelegate(StoreImpl& store, const Caller& caller, const Grant& g
       return DafsStatus::kOk;
     }
   }
-  const DafsStatus status =
-      store.opens.Open(request, grant.file, store.MayPin(), &opened->state_id, &opened->before);
+  const DafsStatus status = store.opens.Open(request, grant.file, store.descriptors.MayPin(),
+                                             &opened->state_id, &opened->before);
   // After the open, so that the file does not count as closed between the two.
-  if (is_added) store.CloseLocked(caller.client_id, added.state_id, added.key);
+  if (is_added) store.releases.CloseLocked(caller.client_id, added.state_id, added.key);
   return status;
 }
 
-void TakeBackDelegation(StoreImpl& store, const Opened& opened) {
+void TakeBackDelegation(StoreParts& store, const Opened& opened) {
   const Delegations::Delegation& delegation = *opened.delegation;
   if (opened.is_upgraded) {
     DowngradeDelegation(store, delegation);
   } else {
-    store.CloseOpen(delegation.client_id, delegation.state_id, delegation.key);
+    store.releases.CloseOpen(delegation.client_id, delegation.state_id, delegation.key);
   }
 }
 
-void GrantDelegation(StoreImpl& store, const Caller& caller, const Grant& grant,
+void GrantDelegation(StoreParts& store, const Caller& caller, const Grant& grant,
                      const Opened& opened, wire::OpenDelegation* res) {
   if (opened.delegation.has_value()) {
     FillIn(store, caller, *grant.file, *opened.delegation, res);
@@ -222,10 +217,10 @@ void GrantDelegation(StoreImpl& store, const Caller& caller, const Grant& grant,
   }
 }
 
-bool DowngradeDelegation(StoreImpl& store, const Delegations::Delegation& delegation) {
+bool DowngradeDelegation(StoreParts& store, const Delegations::Delegation& delegation) {
   ObjectRef drop_write;
   {
-    absl::MutexLock lock(&store.FileLock(delegation.key));
+    absl::MutexLock lock(&store.object_locks.FileLock(delegation.key));
     OpenRights rights;
     if (store.opens.Find(delegation.client_id, delegation.state_id, delegation.key, &rights) !=
             DafsStatus::kOk ||
@@ -240,7 +235,7 @@ bool DowngradeDelegation(StoreImpl& store, const Delegations::Delegation& delega
   return true;
 }
 
-void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
+void GrantClaimed(StoreParts& store, const Caller& caller, const Grant& grant,
                   wire::OpenDelegation* res) {
   if (grant.most == Type::kNone) return;
   store.delegations.Admit(caller.client_id, caller.client_name);
@@ -249,7 +244,7 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
   bool conflicts = false;
   std::optional<Delegations::Delegation> delegation;
   {
-    absl::MutexLock lock(&store.FileLock(key));
+    absl::MutexLock lock(&store.object_locks.FileLock(key));
     delegation = store.delegations.Find(key, caller.client_id);  // of a claim before
     if (!delegation.has_value()) {
       if (!OpenDelegation(store, caller, grant, grant.most, &delegation.emplace())) return;
@@ -264,7 +259,7 @@ void GrantClaimed(StoreImpl& store, const Caller& caller, const Grant& grant,
                 MostOf(store, *grant.file) != Type::kWrite ||
                 store.locks.IsWriteLocked(key, caller.client_id) ||
                 grant.file->fs().retired.load() ||
-                store.CheckFence(caller, key) != DafsStatus::kOk ||
+                CheckFence(store.fencing, caller, key) != DafsStatus::kOk ||
                 store.delegations.HasConflict(key, caller.client_id, delegation->type);
   }
   FillIn(store, caller, *grant.file, *delegation, res);

@@ -6,8 +6,10 @@
 #include <memory>
 #include <utility>
 
+#include "server/store/parts/store_parts.h"
+#include "server/store/procedures/attribute_procedures.h"
 #include "server/store/procedures/data_access.h"
-#include "server/store/store_impl.h"
+#include "server/store/procedures/data_procedures.h"
 #include "wire/messages/read_write.h"
 #include "wire/protocol/constants.h"
 
@@ -48,17 +50,18 @@ void AdvisePattern(Object& file, wire::AccessPattern pattern) {
 
 }  // namespace
 
-DafsStatus Store::CacheHint(const Caller& caller, const wire::CacheHintArgs& args,
-                            absl::AnyInvocable<void()>* later) {
+DafsStatus DataProcedures::CacheHint(const Caller& caller, const wire::CacheHintArgs& args,
+                                     absl::AnyInvocable<void()>* later) {
   const bool prefetch = (args.cache_hint & wire::kCacheHintPrefetch) != 0;
   wire::FileAttributes none;
   Caller unpromised = caller;  // the answer contains no attributes
   unpromised.promises = nullptr;
-  STORE_RETURN_IF_NOT_OK(Getattr(unpromised, args.filehandle, 0, &none));
+  STORE_RETURN_IF_NOT_OK(
+      AttributeProcedures(store_).Getattr(unpromised, args.filehandle, 0, &none));
   OpenData data;
   DafsStatus status = DafsStatus::kInval;
   if (!IsOfAttributes(args.filehandle)) {
-    status = FindData(*impl_, caller, args.filehandle, wire::StateId(), wire::kShareRead, &data);
+    status = FindData(store_, caller, args.filehandle, wire::StateId(), wire::kShareRead, &data);
   }
   // Only file data can be prefetched. The kernel caches attributes and directories by itself.
   if (status == DafsStatus::kInval && prefetch) return DafsStatus::kPrefetchNotSupported;

@@ -8,14 +8,16 @@
 // A blocking request (READW, WRITEW) gets its reply at once like any other: nothing waits here, and
 // no slot is held. If it is denied, a ticket in the table keeps its place in the queue while the
 // client retries, or waits for BC_LOCK_FREE. ABORT withdraws the ticket.
+#include "server/store/access/fence_check.h"
 #include "wire/messages/locks.h"
 
 #include <utility>
 
 #include "runtime/loop.h"
 #include "runtime/unique_fd.h"
+#include "server/store/parts/store_parts.h"
+#include "server/store/procedures/lock_procedures.h"
 #include "server/store/procedures/open_object.h"
-#include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/promises.h"
 
@@ -45,7 +47,7 @@ DafsStatus Denied(const LockTable::Conflict& conflict, Res* res) {
 // One LOCK of one owner. The caller holds the file's lock.
 class Locking {
  public:
-  Locking(StoreImpl& store, Object& file, const LockOwner& owner, const LockRange& range,
+  Locking(StoreParts& store, Object& file, const LockOwner& owner, const LockRange& range,
           bool writable, const LockTable::WaitMode& mode)
       : store_(store),
         table_(store.locks),
@@ -67,9 +69,9 @@ class Locking {
     if (!table_.MayGrant(owner_)) return DafsStatus::kResource;
     KernelLock* kernel = table_.FindKernel(file_.key(), owner_);
     if (kernel == nullptr) {
-      if (!store_.MayLock()) return DafsStatus::kResource;
+      if (!store_.descriptors.MayLock()) return DafsStatus::kResource;
       kernel = table_.SetKernel(file_.key(), owner_,
-                                std::make_unique<KernelLock>(store_.lock_descriptors));
+                                std::make_unique<KernelLock>(store_.descriptors.of_locks()));
     }
     const wire::LockRanges held = table_.Held(file_.key(), owner_);
     const DafsStatus status = kernel->Lock(file_, range_, held, writable_);
@@ -103,7 +105,7 @@ class Locking {
     table_.Clear(file_.key(), owner_, range_.first, range_.last, &unused);
   }
 
-  StoreImpl& store_;
+  StoreParts& store_;
   LockTable& table_;
   Object& file_;
   const LockOwner& owner_;
@@ -122,14 +124,14 @@ DafsStatus CheckAccess(const OpenRights& rights, const LockRange& range) {
 
 // Finds the owner that `state_id` names, and the file, which may have lost its last name. Ignores
 // fences.
-DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
+DafsStatus FindOwner(StoreParts& store, const Caller& caller, const wire::FileHandle& filehandle,
                      const wire::StateId& state_id, OpenRights* rights, LockOwner* owner) {
-  if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
+  if (!store.objects.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
   STORE_RETURN_IF_NOT_OK(
       store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), rights, &owner->owner));
   if (rights->object == nullptr) {
     Place place;
-    STORE_RETURN_IF_NOT_OK(store.ResolveUnfenced(caller, filehandle, &place));
+    STORE_RETURN_IF_NOT_OK(store.handles.ResolveUnfenced(caller, filehandle, &place));
     if (place.object == nullptr) return DafsStatus::kIsDir;
     rights->object = std::move(place.object);
   }
@@ -139,15 +141,15 @@ DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHan
 
 // The holders of delegations may have locks that only they know: read locks, and with a write
 // delegation any. The caller holds the file's lock, with which delegations are granted.
-DafsStatus AwaitHidden(StoreImpl& store, const Caller& caller, const Object& file,
+DafsStatus AwaitHidden(StoreParts& store, const Caller& caller, const Object& file,
                        const LockRange& range) {
   const bool hides = range.write && file.fs().exported->only_clients_change;
-  return store.AwaitDelegations(caller, file.key(),
-                                hides ? Delegations::Use::kWrites : Delegations::Use::kReads);
+  return store.announcements.AwaitDelegations(
+      caller, file.key(), hides ? Delegations::Use::kWrites : Delegations::Use::kReads);
 }
 
-// One LOCK. Store::Lock adds the grace period and expired leases.
-DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs& args,
+// One LOCK. LockProcedures::Lock adds the grace period and expired leases.
+DafsStatus LockFile(StoreParts& store, const Caller& caller, const wire::LockArgs& args,
                     wire::LockRes* res) {
   *res = {};
   OpenRights rights;
@@ -155,9 +157,9 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   const bool reclaim = (args.options & wire::kLockReclaim) != 0;
   const LockTable::WaitMode mode{.awaits = (args.options & wire::kLockAwaits) != 0,
                                  .of_process = (args.options & wire::kLockOfProcess) != 0};
-  const WaitersTold telling(store);
-  absl::MutexLock lock(&store.FileLock(KeyOf(args.filehandle)));
-  STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, KeyOf(args.filehandle)));
+  const LockNoticesAtExit sending(store.lock_notices);
+  absl::MutexLock lock(&store.object_locks.FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(CheckFence(store.fencing, caller, KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(FindOwner(store, caller, args.filehandle, args.state_id, &rights, &owner));
   if (rights.is_delegation) return DafsStatus::kBadStateId;
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
@@ -189,13 +191,13 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   return DafsStatus::kOk;
 }
 
-// One LOCKT. Store::Lockt adds expired leases.
-DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArgs& args,
+// One LOCKT. LockProcedures::Lockt adds expired leases.
+DafsStatus TestFile(StoreParts& store, const Caller& caller, const wire::LocktArgs& args,
                     Object& file, wire::LocktRes* res) {
   *res = {};
   const LockOwner owner{caller.client_id, args.owner};
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
-  absl::MutexLock lock(&store.FileLock(file.key()));
+  absl::MutexLock lock(&store.object_locks.FileLock(file.key()));
   STORE_RETURN_IF_NOT_OK(AwaitHidden(store, caller, file, range));
   if (auto conflict = store.locks.CheckHeld(file.key(), owner, range)) {
     return Denied(*conflict, res);
@@ -218,97 +220,80 @@ DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArg
 
 }  // namespace
 
-DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
+DafsStatus LockProcedures::Lock(const Caller& caller, const wire::LockArgs& args,
+                                wire::LockRes* res) {
   const uint32_t options = args.options & wire::kLockOptionsAll;
   const bool reclaim = options == wire::kLockReclaim;
   // 6.5.18: an unsupported option.
   if (options != 0 && !reclaim) return DafsStatus::kNotSupp;
-  if (!reclaim && impl_->grace.active()) {
+  if (!reclaim && store_.grace.active()) {
     // CheckLock counts this as a new request, after which the client has nothing to reclaim. A
     // client with a state id from before the restart has yet to reclaim, so the state id is checked
     // first.
     OpenRights rights;
-    if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
+    if (!store_.objects.IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
     STORE_RETURN_IF_NOT_OK(
-        impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
-    STORE_RETURN_IF_NOT_OK(impl_->grace.CheckLock(caller, KeyOf(args.filehandle)));
+        store_.opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
+    STORE_RETURN_IF_NOT_OK(store_.grace.CheckLock(caller, KeyOf(args.filehandle)));
   }
   DafsStatus status = DafsStatus::kOk;
   do {
-    status = LockFile(*impl_, caller, args, res);
+    status = LockFile(store_, caller, args, res);
   } while ((status == DafsStatus::kDenied || status == DafsStatus::kDeadlock) &&
-           impl_->RevokeExpired(KeyOf(args.filehandle)));
+           store_.releases.RevokeExpired(KeyOf(args.filehandle)));
   return status;
 }
 
-DafsStatus Store::Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res) {
+DafsStatus LockProcedures::Lockt(const Caller& caller, const wire::LocktArgs& args,
+                                 wire::LocktRes* res) {
   ObjectRef file;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
+  STORE_RETURN_IF_NOT_OK(
+      store_.handles.ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (!file->is_regular()) return DafsStatus::kInval;
   DafsStatus status = DafsStatus::kOk;
   do {
-    status = TestFile(*impl_, caller, args, *file, res);
-  } while (status == DafsStatus::kDenied && impl_->RevokeExpired(file->key()));
+    status = TestFile(store_, caller, args, *file, res);
+  } while (status == DafsStatus::kDenied && store_.releases.RevokeExpired(file->key()));
   return status;
 }
 
-DafsStatus Store::Locku(const Caller& caller, const wire::LockuArgs& args) {
+DafsStatus LockProcedures::Locku(const Caller& caller, const wire::LockuArgs& args) {
   OpenRights rights;
   LockOwner owner;
   std::unique_ptr<KernelLock> unused;
-  const WaitersTold telling(*impl_);
-  absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
+  const LockNoticesAtExit sending(store_.lock_notices);
+  absl::MutexLock lock(&store_.object_locks.FileLock(KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(
-      FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
+      FindOwner(store_, caller, args.filehandle, args.state_id, &rights, &owner));
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   const ObjectKey key = rights.object->key();
-  const LockCount count(impl_->locks, key, owner, caller.holdings);
-  if (KernelLock* kernel = impl_->locks.FindKernel(key, owner)) {
+  const LockCount count(store_.locks, key, owner, caller.holdings);
+  if (KernelLock* kernel = store_.locks.FindKernel(key, owner)) {
     kernel->Unlock(range.first, range.last);
   }
-  impl_->locks.Clear(key, owner, range.first, range.last, &unused);
+  store_.locks.Clear(key, owner, range.first, range.last, &unused);
   return DafsStatus::kOk;
 }
 
-void StoreImpl::TellWaiters() {
-  while (locks.has_turns()) {
-    for (const LockTable::Turn& turn : locks.TakeTurns(Loop::Now())) {
-      wire::BcLockFreeArgs args;
-      args.filehandle = mac.Seal(turn.file);
-      args.offset = turn.range.first;
-      args.length = wire::LengthOf(turn.range);
-      if (send_lock_free == nullptr || !send_lock_free(turn.owner.client_id, args)) {
-        locks.Untold(turn);
-      }
-    }
-  }
-}
-
-void Store::SetSendLockFree(SendLockFree send) { impl_->send_lock_free = std::move(send); }
-
-void Store::CannotBeTold(const wire::ClientId& client_id) {
-  impl_->locks.DropAwaiting(client_id);
-  impl_->TellWaiters();
-}
-
-DafsStatus Store::OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& args,
-                            wire::OpenOwnerRes* res) {
+DafsStatus LockProcedures::OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& args,
+                                     wire::OpenOwnerRes* res) {
   OpenRights rights;
   LockOwner owner;
-  absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
-  STORE_RETURN_IF_NOT_OK(impl_->CheckFence(caller, KeyOf(args.filehandle)));
+  absl::MutexLock lock(&store_.object_locks.FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(CheckFence(store_.fencing, caller, KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(
-      FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
+      FindOwner(store_, caller, args.filehandle, args.state_id, &rights, &owner));
   if ((rights.access & wire::kShareWrite) != 0) {
-    STORE_RETURN_IF_NOT_OK(
-        impl_->Announce(caller, {AnnouncedChange::OfAttributes(KeyOf(args.filehandle))}));
+    STORE_RETURN_IF_NOT_OK(store_.announcements.Announce(
+        caller, {AnnouncedChange::OfAttributes(KeyOf(args.filehandle))}));
   }
-  const DafsStatus status = impl_->opens.Open(RequestOf(caller, args.owner, rights.access),
-                                              rights.object, impl_->MayPin(), &res->state_id);
+  const DafsStatus status =
+      store_.opens.Open(RequestOf(caller, args.owner, rights.access), rights.object,
+                        store_.descriptors.MayPin(), &res->state_id);
   // A reload may not have found the open.
   if (status != DafsStatus::kOk || !rights.object->fs().retired.load()) return status;
-  impl_->CloseLocked(caller.client_id, res->state_id, KeyOf(args.filehandle));
+  store_.releases.CloseLocked(caller.client_id, res->state_id, KeyOf(args.filehandle));
   return DafsStatus::kAcces;
 }
 

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "runtime/loop.h"
+#include "server/store/access/act_as.h"
 #include "server/store/attributes/attributes.h"
+#include "server/store/parts/store_parts.h"
 #include "server/store/procedures/creation.h"
 #include "server/store/procedures/grant.h"
 #include "server/store/procedures/open_object.h"
-#include "server/store/store_impl.h"
+#include "server/store/procedures/open_procedures.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/open_close.h"
 #include "wire/messages/posix.h"
@@ -59,7 +61,7 @@ DafsStatus CheckOpen(const wire::OpenArgs& args) {
 }
 
 // CLAIM_DELEGATE_CUR: opens under a delegation of the client, which may be recalled at present.
-DafsStatus OpenCurrent(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
+DafsStatus OpenCurrent(StoreParts& store, const Caller& caller, const wire::OpenArgs& args,
                        const ObjectRef& file, Opened* opened) {
   OpenRights rights;
   STORE_RETURN_IF_NOT_OK(
@@ -72,7 +74,7 @@ DafsStatus OpenCurrent(StoreImpl& store, const Caller& caller, const wire::OpenA
 }
 
 // CLAIM_DELEGATE_PREV: the client has started again, and claims its earlier delegation.
-DafsStatus OpenPrevious(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
+DafsStatus OpenPrevious(StoreParts& store, const Caller& caller, const wire::OpenArgs& args,
                         const ObjectRef& file, Opened* opened, wire::OpenRes* res) {
   if (!store.delegations.MayClaim(file->key(), caller.client_id, Loop::Now())) {
     return DafsStatus::kExpired;
@@ -84,7 +86,7 @@ DafsStatus OpenPrevious(StoreImpl& store, const Caller& caller, const wire::Open
   return DafsStatus::kOk;
 }
 
-DafsStatus OpenFound(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
+DafsStatus OpenFound(StoreParts& store, const Caller& caller, const wire::OpenArgs& args,
                      const ObjectRef& file, Opened* opened, wire::OpenRes* res) {
   switch (args.claim_type) {
     case wire::OpenClaimType::kDelegateCur:
@@ -103,11 +105,11 @@ Grant GrantOf(const ObjectRef& file, const wire::OpenArgs& args) {
 }
 
 // Claims with a path: opens the last component in the directory that the others lead to.
-DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
+DafsStatus OpenByPath(StoreParts& store, const Caller& caller, const wire::OpenArgs& args,
                       Place place, wire::OpenRes* res) {
   const std::span<const std::string> path(args.pathname);
   DafsStatus status =
-      store.Walk(caller, path.first(path.size() - 1), &place, &res->component_count);
+      store.lookups.Walk(caller, path.first(path.size() - 1), &place, &res->component_count);
   if (res->component_count > 0) res->filehandle = place.handle();
   if (status == DafsStatus::kSymlink) return DafsStatus::kNotDir;  // 6.5.24-27
   STORE_RETURN_IF_NOT_OK(status);
@@ -119,7 +121,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   }
   Object& directory = *place.object;
   if (!directory.is_dir()) return DafsStatus::kNotDir;
-  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *directory.fs().exported));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *directory.fs().exported));
   ObjectRef file;
   ChangeProbe probe(directory, caller.recent);
   bool made = false;
@@ -130,7 +132,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
     status =
         Creation(store, caller, args, directory, probe.before()).Run(name, &file, &opened, &made);
   } else {
-    status = store.LookupLiving(directory, name, &file);
+    status = store.lookups.LookupLiving(directory, name, &file);
     if (status == DafsStatus::kOk) status = OpenFound(store, caller, args, file, &opened, res);
   }
   STORE_RETURN_IF_NOT_OK(status);
@@ -145,15 +147,15 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
 // CLAIM_PREVIOUS. Several sessions of a client, or one that lost the reply, may claim the same
 // open. It counts once, and a repeated claim never fails for being late. A delegation counted as
 // one open, so of the claims of one file with a delegation only the first counts.
-DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file,
+DafsStatus Reclaim(StoreParts& store, const Caller& caller, const ObjectRef& file,
                    const wire::OpenArgs& args, Opened* opened, wire::OpenRes* res) {
   OpenRequest request = RequestOf(caller, args);
   request.reclaims = true;
-  absl::MutexLock lock(&store.ReclaimLock(file->key()));
+  absl::MutexLock lock(&store.object_locks.ReclaimLock(file->key()));
   const bool repeated = store.opens.IsReclaimed(request, file->key());
   if (!repeated)
     STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimOpen(caller, file->key(), request.denies()));
-  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *file->fs().exported));
   STORE_RETURN_IF_NOT_OK(OpenObject(store, caller, file, request, Made::kReclaimed, opened));
   if (!repeated) store.grace.Reclaimed(caller, file->key(), request.owner, request.denies());
   GrantClaimed(store, caller, {file, args.share_access, args.delegate_type}, res);
@@ -162,18 +164,19 @@ DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file
 
 }  // namespace
 
-DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::OpenRes* res) {
+DafsStatus OpenProcedures::Open(const Caller& caller, const wire::OpenArgs& args,
+                                wire::OpenRes* res) {
   *res = {};
-  if (IsOfAttributes(args.claim_handle())) return impl_->attributes.Open(caller, args, res);
+  if (IsOfAttributes(args.claim_handle())) return store_.attributes.Open(caller, args, res);
   STORE_RETURN_IF_NOT_OK(CheckOpen(args));
   if (WantsInstead(args.share_access)) {
-    impl_->delegations.Admit(caller.client_id, caller.client_name);
+    store_.delegations.Admit(caller.client_id, caller.client_name);
   }
   Place place;
-  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.claim_handle(), &place));
+  STORE_RETURN_IF_NOT_OK(store_.handles.Resolve(caller, args.claim_handle(), &place));
   if (args.claim_type != wire::OpenClaimType::kPrevious &&
       args.claim_type != wire::OpenClaimType::kCreateUnlinked) {
-    return OpenByPath(*impl_, caller, args, std::move(place), res);
+    return OpenByPath(store_, caller, args, std::move(place), res);
   }
   ObjectRef file;
   Opened opened;
@@ -181,14 +184,14 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
     if (place.pseudo != nullptr) return DafsStatus::kRofs;
     if (!place.object->is_dir()) return DafsStatus::kNotDir;
     if (place.object->fs().exported->read_only) return DafsStatus::kRofs;
-    STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
+    STORE_RETURN_IF_NOT_OK(ActAs(caller, *place.object->fs().exported));
     STORE_RETURN_IF_NOT_OK(
-        Creation(*impl_, caller, args, *place.object, 0).RunUnlinked(&file, &opened));
-    GrantDelegation(*impl_, caller, GrantOf(file, args), opened, res);
+        Creation(store_, caller, args, *place.object, 0).RunUnlinked(&file, &opened));
+    GrantDelegation(store_, caller, GrantOf(file, args), opened, res);
   } else {
     if (place.pseudo != nullptr) return DafsStatus::kIsDir;
     file = place.object;
-    STORE_RETURN_IF_NOT_OK(Reclaim(*impl_, caller, file, args, &opened, res));
+    STORE_RETURN_IF_NOT_OK(Reclaim(store_, caller, file, args, &opened, res));
   }
   res->state_id = opened.state_id;
   res->filehandle = file->handle();
@@ -198,66 +201,66 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
 namespace {
 
 // Resolves a handle that is to be opened, and enters the identity of `caller`.
-DafsStatus ResolveToOpen(StoreImpl& store, const Caller& caller, const wire::FileHandle& handle,
+DafsStatus ResolveToOpen(StoreParts& store, const Caller& caller, const wire::FileHandle& handle,
                          ObjectRef* file) {
-  STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, handle, DafsStatus::kIsDir, file));
-  const bool promised =
-      KeepsStats(&caller) && store.GivePromise(caller, (*file)->key(), kPromisedAttributes);
+  STORE_RETURN_IF_NOT_OK(store.handles.ResolveObject(caller, handle, DafsStatus::kIsDir, file));
+  const bool promised = KeepsStats(&caller) && store.announcements.GivePromise(
+                                                   caller, (*file)->key(), kPromisedAttributes);
   const uint64_t sample = (*file)->change().Sample();
   struct statx stx;
   if (int error = Statx((*file)->path_fd(), &stx); error != 0) return StatusFromErrno(error);
-  STORE_RETURN_IF_NOT_OK(store.CheckAlive(**file, stx.stx_nlink));
+  STORE_RETURN_IF_NOT_OK(store.objects.CheckAlive(**file, stx.stx_nlink));
   if (KeepsStats(&caller)) caller.recent->Keep(**file, sample, stx, promised);
-  return store.Enter(caller, *(*file)->fs().exported);
+  return ActAs(caller, *(*file)->fs().exported);
 }
 
 }  // namespace
 
-DafsStatus Store::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
-                             wire::OpenHandleRes* res) {
+DafsStatus OpenProcedures::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
+                                      wire::OpenHandleRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
   ObjectRef file;
-  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
+  STORE_RETURN_IF_NOT_OK(ResolveToOpen(store_, caller, args.filehandle, &file));
   const OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
   Opened opened;
-  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, file, request, Made::kFound, &opened));
+  STORE_RETURN_IF_NOT_OK(OpenObject(store_, caller, file, request, Made::kFound, &opened));
   res->state_id = opened.state_id;
   res->filehandle = file->handle();
   return DafsStatus::kOk;
 }
 
-DafsStatus Store::OpenDelegated(const Caller& caller, const wire::OpenDelegatedArgs& args,
-                                wire::OpenDelegatedRes* res) {
+DafsStatus OpenProcedures::OpenDelegated(const Caller& caller, const wire::OpenDelegatedArgs& args,
+                                         wire::OpenDelegatedRes* res) {
   if (args.want != Delegations::Type::kNone) {
-    impl_->delegations.Admit(caller.client_id, caller.client_name);
+    store_.delegations.Admit(caller.client_id, caller.client_name);
   }
   STORE_RETURN_IF_NOT_OK(CheckShareOrWish(args.share_access, args.share_deny));
   Grant grant;
   grant.instead = WantsInstead(args.share_access);
-  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &grant.file));
+  STORE_RETURN_IF_NOT_OK(ResolveToOpen(store_, caller, args.filehandle, &grant.file));
   const OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
   grant.access = request.access;
   if (!request.denies()) grant.most = args.want;
   Opened opened;
-  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, grant.file, request, Made::kFound, &opened,
+  STORE_RETURN_IF_NOT_OK(OpenObject(store_, caller, grant.file, request, Made::kFound, &opened,
                                     grant.instead ? grant.most : Delegations::Type::kNone));
   res->filehandle = grant.file->handle();
   res->state_id = opened.state_id;
-  GrantDelegation(*impl_, caller, grant, opened, res);
+  GrantDelegation(store_, caller, grant, opened, res);
   return DafsStatus::kOk;
 }
 
 // A file that the caller may read is opened as by OPEN_HANDLE. So a file system mounted noexec
 // affects only callers that may execute the file but not read it.
-DafsStatus Store::OpenExecute(const Caller& caller, const wire::OpenExecuteArgs& args,
-                              wire::OpenExecuteRes* res) {
+DafsStatus OpenProcedures::OpenExecute(const Caller& caller, const wire::OpenExecuteArgs& args,
+                                       wire::OpenExecuteRes* res) {
   ObjectRef file;
-  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
+  STORE_RETURN_IF_NOT_OK(ResolveToOpen(store_, caller, args.filehandle, &file));
   const OpenRequest request = RequestOf(caller, args.owner, wire::kShareRead);
   Opened opened;
-  DafsStatus status = OpenObject(*impl_, caller, file, request, Made::kFound, &opened);
+  DafsStatus status = OpenObject(store_, caller, file, request, Made::kFound, &opened);
   if (status == DafsStatus::kAcces && MayExecute(*file)) {
-    status = OpenObject(*impl_, caller, file, request, Made::kPermitted, &opened);
+    status = OpenObject(store_, caller, file, request, Made::kPermitted, &opened);
   }
   STORE_RETURN_IF_NOT_OK(status);
   res->state_id = opened.state_id;
@@ -265,17 +268,18 @@ DafsStatus Store::OpenExecute(const Caller& caller, const wire::OpenExecuteArgs&
   return DafsStatus::kOk;
 }
 
-DafsStatus Store::OpenDowngrade(const Caller& caller, const wire::OpenDowngradeArgs& args) {
-  if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
+DafsStatus OpenProcedures::OpenDowngrade(const Caller& caller,
+                                         const wire::OpenDowngradeArgs& args) {
+  if (!store_.objects.IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
   STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
   OpenRights rights;
   STORE_RETURN_IF_NOT_OK(
-      impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
+      store_.opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
   if (rights.is_delegation) {
     const bool is_to_read = args.share_access == wire::kShareRead &&
                             args.share_deny == wire::kShareDenyNone &&
                             args.share_key_type == wire::ShareKeyType::kNone;
-    return is_to_read && DowngradeDelegation(*impl_, {.client_id = caller.client_id,
+    return is_to_read && DowngradeDelegation(store_, {.client_id = caller.client_id,
                                                       .state_id = args.state_id,
                                                       .key = KeyOf(args.filehandle)})
                ? DafsStatus::kOk
@@ -284,7 +288,7 @@ DafsStatus Store::OpenDowngrade(const Caller& caller, const wire::OpenDowngradeA
   std::optional<uint64_t> share_key;
   if (args.share_key_type == wire::ShareKeyType::kBoth) share_key = args.share_key;
   ObjectRef drop_write;
-  STORE_RETURN_IF_NOT_OK(impl_->opens.Downgrade(caller.client_id, args.state_id,
+  STORE_RETURN_IF_NOT_OK(store_.opens.Downgrade(caller.client_id, args.state_id,
                                                 KeyOf(args.filehandle), args.share_access,
                                                 args.share_deny, share_key, &drop_write));
   if (drop_write != nullptr) drop_write->DropWriteFd();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/unique_fd.h"
+#include "server/store/access/fence_check.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/procedures/data_access.h"
 #include "server/store/procedures/grant.h"
@@ -66,7 +67,7 @@ bool IsAppendOnly(const Caller& caller, const Object& file) {
 // Checks with the kernel whether the identity entered may open `file`. Keeps a descriptor that this
 // opens. An OPEN does not say that its caller only appends, so an append-only file is refused.
 // Appends to such a file come without an open, and the kernel checks each of them (WIRE R64).
-DafsStatus CheckRights(StoreImpl& store, const Caller& caller, Object& file, uint32_t access) {
+DafsStatus CheckRights(StoreParts& store, const Caller& caller, Object& file, uint32_t access) {
   const bool read = (access & wire::kShareRead) != 0;
   const bool write = (access & wire::kShareWrite) != 0;
   // Keeps a descriptor for reading alone, or for reading and writing, but none for writing alone,
@@ -99,7 +100,7 @@ bool BelievesOwner(const Object& file) {
 // file stays open after its permissions are revoked. So the server accepts the claim of a caller
 // that may execute the file or owns it, and of any caller if the client could have opened it as the
 // owner.
-DafsStatus CheckReclaim(StoreImpl& store, const Caller& caller, Object& file, uint32_t access) {
+DafsStatus CheckReclaim(StoreParts& store, const Caller& caller, Object& file, uint32_t access) {
   const DafsStatus status = CheckRights(store, caller, file, access);
   if (status != DafsStatus::kAcces) return status;
   const bool executes = access == wire::kShareRead && MayExecute(file);
@@ -108,9 +109,9 @@ DafsStatus CheckReclaim(StoreImpl& store, const Caller& caller, Object& file, ui
 
 // An open for writing ends the lease of the kernel, which protected a read delegation of the
 // caller. If the caller wants the open as a delegation, the result ends that one (GrantDelegation).
-void EndOwnLease(StoreImpl& store, const ObjectKey& key, Delegations::Type instead) {
+void EndOwnLease(StoreParts& store, const ObjectKey& key, Delegations::Type instead) {
   if (instead == Delegations::Type::kNone) {
-    store.EndLease(key);
+    store.announcements.EndLease(key);
   } else {
     store.leases.End(key);
   }
@@ -118,21 +119,21 @@ void EndOwnLease(StoreImpl& store, const ObjectKey& key, Delegations::Type inste
 
 // A reload has removed the export while the file was opened, and may not have found the open. The
 // caller holds the file's lock.
-DafsStatus TakeBackIfRetired(StoreImpl& store, const Caller& caller, const Object& file,
+DafsStatus TakeBackIfRetired(StoreParts& store, const Caller& caller, const Object& file,
                              const Opened& opened) {
   if (!file.fs().retired.load()) return DafsStatus::kOk;
   const wire::StateId state_id =
       opened.delegation.has_value() ? opened.delegation->state_id : opened.state_id;
-  store.CloseLocked(caller.client_id, state_id, file.key());
+  store.releases.CloseLocked(caller.client_id, state_id, file.key());
   return DafsStatus::kAcces;
 }
 
 }  // namespace
 
-DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
+DafsStatus OpenObject(StoreParts& store, const Caller& caller, const ObjectRef& file,
                       const OpenRequest& request, Made made, Opened* opened,
                       Delegations::Type instead) {
-  STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, file->key()));
+  STORE_RETURN_IF_NOT_OK(CheckFence(store.fencing, caller, file->key()));
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (file->type() == S_IFLNK) return DafsStatus::kSymlink;
   if (!file->is_regular()) return DafsStatus::kInval;  // clients open devices and FIFOs themselves
@@ -150,13 +151,14 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
   }
   const bool writes = (request.access & wire::kShareWrite) != 0;
   if (writes && made != Made::kCreated) {
-    STORE_RETURN_IF_NOT_OK(store.Announce(caller, {AnnouncedChange::OfAttributes(file->key())}));
+    STORE_RETURN_IF_NOT_OK(
+        store.announcements.Announce(caller, {AnnouncedChange::OfAttributes(file->key())}));
   }
   DafsStatus status = DafsStatus::kOk;
   do {
-    absl::MutexLock lock(&store.FileLock(file->key()));
+    absl::MutexLock lock(&store.object_locks.FileLock(file->key()));
     const bool excludes = writes || request.denies();
-    STORE_RETURN_IF_NOT_OK(store.AwaitDelegations(
+    STORE_RETURN_IF_NOT_OK(store.announcements.AwaitDelegations(
         caller, file->key(), excludes ? Delegations::Use::kWrites : Delegations::Use::kReads));
     status = OpenOrDelegate(store, caller, {file, request.access, instead}, request, opened);
     if (status == DafsStatus::kOk) status = TakeBackIfRetired(store, caller, *file, *opened);
@@ -165,14 +167,14 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
     }
     // For every kind of OPEN, because the grace period may end before the file's last name is
     // removed.
-    Orphans& orphans = store.OrphansOf(file->fs());
+    Orphans& orphans = store.kept_orphans.Of(file->fs());
     if (status == DafsStatus::kOk && orphans.any_left()) {
       orphans.Adopt(*file);
       if (file->orphaned()) store.opens.Pin(file);
     }
   } while ((status == DafsStatus::kDenied || status == DafsStatus::kKeyMismatch) &&
-           store.RevokeExpired(file->key()));
-  if (made == Made::kCreated) store.AnnounceNew(caller, file->key());
+           store.releases.RevokeExpired(file->key()));
+  if (made == Made::kCreated) store.announcements.AnnounceNew(caller, file->key());
   return status;
 }
 

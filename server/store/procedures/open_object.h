@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "server/store/store_impl.h"
+#include "server/store/parts/store_parts.h"
 #include "wire/messages/open_close.h"
 
 namespace dafs::server {
@@ -51,7 +51,7 @@ bool MayExecute(const Object& file);
 
 // Opens `file` for `request`, as the identity entered. `instead`: the most that may take the place
 // of the open.
-wire::DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
+wire::DafsStatus OpenObject(StoreParts& store, const Caller& caller, const ObjectRef& file,
                             const OpenRequest& request, Made made, Opened* opened,
                             Delegations::Type instead = Delegations::Type::kNone);
 

@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <optional>
 
+#include "server/store/access/act_as.h"
+#include "server/store/parts/store_parts.h"
 #include "server/store/procedures/data_access.h"
-#include "server/store/store_impl.h"
+#include "server/store/procedures/data_procedures.h"
 #include "server/store/system/errno_status.h"
 
 namespace dafs::server {
@@ -77,21 +79,21 @@ bool FitsInFile(uint64_t offset, uint64_t length) {
 
 }  // namespace
 
-DafsStatus Store::Allocate(const Caller& caller, const wire::AllocateArgs& args) {
+DafsStatus DataProcedures::Allocate(const Caller& caller, const wire::AllocateArgs& args) {
   if (args.length == 0) return DafsStatus::kInval;
   if (IsOfAttributes(args.filehandle)) return DafsStatus::kNotSupp;
   OpenData data;
   STORE_RETURN_IF_NOT_OK(
-      FindData(*impl_, caller, args.filehandle, args.state_id, wire::kShareWrite, &data));
+      FindData(store_, caller, args.filehandle, args.state_id, wire::kShareWrite, &data));
   if (!FitsInFile(args.offset, args.length)) return DafsStatus::kFbig;
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *data.file->fs().exported));
   const auto offset = static_cast<off_t>(args.offset);
   const auto length = static_cast<off_t>(args.length);
   // Modes that move no bytes do not take the append lock. They may take long, and writers that wait
   // for the lock would block their worker. An append that fails half-way at the same moment may
   // undo the new size.
   std::optional<absl::MutexLock> lock;
-  if (Moves(args.mode)) lock.emplace(&impl_->AppendLock(data.file->key()));
+  if (Moves(args.mode)) lock.emplace(&store_.object_locks.AppendLock(data.file->key()));
   STORE_RETURN_IF_NOT_OK(BeginAllocate(caller, data, args));
   const int result = fallocate(data.fd->get(), FallocateMode(args.mode), offset, length);
   const DafsStatus status = result == 0 ? DafsStatus::kOk : StatusFromErrno();
@@ -100,38 +102,39 @@ DafsStatus Store::Allocate(const Caller& caller, const wire::AllocateArgs& args)
   return status;
 }
 
-DafsStatus Store::Seek(const Caller& caller, const wire::SeekArgs& args, wire::SeekRes* res) {
+DafsStatus DataProcedures::Seek(const Caller& caller, const wire::SeekArgs& args,
+                                wire::SeekRes* res) {
   if (IsOfAttributes(args.filehandle)) return DafsStatus::kNotSupp;
   OpenData data;
   STORE_RETURN_IF_NOT_OK(
-      FindData(*impl_, caller, args.filehandle, args.state_id, kShareAny, &data));
+      FindData(store_, caller, args.filehandle, args.state_id, kShareAny, &data));
   if (args.offset > INT64_MAX) return DafsStatus::kNxio;
   const int whence = args.what == wire::SeekWhat::kData ? SEEK_DATA : SEEK_HOLE;
   // Changes the descriptor's position, which Append relies on.
-  absl::ReaderMutexLock lock(&impl_->AppendLock(data.file->key()));
+  absl::ReaderMutexLock lock(&store_.object_locks.AppendLock(data.file->key()));
   const off_t found = lseek(data.fd->get(), static_cast<off_t>(args.offset), whence);
   if (found < 0) return StatusFromErrno();
   res->offset = static_cast<uint64_t>(found);
   return DafsStatus::kOk;
 }
 
-DafsStatus Store::CopyRange(const Caller& caller, const wire::CopyRangeArgs& args,
-                            wire::CopyRangeRes* res) {
+DafsStatus DataProcedures::CopyRange(const Caller& caller, const wire::CopyRangeArgs& args,
+                                     wire::CopyRangeRes* res) {
   *res = {};
   if (IsOfAttributes(args.filehandle) || IsOfAttributes(args.source_filehandle)) {
     return DafsStatus::kNotSupp;
   }
   OpenData source, target;
-  STORE_RETURN_IF_NOT_OK(FindData(*impl_, caller, args.source_filehandle, args.source_state_id,
+  STORE_RETURN_IF_NOT_OK(FindData(store_, caller, args.source_filehandle, args.source_state_id,
                                   wire::kShareRead, &source));
   STORE_RETURN_IF_NOT_OK(
-      FindData(*impl_, caller, args.filehandle, args.state_id, wire::kShareWrite, &target));
+      FindData(store_, caller, args.filehandle, args.state_id, wire::kShareWrite, &target));
   const uint64_t length = std::min(args.length, kMostCopied);
   if (!FitsInFile(args.offset, length)) return DafsStatus::kFbig;
   if (!FitsInFile(args.source_offset, length)) return DafsStatus::kInval;
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *target.file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *target.file->fs().exported));
   // Read before the copy, so that a loss during the copy shows.
-  res->verifier = impl_->write_verifier->Of(target.file->fs());
+  res->verifier = store_.write_verifier->Of(target.file->fs());
   if (caller.operation != nullptr) {
     Intent& intent = caller.operation->Prepare();
     intent.object = target.file->handle();
@@ -145,7 +148,7 @@ DafsStatus Store::CopyRange(const Caller& caller, const wire::CopyRangeArgs& arg
     const size_t part = std::min(length - res->count, kCopiedAtOnce);
     ssize_t n = 0;
     {
-      absl::ReaderMutexLock lock(&impl_->AppendLock(target.file->key()));
+      absl::ReaderMutexLock lock(&store_.object_locks.AppendLock(target.file->key()));
       n = copy_file_range(source.fd->get(), &from, target.fd->get(), &to, part, 0);
     }
     if (n < 0) status = StatusFromErrno();

@@ -12,10 +12,12 @@
 #include <string_view>
 
 #include "runtime/unique_fd.h"
-#include "server/store/answer_promises.h"
+#include "server/store/access/act_as.h"
+#include "server/store/access/answer_promises.h"
 #include "server/store/attributes/attributes.h"
+#include "server/store/parts/store_parts.h"
 #include "server/store/procedures/entry_attributes.h"
-#include "server/store/store_impl.h"
+#include "server/store/procedures/name_procedures.h"
 #include "server/store/system/directory_reader.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
@@ -69,12 +71,12 @@ class Listing {
   bool any_ = false;
 };
 
-bool IsHidden(StoreImpl& store, Object& directory, const char* name) {
+bool IsHidden(StoreParts& store, Object& directory, const char* name) {
   return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0 ||
-         store.IsReserved(directory, name);
+         store.lookups.IsReserved(directory, name);
 }
 
-DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directory,
+DafsStatus ListDirectory(StoreParts& store, const Caller& caller, Object& directory,
                          const ReaddirRequest& request, AnswerPromises& promises, ReaddirSink sink,
                          ReaddirResult* res) {
   promises.Names(directory);
@@ -103,10 +105,10 @@ DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directo
 
 // Sets the attributes of `child`, an export or a directory above some. Returns false if it is to be
 // left out: its export cannot be reached.
-bool PseudoAttributes(StoreImpl& store, const Caller& caller, const PseudoNode& child,
+bool PseudoAttributes(StoreParts& store, const Caller& caller, const PseudoNode& child,
                       uint64_t bitmap, AnswerPromises& promises, wire::FileAttributes* attributes) {
   if (child.export_index < 0) {
-    store.GetPseudoAttributes(child, bitmap, attributes);
+    store.object_attributes.GetPseudoAttributes(child, bitmap, attributes);
     return true;
   }
   const auto index = static_cast<size_t>(child.export_index);
@@ -117,17 +119,18 @@ bool PseudoAttributes(StoreImpl& store, const Caller& caller, const PseudoNode& 
   }
   const ExportRoot* root = store.mounts->Root(index);
   Place place;
-  if (root == nullptr || store.Resolve(caller, root->handle, &place) != DafsStatus::kOk) {
+  if (root == nullptr || store.handles.Resolve(caller, root->handle, &place) != DafsStatus::kOk) {
     return false;
   }
   if ((bitmap & kFattrReadable) != 0) {
     promises.Attributes(place.object->fs(), place.object->key());
   }
-  return store.GetAttributes(*place.object, bitmap, attributes) == DafsStatus::kOk;
+  return store.object_attributes.GetAttributes(*place.object, bitmap, attributes) ==
+         DafsStatus::kOk;
 }
 
 // The pseudo file system: children in the order of their names, with consecutive cookies.
-DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& node,
+DafsStatus ListPseudo(StoreParts& store, const Caller& caller, const PseudoNode& node,
                       const ReaddirRequest& request, AnswerPromises& promises, ReaddirSink sink,
                       ReaddirResult* res) {
   uint64_t cookie = kLowPositions - 1;
@@ -135,7 +138,7 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
   for (const auto& [name, child] : node.children) {
     if (++cookie <= request.cookie) continue;
     // Hides exports that do not admit the client, and directories that lead only to such exports.
-    const DafsStatus admission = store.AdmissionBelow(caller, *child);
+    const DafsStatus admission = store.pseudo_tree.AdmissionBelow(caller, *child);
     if (admission == DafsStatus::kWrongSec) {
       res->hides_for_security = true;
       promises.NoNames();  // a LOOKUP of the name reports the reason
@@ -155,29 +158,29 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
 
 }  // namespace
 
-bool Store::ReaddirMayWait(const wire::FileHandle& filehandle) {
+bool NameProcedures::ReaddirMayWait(const wire::FileHandle& filehandle) {
   return !IsOfAttributes(filehandle);
 }
 
-DafsStatus Store::Readdir(const Caller& caller, const ReaddirRequest& request, ReaddirSink sink,
-                          ReaddirResult* res) {
+DafsStatus NameProcedures::Readdir(const Caller& caller, const ReaddirRequest& request,
+                                   ReaddirSink sink, ReaddirResult* res) {
   *res = {};
   if (IsOfAttributes(request.filehandle)) {
-    return impl_->attributes.Readdir(caller, request, sink, res);
+    return store_.attributes.Readdir(caller, request, sink, res);
   }
   Place place;
-  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, request.filehandle, &place));
+  STORE_RETURN_IF_NOT_OK(store_.handles.Resolve(caller, request.filehandle, &place));
   res->cookieverf = CookieVerifier(place.handle());
   const bool known = request.cookie == 0 || request.cookieverf == res->cookieverf;
   if (!known || request.cookie == 1 || request.cookie == 2) return DafsStatus::kBadCookie;
-  AnswerPromises promises(*impl_, caller);
+  AnswerPromises promises(store_.announcements, caller);
   if (place.pseudo != nullptr) {
-    STORE_RETURN_IF_NOT_OK(ListPseudo(*impl_, caller, *place.pseudo, request, promises, sink, res));
+    STORE_RETURN_IF_NOT_OK(ListPseudo(store_, caller, *place.pseudo, request, promises, sink, res));
   } else {
     if (!place.object->is_dir()) return DafsStatus::kNotDir;
-    STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
+    STORE_RETURN_IF_NOT_OK(ActAs(caller, *place.object->fs().exported));
     STORE_RETURN_IF_NOT_OK(
-        ListDirectory(*impl_, caller, *place.object, request, promises, sink, res));
+        ListDirectory(store_, caller, *place.object, request, promises, sink, res));
   }
   const bool has_attributes = (request.attr_request_bitmap & kFattrReadable) != 0;
   promises.Report(has_attributes ? wire::kSpcondNames | wire::kSpcondAttributes

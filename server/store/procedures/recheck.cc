@@ -16,8 +16,9 @@
 #include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
+#include "server/store/parts/store_parts.h"
 #include "server/store/procedures/data_access.h"
-#include "server/store/store_impl.h"
+#include "server/store/procedures/restart_check.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {
@@ -29,7 +30,7 @@ namespace {
 
 class Rechecker {
  public:
-  Rechecker(StoreImpl& store, const Intent& intent, Result& result)
+  Rechecker(StoreParts& store, const Intent& intent, Result& result)
       : store_(store), intent_(intent), result_(result) {}
 
   // CREATE, and OPEN of a name that was absent. Removes an object that did not get its attributes,
@@ -150,7 +151,7 @@ class Rechecker {
 
   ObjectRef Find(const wire::FileHandle& handle) {
     Place place;
-    if (store_.ResolveHandle(handle, &place) != DafsStatus::kOk) return nullptr;
+    if (store_.handles.ResolveHandle(handle, &place) != DafsStatus::kOk) return nullptr;
     return place.object;
   }
 
@@ -163,7 +164,7 @@ class Rechecker {
 
   ObjectRef Child(Object& directory, const char* name) {
     ObjectRef child;
-    if (store_.LookupName(directory, name, &child) != DafsStatus::kOk) return nullptr;
+    if (store_.lookups.LookupName(directory, name, &child) != DafsStatus::kOk) return nullptr;
     return child;
   }
 
@@ -186,17 +187,17 @@ class Rechecker {
     return object != nullptr ? ChangeOf(*object) : 0;
   }
 
-  StoreImpl& store_;
+  StoreParts& store_;
   const Intent& intent_;
   Result& result_;
 };
 
 }  // namespace
 
-bool Store::Recheck(Proc procedure, const Intent& intent, Result* result) {
+bool RestartCheck::Recheck(Proc procedure, const Intent& intent, Result* result) {
   RestoreOwnIdentity();
   *result = Result(intent);
-  Rechecker recheck(*impl_, intent, *result);
+  Rechecker recheck(store_, intent, *result);
   bool executed = false;
   switch (procedure) {
     case Proc::kCreate:
@@ -239,9 +240,9 @@ bool Store::Recheck(Proc procedure, const Intent& intent, Result* result) {
   return executed;
 }
 
-void Store::Complete(const Intent& intent, Result* result) {
+void RestartCheck::Complete(const Intent& intent, Result* result) {
   RestoreOwnIdentity();
-  Rechecker(*impl_, intent, *result).Complete();
+  Rechecker(store_, intent, *result).Complete();
 }
 
 }  // namespace dafs::server

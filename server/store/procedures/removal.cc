@@ -8,9 +8,13 @@
 #include <string_view>
 
 #include "runtime/unique_fd.h"
+#include "server/store/access/act_as.h"
+#include "server/store/access/fence_check.h"
 #include "server/store/attributes/attributes.h"
+#include "server/store/procedures/name_procedures.h"
 #include "server/store/system/directory_reader.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/identity.h"
 #include "wire/messages/namespace.h"
 
 namespace dafs::server {
@@ -24,13 +28,13 @@ DafsStatus Removal::Prepare(bool check_open) {
     return DafsStatus::kOk;  // no client has it open
   }
   Place place;
-  STORE_RETURN_IF_NOT_OK(store_.Resolve(caller_, store_.mac.Seal(key_), &place));
+  STORE_RETURN_IF_NOT_OK(store_.handles.Resolve(caller_, store_.mac.Seal(key_), &place));
   object_ = place.object;
   store_.opens.Pin(object_);
   struct statx stx;
   if (Statx(object_->path_fd(), &stx) == 0 && stx.stx_nlink == 1 && !object_->orphaned()) {
     // If the link fails, the pinned descriptor keeps the file.
-    linked_ = store_.OrphansOf(object_->fs()).Link(*object_);
+    linked_ = store_.kept_orphans.Of(object_->fs()).Link(*object_);
   }
   return DafsStatus::kOk;
 }
@@ -40,18 +44,18 @@ DafsStatus Removal::Prepare(bool check_open) {
 void Removal::LinkForReclaim() {
   Place place;
   struct statx stx;
-  if (store_.ResolveHandle(store_.mac.Seal(key_), &place) != DafsStatus::kOk ||
+  if (store_.handles.ResolveHandle(store_.mac.Seal(key_), &place) != DafsStatus::kOk ||
       place.object == nullptr || !place.object->is_regular() ||
       Statx(place.object->path_fd(), &stx) != 0 || stx.stx_nlink > 1) {
     return;
   }
   // If the removal fails, the link is only one more name.
-  store_.OrphansOf(place.object->fs()).LinkLeft(*place.object);
+  store_.kept_orphans.Of(place.object->fs()).LinkLeft(*place.object);
 }
 
 void Removal::Done(bool removed) {
   if (!removed) {
-    if (linked_) store_.OrphansOf(object_->fs()).Unlink(*object_);
+    if (linked_) store_.kept_orphans.Of(object_->fs()).Unlink(*object_);
     return;
   }
   ObjectRef object = object_ != nullptr ? object_ : store_.cache.Find(key_);
@@ -65,11 +69,12 @@ void Removal::Done(bool removed) {
   }
 }
 
-void RevokeForRemoval(StoreImpl& store, const ObjectKey& key, bool check_open) {
-  if (store.opens.CheckRemoval(key, check_open) != DafsStatus::kOk) store.RevokeExpired(key);
+void RevokeForRemoval(StoreParts& store, const ObjectKey& key, bool check_open) {
+  if (store.opens.CheckRemoval(key, check_open) != DafsStatus::kOk)
+    store.releases.RevokeExpired(key);
 }
 
-wire::FileHandle HandleOf(StoreImpl& store, const ObjectKey& key) {
+wire::FileHandle HandleOf(StoreParts& store, const ObjectKey& key) {
   ObjectRef object = store.cache.Find(key);
   return object != nullptr ? object->handle() : store.mac.Seal(key);
 }
@@ -88,7 +93,8 @@ bool IsFilledDirectory(const Object& directory, const std::string& name) {
   return false;
 }
 
-DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name, ObjectKey* key) {
+DafsStatus KeyOfName(StoreParts& store, Object& directory, const std::string& name,
+                     ObjectKey* key) {
   KernelHandle handle;
   if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
     return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
@@ -99,34 +105,35 @@ DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& nam
   return DafsStatus::kOk;
 }
 
-DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wire::RemoveRes* res) {
-  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Remove(caller, args, res);
+DafsStatus NameProcedures::Remove(const Caller& caller, const wire::RemoveArgs& args,
+                                  wire::RemoveRes* res) {
+  if (IsOfAttributes(args.filehandle)) return store_.attributes.Remove(caller, args, res);
   STORE_RETURN_IF_NOT_OK(CheckName(args.target));
   ObjectRef directory;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
+  STORE_RETURN_IF_NOT_OK(store_.handles.ResolveTargetDir(caller, args.filehandle, &directory));
   const Export& exported = *directory->fs().exported;
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, exported));
-  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.target));
-  const NameGuard guard = impl_->GuardName(*directory, args.target);
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, exported));
+  STORE_RETURN_IF_NOT_OK(store_.lookups.CheckNotReserved(*directory, args.target));
+  const NameGuard guard = store_.object_locks.GuardName(*directory, args.target);
   ObjectKey key;
-  STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *directory, args.target, &key));
-  STORE_RETURN_IF_NOT_OK(impl_->CheckFence(caller, key));
+  STORE_RETURN_IF_NOT_OK(KeyOfName(store_, *directory, args.target, &key));
+  STORE_RETURN_IF_NOT_OK(CheckFence(store_.fencing, caller, key));
   const bool check_open = args.remove_mode == wire::RemoveMode::kCheckOpen;
-  RevokeForRemoval(*impl_, key, check_open);
-  absl::MutexLock lock(&impl_->FileLock(key));
-  STORE_RETURN_IF_NOT_OK(impl_->Announce(
+  RevokeForRemoval(store_, key, check_open);
+  absl::MutexLock lock(&store_.object_locks.FileLock(key));
+  STORE_RETURN_IF_NOT_OK(store_.announcements.Announce(
       caller,
       {AnnouncedChange::OfName(*directory, args.target), AnnouncedChange::OfAttributes(key)}, [&] {
-        STORE_RETURN_IF_NOT_OK(impl_->opens.CheckRemoval(key, check_open));
+        STORE_RETURN_IF_NOT_OK(store_.opens.CheckRemoval(key, check_open));
         return IsFilledDirectory(*directory, args.target) ? StatusFromErrno(ENOTEMPTY)
                                                           : DafsStatus::kOk;
       }));
-  Removal removal(*impl_, caller, key);
+  Removal removal(store_, caller, key);
   STORE_RETURN_IF_NOT_OK(removal.Prepare(check_open));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     operation->Begin(directory->handle(), args.target, probe.before(),
-                     server::HandleOf(*impl_, key));
+                     server::HandleOf(store_, key));
   }
   int result = unlinkat(directory->path_fd(), args.target.c_str(), 0);
   if (result != 0 && errno == EISDIR) {

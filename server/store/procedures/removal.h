@@ -9,15 +9,15 @@
 
 #include <string>
 
-#include "server/store/store_impl.h"
+#include "server/store/parts/store_parts.h"
 
 namespace dafs::server {
 
 // The steps before and after the kernel removes the name. The caller holds the file's lock
-// (StoreImpl::FileLock) as long as this object exists.
+// (ObjectLocks::FileLock) as long as this object exists.
 class Removal {
  public:
-  Removal(StoreImpl& store, const Caller& caller, const ObjectKey& key)
+  Removal(StoreParts& store, const Caller& caller, const ObjectKey& key)
       : store_(store), caller_(caller), key_(key) {}
 
   // Fails with DENYDISP_CONFLICT if an open forbids the removal.
@@ -27,7 +27,7 @@ class Removal {
  private:
   void LinkForReclaim();
 
-  StoreImpl& store_;
+  StoreParts& store_;
   const Caller& caller_;
   const ObjectKey key_;
   ObjectRef object_;  // set if the file is open
@@ -37,17 +37,17 @@ class Removal {
 // Call before a removal. If an open of the file forbids the removal, releases all opens and locks
 // of the clients that have the file open and whose lease has expired, also those of other files.
 // The caller holds no lock of a file.
-void RevokeForRemoval(StoreImpl& store, const ObjectKey& key, bool check_open);
+void RevokeForRemoval(StoreParts& store, const ObjectKey& key, bool check_open);
 
 // The handle for `key`. Computing a new MAC costs as much as a system call.
-wire::FileHandle HandleOf(StoreImpl& store, const ObjectKey& key);
+wire::FileHandle HandleOf(StoreParts& store, const ObjectKey& key);
 
 // Whether `name` in `directory` is itself a directory that contains something. False if that cannot
 // be found out.
 bool IsFilledDirectory(const Object& directory, const std::string& name);
 
 // Looks up the key of `name` in `directory`, as the identity entered.
-wire::DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name,
+wire::DafsStatus KeyOfName(StoreParts& store, Object& directory, const std::string& name,
                            ObjectKey* key);
 
 }  // namespace dafs::server

@@ -6,8 +6,11 @@
 #include <optional>
 #include <span>
 
+#include "server/store/access/act_as.h"
+#include "server/store/access/fence_check.h"
+#include "server/store/parts/store_parts.h"
+#include "server/store/procedures/name_procedures.h"
 #include "server/store/procedures/removal.h"
-#include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/namespace.h"
 #include "wire/messages/posix.h"
@@ -19,22 +22,22 @@ using wire::DafsStatus;
 namespace {
 
 // Marks the object of `key` as changed, if it is cached.
-void NoteChange(StoreImpl& store, const ObjectKey& key) {
+void NoteChange(StoreParts& store, const ObjectKey& key) {
   if (ObjectRef object = store.cache.Find(key); object != nullptr) object->change().Modified();
 }
 
 // Finds both directories, enters their export and checks the names.
-DafsStatus ResolveDirectories(StoreImpl& store, const Caller& caller, const wire::Rename2Args& args,
-                              ObjectRef* source, ObjectRef* target) {
+DafsStatus ResolveDirectories(StoreParts& store, const Caller& caller,
+                              const wire::Rename2Args& args, ObjectRef* source, ObjectRef* target) {
   STORE_RETURN_IF_NOT_OK(CheckName(args.oldname));
   STORE_RETURN_IF_NOT_OK(CheckName(args.newname));
-  STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.sourcedir, source));
-  STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.targetdir, target));
+  STORE_RETURN_IF_NOT_OK(store.handles.ResolveTargetDir(caller, args.sourcedir, source));
+  STORE_RETURN_IF_NOT_OK(store.handles.ResolveTargetDir(caller, args.targetdir, target));
   // Between subvolumes of a mount the kernel decides: it moves a subvolume, but no other object.
   if (&(*source)->fs().mount() != &(*target)->fs().mount()) return DafsStatus::kXdev;
-  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *(*source)->fs().exported));
-  STORE_RETURN_IF_NOT_OK(store.CheckNotReserved(**source, args.oldname));
-  return store.CheckNotReserved(**target, args.newname);
+  STORE_RETURN_IF_NOT_OK(ActAs(caller, *(*source)->fs().exported));
+  STORE_RETURN_IF_NOT_OK(store.lookups.CheckNotReserved(**source, args.oldname));
+  return store.lookups.CheckNotReserved(**target, args.newname);
 }
 
 // The objects at the two names of a rename.
@@ -51,7 +54,7 @@ struct Found {
 };
 
 // Announces all that a rename changes.
-DafsStatus Announce(StoreImpl& store, const Caller& caller, const wire::Rename2Args& args,
+DafsStatus Announce(StoreParts& store, const Caller& caller, const wire::Rename2Args& args,
                     const Object& source, const Object& target, const Found& found) {
   if (found.is_same()) return DafsStatus::kOk;
   const auto refusal = [&] {
@@ -65,9 +68,10 @@ DafsStatus Announce(StoreImpl& store, const Caller& caller, const wire::Rename2A
   const auto from = AnnouncedChange::OfName(source, args.oldname);
   const auto to = AnnouncedChange::OfName(target, args.newname);
   const auto moved = AnnouncedChange::OfAttributes(found.moved);
-  if (found.existing != DafsStatus::kOk) return store.Announce(caller, {from, to, moved}, refusal);
-  return store.Announce(caller, {from, to, moved, AnnouncedChange::OfAttributes(found.other)},
-                        refusal);
+  if (found.existing != DafsStatus::kOk)
+    return store.announcements.Announce(caller, {from, to, moved}, refusal);
+  return store.announcements.Announce(
+      caller, {from, to, moved, AnnouncedChange::OfAttributes(found.other)}, refusal);
 }
 
 // The object of the new name is about to lose that name.
@@ -132,22 +136,25 @@ DafsStatus RenameInKernel(const Object& source, const Object& target,
 
 // RENAME and RENAME2. Without flags, replaces the object of the new name. A target whose type does
 // not match the source fails with EXIST (6.5.34-03).
-DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename2Args& args,
+DafsStatus RenameName(StoreParts& store, const Caller& caller, const wire::Rename2Args& args,
                       wire::ChangeInfo* source_info, wire::ChangeInfo* target_info) {
   ObjectRef source, target;
   STORE_RETURN_IF_NOT_OK(ResolveDirectories(store, caller, args, &source, &target));
-  const NameGuard guard = store.GuardNames(*source, args.oldname, *target, args.newname);
+  const NameGuard guard =
+      store.object_locks.GuardNames(*source, args.oldname, *target, args.newname);
   Found found;
   const ObjectKey& moved = found.moved;
   const ObjectKey& other = found.other;
   STORE_RETURN_IF_NOT_OK(KeyOfName(store, *source, args.oldname, &found.moved));
-  STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, moved));
+  STORE_RETURN_IF_NOT_OK(CheckFence(store.fencing, caller, moved));
   found.existing = KeyOfName(store, *target, args.newname, &found.other);
-  if (found.existing == DafsStatus::kOk) STORE_RETURN_IF_NOT_OK(store.CheckFence(caller, other));
+  if (found.existing == DafsStatus::kOk) {
+    STORE_RETURN_IF_NOT_OK(CheckFence(store.fencing, caller, other));
+  }
   const bool replaces = found.replaces(args);
   if (replaces) RevokeForRemoval(store, other, /*check_open=*/false);
 
-  absl::MutexLock lock(&store.FileLock(replaces ? other : moved));
+  absl::MutexLock lock(&store.object_locks.FileLock(replaces ? other : moved));
   STORE_RETURN_IF_NOT_OK(Announce(store, caller, args, *source, *target, found));
   Removal removal(store, caller, other);
   if (replaces) STORE_RETURN_IF_NOT_OK(PrepareReplaced(removal));
@@ -167,14 +174,15 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
 
 }  // namespace
 
-DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args, wire::RenameRes* res) {
+DafsStatus NameProcedures::Rename(const Caller& caller, const wire::RenameArgs& args,
+                                  wire::RenameRes* res) {
   const wire::Rename2Args plain{args.sourcedir, args.targetdir, args.oldname, args.newname, 0};
-  return RenameName(*impl_, caller, plain, &res->source, &res->target);
+  return RenameName(store_, caller, plain, &res->source, &res->target);
 }
 
-DafsStatus Store::Rename2(const Caller& caller, const wire::Rename2Args& args,
-                          wire::Rename2Res* res) {
-  return RenameName(*impl_, caller, args, &res->source, &res->target);
+DafsStatus NameProcedures::Rename2(const Caller& caller, const wire::Rename2Args& args,
+                                   wire::Rename2Res* res) {
+  return RenameName(store_, caller, args, &res->source, &res->target);
 }
 
 }  // namespace dafs::server

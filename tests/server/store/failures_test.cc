@@ -10,6 +10,8 @@
 #include <cerrno>
 
 #include "server/store/durable/journal.h"
+#include "server/store/durable/write_verifier.h"
+#include "server/store/procedures/restart_check.h"
 #include "server/store/system/mapped_file.h"
 #include "tests/server/store/store_fixture.h"
 
@@ -100,7 +102,7 @@ class StoreFailuresTest : public StoreTest {
     wire::CommitArgs args;
     args.filehandle = f.filehandle;
     wire::CommitRes res;
-    EXPECT_OK(store_->Commit(root_, args, &res));
+    EXPECT_OK(store_->data().Commit(root_, args, &res));
     return res.writeverf;
   }
 };
@@ -110,9 +112,9 @@ TEST_F(StoreFailuresTest, UnreadableAttributeFailsGetattr) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   no_xattrs = true;
   wire::FileAttributes attributes;
-  EXPECT_DAFS(
-      kIo, store_->Getattr(root_, f.filehandle, wire::kFattrAcl | wire::kFattrMode, &attributes));
-  EXPECT_OK(store_->Getattr(root_, f.filehandle, wire::kFattrMode, &attributes));
+  EXPECT_DAFS(kIo, store_->attributes().Getattr(root_, f.filehandle,
+                                                wire::kFattrAcl | wire::kFattrMode, &attributes));
+  EXPECT_OK(store_->attributes().Getattr(root_, f.filehandle, wire::kFattrMode, &attributes));
   // A listing omits the attribute: R36 permits this for any attribute that may fail.
   ReaddirRequest request;
   request.filehandle = A();
@@ -125,7 +127,7 @@ TEST_F(StoreFailuresTest, UnreadableAttributeFailsGetattr) {
     ++entries;
     return true;
   };
-  EXPECT_OK(store_->Readdir(root_, request, sink, &res));
+  EXPECT_OK(store_->names().Readdir(root_, request, sink, &res));
   EXPECT_EQ(entries, 1);
 }
 
@@ -137,9 +139,9 @@ TEST_F(StoreFailuresTest, ExclusiveCreateFailsIfVerifierCannotBeStored) {
   args.create_verifier = wire::OpaqueFromUint64<wire::Verifier>(7);
   no_new_xattrs = true;
   wire::OpenRes res;
-  EXPECT_DAFS(kNotSupp, store_->Open(root_, args, &res));
+  EXPECT_DAFS(kNotSupp, store_->opens().Open(root_, args, &res));
   EXPECT_DAFS(kNoEnt, Lookup(root_, A(), "f"));
-  EXPECT_EQ(store_->open_count(), 0u);
+  EXPECT_EQ(store_->inventory().open_count(), 0u);
   EXPECT_OK(Close(root_, MustOpen(root_, CreateArgs(A(), "f"))));
   no_new_xattrs = false;
   args.pathname = {"g"};
@@ -149,15 +151,15 @@ TEST_F(StoreFailuresTest, ExclusiveCreateFailsIfVerifierCannotBeStored) {
 // Shows DAFS-6.5.15-02
 TEST_F(StoreFailuresTest, StatfsErrorFailsGetFsattr) {
   wire::FsAttributes attributes;
-  EXPECT_OK(store_->GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
+  EXPECT_OK(store_->attributes().GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
   no_usage = true;
-  EXPECT_DAFS(kIo, store_->GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
+  EXPECT_DAFS(kIo, store_->attributes().GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
 }
 
 // Shows DAFS-6.1.6-09: each count is that of statfs, in bytes or files.
 TEST_F(StoreFailuresTest, GetFsattrReportsCountsOfStatfs) {
   wire::FsAttributes a;
-  ASSERT_OK(store_->GetFsattr(root_, A(), wire::kFsattrAll, &a));
+  ASSERT_OK(store_->attributes().GetFsattr(root_, A(), wire::kFsattrAll, &a));
   EXPECT_EQ(a.space_total, 100u * 1024);
   EXPECT_EQ(a.space_free, 60u * 1024);
   EXPECT_EQ(a.space_available, 50u * 1024);
@@ -185,7 +187,7 @@ TEST_F(StoreFailuresTest, CommitOfAnyRangeSyncsFile) {
     commit.count = range.count;
     wire::CommitRes res;
     const int before = whole_syncs;
-    EXPECT_OK(store_->Commit(root_, commit, &res));
+    EXPECT_OK(store_->data().Commit(root_, commit, &res));
     EXPECT_EQ(whole_syncs, before + 1);
     EXPECT_EQ(synced_file, Stat(Path("a/f")).st_ino);
   }
@@ -246,7 +248,7 @@ TEST_F(StoreFailuresTest, FailedSyncOfSetattrChangesVerifier) {
   attributes.mode = 0600;
   uint64_t set = 0;
   sync_error = EIO;
-  EXPECT_OK(store_->Setattr(caller, f.filehandle, f.state_id, attributes, &set));
+  EXPECT_OK(store_->attributes().Setattr(caller, f.filehandle, f.state_id, attributes, &set));
   sync_error = 0;
   EXPECT_NE(CommitVerifier(f), written.verifier);
 }
@@ -257,10 +259,10 @@ TEST_F(StoreFailuresTest, FailedCommitOfNamedAttributeChangesVerifier) {
   WriteResult written;
   ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
   wire::CommitArgs commit;
-  ASSERT_OK(store_->Openattr(root_, f.filehandle, &commit.filehandle));
+  ASSERT_OK(store_->names().Openattr(root_, f.filehandle, &commit.filehandle));
   wire::CommitRes unused;
   sync_error = EIO;
-  EXPECT_DAFS(kIo, store_->Commit(root_, commit, &unused));
+  EXPECT_DAFS(kIo, store_->data().Commit(root_, commit, &unused));
   sync_error = 0;
   EXPECT_NE(CommitVerifier(f), written.verifier);
 }
@@ -274,9 +276,9 @@ TEST_F(StoreFailuresTest, UncertainAppendIsUndone) {
   intent.size = 4;
   intent.length = 6;
   Result result;
-  EXPECT_TRUE(store_->Recheck(wire::Proc::kAppendInline, intent, &result));
+  EXPECT_TRUE(store_->restart_check().Recheck(wire::Proc::kAppendInline, intent, &result));
   sync_error = EIO;
-  EXPECT_FALSE(store_->Recheck(wire::Proc::kAppendInline, intent, &result));
+  EXPECT_FALSE(store_->restart_check().Recheck(wire::Proc::kAppendInline, intent, &result));
   sync_error = 0;
   EXPECT_EQ(Read(root_, f), "0123");
 }

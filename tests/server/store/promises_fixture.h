@@ -41,7 +41,7 @@ class PromisesTest : public StoreTest {
   uint16_t BitsOfGetattr(const Caller& caller, const wire::FileHandle& handle) {
     TakeBits();
     wire::FileAttributes attributes;
-    EXPECT_OK(store_->Getattr(caller, handle, wire::kFattrAll, &attributes));
+    EXPECT_OK(store_->attributes().Getattr(caller, handle, wire::kFattrAll, &attributes));
     return TakeBits();
   }
   uint16_t BitsOfLookup(const Caller& caller, const wire::FileHandle& directory,
@@ -51,7 +51,7 @@ class PromisesTest : public StoreTest {
     args.directory = directory;
     args.path = path;
     wire::LookupRes res;
-    EXPECT_EQ(wire::Name(store_->Lookup(caller, args, &res)), wire::Name(expected));
+    EXPECT_EQ(wire::Name(store_->names().Lookup(caller, args, &res)), wire::Name(expected));
     return TakeBits();
   }
   uint16_t BitsOfReaddir(const Caller& caller, const wire::FileHandle& directory,

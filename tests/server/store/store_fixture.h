@@ -17,6 +17,14 @@
 #include <string>
 #include <vector>
 
+#include "server/store/parts/export_directories.h"
+#include "server/store/parts/export_reload.h"
+#include "server/store/parts/releases.h"
+#include "server/store/procedures/attribute_procedures.h"
+#include "server/store/procedures/data_procedures.h"
+#include "server/store/procedures/lock_procedures.h"
+#include "server/store/procedures/name_procedures.h"
+#include "server/store/procedures/open_procedures.h"
 #include "server/store/store.h"
 #include "wire/messages/messages.h"
 
@@ -88,11 +96,11 @@ class StoreTest : public testing::Test {
   // Returns the handle of a path from the root of the name space, looked up as root.
   wire::FileHandle Handle(const wire::Pathname& path) {
     wire::LookupArgs args;
-    EXPECT_OK(store_->GetRootHandle(root_, &args.directory));
+    EXPECT_OK(store_->names().GetRootHandle(root_, &args.directory));
     if (path.empty()) return args.directory;
     args.path = path;
     wire::LookupRes res;
-    EXPECT_OK(store_->Lookup(root_, args, &res));
+    EXPECT_OK(store_->names().Lookup(root_, args, &res));
     return res.filehandle;
   }
   wire::FileHandle A() { return Handle({"a"}); }
@@ -103,7 +111,7 @@ class StoreTest : public testing::Test {
     args.directory = dir;
     args.path = {name};
     wire::LookupRes res;
-    const DafsStatus status = store_->Lookup(caller, args, &res);
+    const DafsStatus status = store_->names().Lookup(caller, args, &res);
     if (handle != nullptr) *handle = res.filehandle;
     return status;
   }
@@ -111,7 +119,7 @@ class StoreTest : public testing::Test {
   wire::FileAttributes Attributes(const wire::FileHandle& handle,
                                   uint64_t bitmap = wire::kFattrAll) {
     wire::FileAttributes attributes;
-    EXPECT_OK(store_->Getattr(root_, handle, bitmap, &attributes));
+    EXPECT_OK(store_->attributes().Getattr(root_, handle, bitmap, &attributes));
     return attributes;
   }
 
@@ -140,7 +148,7 @@ class StoreTest : public testing::Test {
   // Opens or creates a file, and expects success.
   Opened MustOpen(const Caller& caller, const wire::OpenArgs& args) {
     wire::OpenRes res;
-    EXPECT_OK(store_->Open(caller, args, &res));
+    EXPECT_OK(store_->opens().Open(caller, args, &res));
     return {res.filehandle, res.state_id};
   }
 
@@ -148,7 +156,7 @@ class StoreTest : public testing::Test {
     wire::CloseArgs args;
     args.filehandle = opened.filehandle;
     args.state_id = opened.state_id;
-    return store_->Close(caller, args);
+    return store_->opens().Close(caller, args);
   }
 
   DafsStatus Remove(const Caller& caller, const wire::FileHandle& dir, const std::string& name) {
@@ -156,7 +164,7 @@ class StoreTest : public testing::Test {
     args.filehandle = dir;
     args.target = name;
     wire::RemoveRes res;
-    return store_->Remove(caller, args, &res);
+    return store_->names().Remove(caller, args, &res);
   }
 
   DafsStatus Rename(const Caller& caller, const wire::FileHandle& from, const std::string& oldname,
@@ -167,7 +175,7 @@ class StoreTest : public testing::Test {
     args.oldname = oldname;
     args.newname = newname;
     wire::RenameRes res;
-    return store_->Rename(caller, args, &res);
+    return store_->names().Rename(caller, args, &res);
   }
 
   DafsStatus Create(const Caller& caller, const wire::FileHandle& dir, const std::string& name,
@@ -183,7 +191,7 @@ class StoreTest : public testing::Test {
       args.attr.mode = 0755;
     }
     wire::CreateRes res;
-    const DafsStatus status = store_->Create(caller, args, &res);
+    const DafsStatus status = store_->names().Create(caller, args, &res);
     if (handle != nullptr) *handle = res.filehandle;
     return status;
   }
@@ -193,16 +201,17 @@ class StoreTest : public testing::Test {
                    WriteResult* res = nullptr) {
     const iovec v = {data.data(), data.size()};
     WriteResult unused;
-    return store_->Write(caller, opened.filehandle, opened.state_id, offset, {&v, 1}, stable,
-                         res != nullptr ? res : &unused);
+    return store_->data().Write(caller, opened.filehandle, opened.state_id, offset, {&v, 1}, stable,
+                                res != nullptr ? res : &unused);
   }
 
   // Returns the bytes read, or the name of the status.
   std::string Read(const Caller& caller, const Opened& opened, uint64_t offset = 0,
                    size_t size = 4096, ReadResult* result = nullptr) {
     std::string into(size, '\0');
-    const ReadResult r = store_->Read(caller, opened.filehandle, opened.state_id, offset,
-                                      std::as_writable_bytes(std::span(into)), ReadMode::kWait);
+    const ReadResult r =
+        store_->data().Read(caller, opened.filehandle, opened.state_id, offset,
+                            std::as_writable_bytes(std::span(into)), ReadMode::kWait);
     if (result != nullptr) *result = r;
     if (r.status != DafsStatus::kOk) return std::string(wire::Name(r.status));
     into.resize(r.bytes_read);
@@ -214,7 +223,7 @@ class StoreTest : public testing::Test {
     wire::CommitArgs args;
     args.filehandle = opened.filehandle;
     wire::CommitRes res;
-    EXPECT_OK(store_->Commit(user_, args, &res));
+    EXPECT_OK(store_->data().Commit(user_, args, &res));
     return res.writeverf;
   }
 
@@ -231,7 +240,7 @@ class StoreTest : public testing::Test {
     request.cookie = cookie;
     if (cookie != 0) request.cookieverf = cookieverf_;
     request.attr_request_bitmap = bitmap;
-    const DafsStatus status = store_->Readdir(
+    const DafsStatus status = store_->names().Readdir(
         caller, request,
         [&](uint64_t at, std::string_view name, wire::FileAttributes& attributes) {
           if (entries->size() >= most) return false;

@@ -23,7 +23,7 @@ class StoreAclTest : public StoreTest {
     attributes.set(wire::kFattrAcl);
     attributes.acl = std::move(aces);
     uint64_t set = 0;
-    const DafsStatus status = store_->Setattr(caller, handle, {}, attributes, &set);
+    const DafsStatus status = store_->attributes().Setattr(caller, handle, {}, attributes, &set);
     EXPECT_EQ(set, status == DafsStatus::kOk ? wire::kFattrAcl : 0);
     return status;
   }
@@ -64,7 +64,7 @@ TEST_F(StoreAclTest, AclIsSetAndEnforced) {
   // The mode shows the mask; chmod sets it.
   EXPECT_EQ(Attributes(file_).mode, 0660u);
   wire::FsAttributes fs;
-  ASSERT_OK(store_->GetFsattr(root_, file_, wire::kFsattrAll, &fs));
+  ASSERT_OK(store_->attributes().GetFsattr(root_, file_, wire::kFsattrAll, &fs));
   EXPECT_EQ(fs.acl_support, wire::kAclSupportAllow | wire::kAclSupportDeny);
 }
 
@@ -159,9 +159,9 @@ TEST_F(StoreAclTest, VerifyComparesAcls) {
   wire::FileAttributes attributes;
   attributes.set(wire::kFattrAcl);
   attributes.acl = GetAcl(file_);
-  EXPECT_OK(store_->Verify(root_, file_, attributes));
+  EXPECT_OK(store_->attributes().Verify(root_, file_, attributes));
   attributes.acl[0].access_mask = 0;
-  EXPECT_DAFS(kNotSame, store_->Verify(root_, file_, attributes));
+  EXPECT_DAFS(kNotSame, store_->attributes().Verify(root_, file_, attributes));
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ class StoreAttributesTest : public StoreTest {
                  const wire::FileAttributes& attributes, uint64_t* set = nullptr,
                  const wire::StateId& state_id = {}) {
     uint64_t unused = 0;
-    return store_->Setattr(caller, handle, state_id, attributes, set != nullptr ? set : &unused);
+    return store_->attributes().Setattr(caller, handle, state_id, attributes,
+                                        set != nullptr ? set : &unused);
   }
   DafsStatus SetMode(const Caller& caller, const wire::FileHandle& handle, uint32_t mode) {
     wire::FileAttributes attributes;
@@ -38,7 +39,7 @@ class StoreAttributesTest : public StoreTest {
     args.filehandle = handle;
     args.access = wire::kAccessAll;
     wire::AccessRes res;
-    EXPECT_OK(store_->Access(caller, args, &res));
+    EXPECT_OK(store_->attributes().Access(caller, args, &res));
     EXPECT_EQ(res.access & ~res.supported, 0u);
     EXPECT_EQ(res.supported & wire::kAccessDelete, 0u);
     return res.access;
@@ -58,7 +59,7 @@ TEST_F(StoreAttributesTest, ChainedGetattrReusesAttributesOfPrecedingRequest) {
   chmod(Path("a/f").c_str(), 0600);
   const auto mode_of = [&](const Caller& caller, const wire::FileHandle& handle) {
     wire::FileAttributes attributes;
-    EXPECT_OK(store_->Getattr(caller, handle, wire::kFattrMode, &attributes));
+    EXPECT_OK(store_->attributes().Getattr(caller, handle, wire::kFattrMode, &attributes));
     return attributes.mode;
   };
   EXPECT_EQ(mode_of(chained, file), 0644u);
@@ -70,9 +71,10 @@ TEST_F(StoreAttributesTest, ChainedGetattrReusesAttributesOfPrecedingRequest) {
   remove.filehandle = top;
   remove.target = "f";
   wire::RemoveRes removed;
-  ASSERT_OK(store_->Remove(chained, remove, &removed));
+  ASSERT_OK(store_->names().Remove(chained, remove, &removed));
   wire::FileAttributes attributes;
-  ASSERT_OK(store_->Getattr(chained, top, wire::kFattrChange | wire::kFattrMode, &attributes));
+  ASSERT_OK(store_->attributes().Getattr(chained, top, wire::kFattrChange | wire::kFattrMode,
+                                         &attributes));
   EXPECT_EQ(attributes.change, removed.change_info.after);
   chmod(Path("a").c_str(), 0700);
   EXPECT_EQ(mode_of(chained, top), 0777u);
@@ -274,9 +276,9 @@ TEST_F(StoreAttributesTest, AccessReturnsKernelDecisionForCaller) {
   args.filehandle = f;
   args.access = 0x40;
   wire::AccessRes res;
-  EXPECT_DAFS(kInval, store_->Access(user_, args, &res));
+  EXPECT_DAFS(kInval, store_->attributes().Access(user_, args, &res));
   args.access = wire::kAccessRead;
-  EXPECT_OK(store_->Access(user_, args, &res));
+  EXPECT_OK(store_->attributes().Access(user_, args, &res));
   EXPECT_EQ(res.supported, wire::kAccessRead);
 }
 
@@ -303,7 +305,7 @@ TEST_F(StoreAttributesTest, AccessRightsHaveTheBitsOfTheSpecification) {
 // Shows DAFS-6.1.6-01, DAFS-6.1.6-13, DAFS-6.5.15-01, DAFS-6.1.6-05, DAFS-4.4.1.2-53
 TEST_F(StoreAttributesTest, GetFsattrMatchesStatfs) {
   wire::FsAttributes a;
-  ASSERT_OK(store_->GetFsattr(user_, A(), UINT64_MAX, &a));
+  ASSERT_OK(store_->attributes().GetFsattr(user_, A(), UINT64_MAX, &a));
   EXPECT_EQ(a.included, wire::kFsattrAll);
   EXPECT_TRUE(a.has(wire::kFsattrMandatory));
   EXPECT_FALSE(a.has(wire::kFsattrQuotaHard));
@@ -316,7 +318,7 @@ TEST_F(StoreAttributesTest, GetFsattrMatchesStatfs) {
   EXPECT_GE(a.max_append, 65536u);
   EXPECT_EQ(a.lease_time, 60u);
   EXPECT_EQ(a.fh_expire_type, wire::kFhPersistent);
-  ASSERT_OK(store_->GetFsattr(user_, Handle({}), wire::kFsattrMandatory, &a));
+  ASSERT_OK(store_->attributes().GetFsattr(user_, Handle({}), wire::kFsattrMandatory, &a));
   EXPECT_EQ(a.included, wire::kFsattrMandatory);
   EXPECT_EQ(a.lease_time, 60u);
   EXPECT_EQ(a.fshandle, Handle({}).fshandle);
@@ -325,7 +327,7 @@ TEST_F(StoreAttributesTest, GetFsattrMatchesStatfs) {
 // Shows DAFS-6.1.6-03, DAFS-6.1.6-04, DAFS-6.1.6-07 (the modification time)
 TEST_F(StoreAttributesTest, FileSystemBehavesAsItsAttributesState) {
   wire::FsAttributes a;
-  ASSERT_OK(store_->GetFsattr(user_, A(), UINT64_MAX, &a));
+  ASSERT_OK(store_->attributes().GetFsattr(user_, A(), UINT64_MAX, &a));
   const Opened f = MustOpen(user_, CreateArgs(A(), "Name", 0644));
   EXPECT_TRUE(a.case_preserving && !a.case_insensitive);
   EXPECT_THAT(Names(user_, A()), ElementsAre("Name"));
@@ -339,7 +341,7 @@ TEST_F(StoreAttributesTest, FileSystemBehavesAsItsAttributesState) {
   link.destination_object = A();
   link.newname = "link";
   wire::LinkRes linked;
-  ASSERT_OK(store_->Link(user_, link, &linked));
+  ASSERT_OK(store_->names().Link(user_, link, &linked));
   EXPECT_EQ(Handle({"a", "link"}), f.filehandle);
   EXPECT_TRUE(a.symlink_support);
   EXPECT_OK(Create(user_, A(), "symlink", ObjectType::kLnk));
@@ -359,20 +361,20 @@ TEST_F(StoreAttributesTest, VerifyComparesValidAttributes) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   wire::FileAttributes a = Attributes(f.filehandle);
   a.included = a.valid;
-  EXPECT_OK(store_->Verify(user_, f.filehandle, a));
-  EXPECT_DAFS(kSame, store_->Nverify(user_, f.filehandle, a));
-  EXPECT_OK(store_->Verify(user_, f.filehandle, {}));
-  EXPECT_DAFS(kSame, store_->Nverify(user_, f.filehandle, {}));
+  EXPECT_OK(store_->attributes().Verify(user_, f.filehandle, a));
+  EXPECT_DAFS(kSame, store_->attributes().Nverify(user_, f.filehandle, a));
+  EXPECT_OK(store_->attributes().Verify(user_, f.filehandle, {}));
+  EXPECT_DAFS(kSame, store_->attributes().Nverify(user_, f.filehandle, {}));
   ASSERT_OK(Write(user_, f, 0, "x"));
-  EXPECT_DAFS(kNotSame, store_->Verify(user_, f.filehandle, a));
-  EXPECT_OK(store_->Nverify(user_, f.filehandle, a));
+  EXPECT_DAFS(kNotSame, store_->attributes().Verify(user_, f.filehandle, a));
+  EXPECT_OK(store_->attributes().Nverify(user_, f.filehandle, a));
   a = {};
   a.set(wire::kFattrOwner);
   a.owner = "1000";
-  EXPECT_OK(store_->Verify(user_, f.filehandle, a));
+  EXPECT_OK(store_->attributes().Verify(user_, f.filehandle, a));
   a.set(wire::kFattrTimeModifySet);
-  EXPECT_DAFS(kNotSupp, store_->Verify(user_, f.filehandle, a));
-  EXPECT_DAFS(kNotSupp, store_->Nverify(user_, f.filehandle, a));
+  EXPECT_DAFS(kNotSupp, store_->attributes().Verify(user_, f.filehandle, a));
+  EXPECT_DAFS(kNotSupp, store_->attributes().Nverify(user_, f.filehandle, a));
 }
 
 // Shows DAFS-7-03 (ACCES)
@@ -387,8 +389,8 @@ TEST_F(StoreAttributesTest, KernelDecidesPermissions) {
   EXPECT_DAFS(kAcces, List(other_, d, 0, 100, &entries, &res));
   EXPECT_DAFS(kAcces, Create(other_, d, "x", ObjectType::kDir));
   wire::OpenRes open_res;
-  EXPECT_DAFS(kAcces, store_->Open(other_, OpenArgs(d, "f"), &open_res));
-  EXPECT_DAFS(kAcces, store_->Open(other_, CreateArgs(d, "g"), &open_res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(other_, OpenArgs(d, "f"), &open_res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(other_, CreateArgs(d, "g"), &open_res));
   EXPECT_DAFS(kAcces, Remove(other_, d, "f"));
   EXPECT_DAFS(kAcces, Rename(other_, d, "f", A(), "f"));
   EXPECT_DAFS(kAcces, Rename(other_, A(), "d", d, "x"));
@@ -424,7 +426,7 @@ TEST_F(StoreAttributesTest, SquashedCallersBecomeAnonymous) {
   EXPECT_EQ(Attributes(MustOpen(user_, CreateArgs(b, "u")).filehandle).owner, "1000");
   WriteFile(Path("b/secret"), "x", 0600);
   wire::OpenRes res;
-  EXPECT_DAFS(kAcces, store_->Open(root_, OpenArgs(b, "secret"), &res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(root_, OpenArgs(b, "secret"), &res));
   EXPECT_DAFS(kPerm, SetMode(root_, Handle({"deep", "b", "secret"}), 0666));
   // The same for a supplementary group of root.
   Store::RestoreServerIdentity();
@@ -433,9 +435,9 @@ TEST_F(StoreAttributesTest, SquashedCallersBecomeAnonymous) {
   Caller member = user_;
   const uint32_t groups[] = {0};
   member.groups = groups;
-  EXPECT_DAFS(kAcces, store_->Open(member, OpenArgs(b, "secret"), &res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(member, OpenArgs(b, "secret"), &res));
   member.gid = 0;
-  EXPECT_DAFS(kAcces, store_->Open(member, OpenArgs(b, "secret"), &res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(member, OpenArgs(b, "secret"), &res));
   EXPECT_EQ(Attributes(MustOpen(user_, CreateArgs(Handle({"all"}), "x")).filehandle).owner, "4003");
 }
 
@@ -446,8 +448,8 @@ TEST_F(StoreAttributesTest, ReadOnlyExportRefusesChanges) {
   Start();
   const wire::FileHandle f = Handle({"a", "f"});
   wire::OpenRes res;
-  EXPECT_DAFS(kRofs, store_->Open(root_, OpenArgs(A(), "f"), &res));
-  EXPECT_DAFS(kRofs, store_->Open(root_, CreateArgs(A(), "g"), &res));
+  EXPECT_DAFS(kRofs, store_->opens().Open(root_, OpenArgs(A(), "f"), &res));
+  EXPECT_DAFS(kRofs, store_->opens().Open(root_, CreateArgs(A(), "g"), &res));
   const Opened opened = MustOpen(root_, OpenArgs(A(), "f", wire::kShareRead));
   EXPECT_EQ(Read(root_, opened), "x");
   EXPECT_DAFS(kRofs, Write(root_, opened, 0, "y"));
@@ -461,7 +463,7 @@ TEST_F(StoreAttributesTest, ReadOnlyExportRefusesChanges) {
   link.destination_object = A();
   link.newname = "l";
   wire::LinkRes link_res;
-  EXPECT_DAFS(kRofs, store_->Link(root_, link, &link_res));
+  EXPECT_DAFS(kRofs, store_->names().Link(root_, link, &link_res));
   EXPECT_EQ(Rights(root_, f), wire::kAccessRead);
   EXPECT_EQ(FileContent(Path("a/f")), "x");
 }
@@ -482,7 +484,7 @@ TEST_F(StoreAttributesTest, ClientsOutsideExportListAreRefused) {
   EXPECT_THAT(Names(outside, root), ElementsAre("deep"));
   const Opened f = MustOpen(inside, CreateArgs(a, "f", 0666));
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kAcces, store_->Getattr(outside, a, 1, &attributes));
+  EXPECT_DAFS(kAcces, store_->attributes().Getattr(outside, a, 1, &attributes));
   EXPECT_EQ(Read(outside, f), "DAFSERR_ACCES");
   EXPECT_DAFS(kAcces, Write(outside, {f.filehandle, {}}, 0, "x"));
 }

@@ -11,13 +11,13 @@ class StoreSupportedTest : public StoreTest {
  protected:
   wire::FsAttributes FsAttributes(uint64_t bitmap = UINT64_MAX) {
     wire::FsAttributes attributes;
-    EXPECT_OK(store_->GetFsattr(user_, A(), bitmap, &attributes));
+    EXPECT_OK(store_->attributes().GetFsattr(user_, A(), bitmap, &attributes));
     return attributes;
   }
   DafsStatus SetAs(const Caller& caller, const wire::FileHandle& file,
                    const wire::FileAttributes& attributes) {
     uint64_t set = 0;
-    const DafsStatus status = store_->Setattr(caller, file, {}, attributes, &set);
+    const DafsStatus status = store_->attributes().Setattr(caller, file, {}, attributes, &set);
     EXPECT_EQ(set, status == DafsStatus::kOk ? attributes.valid : 0);
     return status;
   }
@@ -96,7 +96,7 @@ TEST_F(StoreSupportedTest, FileSystemHasItsPoliciesEverywhere) {
   Start();
   const auto policies = [&](const wire::FileHandle& object) {
     wire::FsAttributes of_object;
-    EXPECT_OK(store_->GetFsattr(user_, object, wire::kFsattrAll, &of_object));
+    EXPECT_OK(store_->attributes().GetFsattr(user_, object, wire::kFsattrAll, &of_object));
     of_object.files_available = of_object.files_free = of_object.files_total = 0;
     of_object.space_available = of_object.space_free = of_object.space_total = 0;
     return of_object;

@@ -1,6 +1,7 @@
 // The procedures of the store under a fence: what is refused, what stays, and which callers may
 // change lists.
 #include "server/store/fencing/fencing.h"
+#include "server/store/procedures/fencing_procedures.h"
 #include "tests/server/store/store_fixture.h"
 
 namespace dafs::server {
@@ -33,7 +34,7 @@ class FencedStoreTest : public StoreTest {
                  FenceObject object, FenceAccess access, FenceUpdate update,
                  std::vector<std::string> ids) {
     wire::SetFencingListArgs args{file, object, access, update, std::move(ids)};
-    return store_->SetFencingList(caller, trust, args);
+    return store_->fencing_lists().SetFencingList(caller, trust, args);
   }
   DafsStatus Init(const wire::FileHandle& file, FenceObject object, std::vector<std::string> ids) {
     return Set(root_, Trust::kTrusted, file, object, FenceAccess::kAllow, FenceUpdate::kOverwrite,
@@ -41,13 +42,13 @@ class FencedStoreTest : public StoreTest {
   }
   DafsStatus Getattr(const Caller& caller, const wire::FileHandle& file) {
     wire::FileAttributes attributes;
-    return store_->Getattr(caller, file, wire::kFattrAll, &attributes);
+    return store_->attributes().Getattr(caller, file, wire::kFattrAll, &attributes);
   }
   std::string Lists(const Caller& caller, const wire::FileHandle& file,
                     Trust trust = Trust::kTrusted) {
     wire::GetFencingListArgs args{file};
     wire::GetFencingListRes res;
-    const DafsStatus status = store_->GetFencingList(caller, trust, args, &res);
+    const DafsStatus status = store_->fencing_lists().GetFencingList(caller, trust, args, &res);
     if (status != DafsStatus::kOk) return std::string(wire::Name(status));
     std::string all;
     for (const std::string& id : res.fence_list) all += id + " ";
@@ -72,7 +73,7 @@ TEST_F(FencedStoreTest, AFencedSessionIsRefusedWhatIsNoReleaseOfState) {
   ASSERT_OK(Write(user_, f, 0, "content"));
   const Opened g = MustOpen(user_, CreateArgs(A(), "g"));
   wire::LockRes lock_res;
-  ASSERT_OK(store_->Lock(user_, OnRange<wire::LockArgs>(f, 4), &lock_res));
+  ASSERT_OK(store_->locks().Lock(user_, OnRange<wire::LockArgs>(f, 4), &lock_res));
   ASSERT_OK(Init(f.filehandle, FenceObject::kFile, {"node2"}));
 
   EXPECT_DAFS(kAcces, Write(user_, f, 0, "other"));
@@ -83,30 +84,36 @@ TEST_F(FencedStoreTest, AFencedSessionIsRefusedWhatIsNoReleaseOfState) {
   EXPECT_DAFS(kAcces, Remove(user_, A(), "f"));
   EXPECT_DAFS(kAcces, Rename(user_, A(), "f", A(), "h"));
   EXPECT_DAFS(kAcces, Rename(user_, A(), "g", A(), "f"));
-  EXPECT_DAFS(kAcces, store_->Lock(user_, OnRange<wire::LockArgs>(f, 2), &lock_res));
+  EXPECT_DAFS(kAcces, store_->locks().Lock(user_, OnRange<wire::LockArgs>(f, 2), &lock_res));
   wire::OpenRes open_res;
-  EXPECT_DAFS(kAcces, store_->Open(user_, OpenArgs(A(), "f"), &open_res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(user_, OpenArgs(A(), "f"), &open_res));
   wire::OpenArgs truncating = CreateArgs(A(), "f");
   truncating.createattrs.set(wire::kFattrObjectSize);
-  EXPECT_DAFS(kAcces, store_->Open(user_, truncating, &open_res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(user_, truncating, &open_res));
   wire::FileAttributes size;
   size.set(wire::kFattrObjectSize);
   uint64_t set = 0;
-  EXPECT_DAFS(kAcces, store_->Setattr(user_, f.filehandle, f.state_id, size, &set));
+  EXPECT_DAFS(kAcces, store_->attributes().Setattr(user_, f.filehandle, f.state_id, size, &set));
+  wire::OpenOwnerArgs second;
+  second.filehandle = f.filehandle;
+  second.state_id = f.state_id;
+  second.owner = "second";
+  wire::OpenOwnerRes owner_res;
+  EXPECT_DAFS(kAcces, store_->locks().OpenOwner(user_, second, &owner_res));
   EXPECT_EQ(FileContent(Path("a/f")), "content");
 
   EXPECT_OK(Write(user_, g, 0, "elsewhere"));  // no list of its own
   wire::CommitArgs commit;
   commit.filehandle = f.filehandle;
   wire::CommitRes commit_res;
-  EXPECT_OK(store_->Commit(user_, commit, &commit_res));
+  EXPECT_OK(store_->data().Commit(user_, commit, &commit_res));
 
   // The open and the lock have stayed.
   const Opened same = MustOpen(other_, OpenArgs(A(), "f"));
   EXPECT_EQ(Read(other_, same), "content");
-  EXPECT_DAFS(kDenied, store_->Lock(other_, OnRange<wire::LockArgs>(same, 4), &lock_res));
-  EXPECT_OK(store_->Locku(user_, OnRange<wire::LockuArgs>(f, 4)));
-  EXPECT_OK(store_->Lock(other_, OnRange<wire::LockArgs>(same, 4), &lock_res));
+  EXPECT_DAFS(kDenied, store_->locks().Lock(other_, OnRange<wire::LockArgs>(same, 4), &lock_res));
+  EXPECT_OK(store_->locks().Locku(user_, OnRange<wire::LockuArgs>(f, 4)));
+  EXPECT_OK(store_->locks().Lock(other_, OnRange<wire::LockArgs>(same, 4), &lock_res));
   EXPECT_OK(Close(user_, f));
 }
 

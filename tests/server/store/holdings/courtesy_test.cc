@@ -25,7 +25,7 @@ class StoreCourtesyTest : public StoreTest {
     args.lock_type = wire::LockType::kWrite;
     args.length = 10;
     wire::LockRes res;
-    return store_->Lock(caller, args, &res);
+    return store_->locks().Lock(caller, args, &res);
   }
   DafsStatus TestLock(const Caller& caller, const wire::FileHandle& file) {
     wire::LocktArgs args;
@@ -34,7 +34,7 @@ class StoreCourtesyTest : public StoreTest {
     args.owner = "asks";
     args.length = 1;
     wire::LocktRes res;
-    return store_->Lockt(caller, args, &res);
+    return store_->locks().Lockt(caller, args, &res);
   }
   Opened OpenDenyingRemoval(const std::string& name) {
     wire::OpenArgs args = OpenArgs(A(), name, wire::kShareRead);
@@ -64,7 +64,7 @@ TEST_F(StoreCourtesyTest, ExpiredClientDoesNotPreventRemoval) {
   LeaseRunsOut();
   EXPECT_OK(Remove(user_, A(), "f"));
   EXPECT_EQ(Read(other_, held), "DAFSERR_EXPIRED");
-  EXPECT_EQ(store_->open_count(), 0u);
+  EXPECT_EQ(store_->inventory().open_count(), 0u);
 }
 
 // Shows DAFS-4.4.1.2-34 (opens are freed), DAFS-6.5.33-05
@@ -75,14 +75,14 @@ TEST_F(StoreCourtesyTest, RemovalWithCheckOpenIgnoresOpensOfExpiredClient) {
   remove.remove_mode = wire::RemoveMode::kCheckOpen;
   wire::RemoveRes res;
   MustOpen(other_, OpenArgs(A(), "f"));
-  EXPECT_DAFS(kDenyDispConflict, store_->Remove(user_, remove, &res));
+  EXPECT_DAFS(kDenyDispConflict, store_->names().Remove(user_, remove, &res));
   LeaseRunsOut();
   // Another client with a valid lease still prevents the removal.
   const Opened mine = MustOpen(user_, OpenArgs(A(), "f"));
-  EXPECT_DAFS(kDenyDispConflict, store_->Remove(user_, remove, &res));
+  EXPECT_DAFS(kDenyDispConflict, store_->names().Remove(user_, remove, &res));
   EXPECT_EQ(Read(user_, mine), "content");
   ASSERT_OK(Close(user_, mine));
-  EXPECT_OK(store_->Remove(user_, remove, &res));
+  EXPECT_OK(store_->names().Remove(user_, remove, &res));
 }
 
 TEST_F(StoreCourtesyTest, ExpiredClientDoesNotPreventReplacement) {

@@ -207,7 +207,7 @@ TEST_F(LockTableTest, TurnPassesToTheNextWaiter) {
   std::vector<LockTable::Turn> turns = table_.TakeTurns(now_);
   ASSERT_EQ(turns.size(), 1u);
   EXPECT_EQ(turns[0].owner, c_);
-  table_.Untold(turns[0]);
+  table_.DropTurn(turns[0]);
   EXPECT_EQ(Turns(), "d");
   table_.DropAwaiting(d.client_id);
   EXPECT_EQ(Turns(), "e");

@@ -29,7 +29,7 @@ class StoreSharesTest : public StoreTest {
     args.share_key_type = wire::ShareKeyType::kBoth;
     args.share_key = key;
     wire::OpenRes res;
-    const DafsStatus status = store_->Open(caller, args, &res);
+    const DafsStatus status = store_->opens().Open(caller, args, &res);
     if (opened != nullptr) *opened = {res.filehandle, res.state_id};
     return status;
   }
@@ -37,7 +37,7 @@ class StoreSharesTest : public StoreTest {
     wire::FileAttributes size;
     size.set(wire::kFattrObjectSize);
     uint64_t set = 0;
-    return store_->Setattr(caller, opened.filehandle, opened.state_id, size, &set);
+    return store_->attributes().Setattr(caller, opened.filehandle, opened.state_id, size, &set);
   }
   DafsStatus Downgrade(const Caller& caller, const Opened& opened, uint32_t access, uint32_t deny) {
     wire::OpenDowngradeArgs args;
@@ -45,7 +45,7 @@ class StoreSharesTest : public StoreTest {
     args.state_id = opened.state_id;
     args.share_access = access;
     args.share_deny = deny;
-    return store_->OpenDowngrade(caller, args);
+    return store_->opens().OpenDowngrade(caller, args);
   }
 };
 
@@ -158,7 +158,7 @@ TEST_F(StoreSharesTest, OwnerCannotReplaceItsShareKey) {
   ASSERT_OK(OpenWithKey(user_, "mine", 7, &mine));
   EXPECT_DAFS(kKeyMismatch, OpenWithKey(user_, "mine", 8));
   EXPECT_OK(OpenWithKey(other_, "yours", 7));  // the key is still in force
-  EXPECT_EQ(store_->open_count(), 2u);
+  EXPECT_EQ(store_->inventory().open_count(), 2u);
 }
 
 TEST_F(StoreSharesTest, OwnerMayUseAnotherShareKeyAfterReleasingOne) {

@@ -22,7 +22,7 @@ class StoreStateTest : public StoreTest {
   }
   DafsStatus Exists(const wire::FileHandle& handle) {
     wire::FileAttributes attributes;
-    return store_->Getattr(root_, handle, wire::kFattrNumLinks, &attributes);
+    return store_->attributes().Getattr(root_, handle, wire::kFattrNumLinks, &attributes);
   }
   DafsStatus RemoveUnlessOpen(const std::string& name) {
     wire::RemoveArgs args;
@@ -30,7 +30,7 @@ class StoreStateTest : public StoreTest {
     args.target = name;
     args.remove_mode = wire::RemoveMode::kCheckOpen;
     wire::RemoveRes res;
-    return store_->Remove(user_, args, &res);
+    return store_->names().Remove(user_, args, &res);
   }
 };
 
@@ -44,21 +44,21 @@ TEST_F(StoreStateTest, StateIdIsCreatedByOpenAndDoesNotChange) {
   lock.lock_type = wire::LockType::kWrite;
   lock.length = 10;
   wire::LockRes locked;
-  ASSERT_OK(store_->Lock(user_, lock, &locked));
+  ASSERT_OK(store_->locks().Lock(user_, lock, &locked));
   wire::LockuArgs unlock;
   unlock.filehandle = f.filehandle;
   unlock.state_id = f.state_id;
   unlock.lock_type = wire::LockType::kWrite;
   unlock.length = 5;
-  ASSERT_OK(store_->Locku(user_, unlock));
+  ASSERT_OK(store_->locks().Locku(user_, unlock));
   EXPECT_EQ(MustOpen(user_, OpenArgs(A(), "f", wire::kShareRead)).state_id, f.state_id);
   wire::OpenDowngradeArgs downgrade;
   downgrade.filehandle = f.filehandle;
   downgrade.state_id = f.state_id;
   downgrade.share_access = wire::kShareWrite;
-  ASSERT_OK(store_->OpenDowngrade(user_, downgrade));
+  ASSERT_OK(store_->opens().OpenDowngrade(user_, downgrade));
   EXPECT_OK(Write(user_, f, 0, "x"));
-  EXPECT_EQ(store_->open_count(), 1u);
+  EXPECT_EQ(store_->inventory().open_count(), 1u);
   EXPECT_OK(Close(user_, f));
 }
 
@@ -67,8 +67,8 @@ TEST_F(StoreStateTest, LookupCreatesNoState) {
   WriteFile(Path("a/f"), "x", 0666);
   const wire::FileHandle f = Handle({"a", "f"});
   EXPECT_EQ(Read(user_, {f, {}}), "x");
-  EXPECT_EQ(store_->open_count(), 0u);
-  EXPECT_EQ(store_->lock_count(), 0u);
+  EXPECT_EQ(store_->inventory().open_count(), 0u);
+  EXPECT_EQ(store_->inventory().lock_count(), 0u);
   EXPECT_OK(RemoveUnlessOpen("f"));
   EXPECT_DAFS(kStale, Exists(f));
 }
@@ -87,8 +87,8 @@ TEST_F(StoreStateTest, UnnamedFileEndsWithItsCreatorUnlessLinked) {
   link.destination_object = A();
   link.newname = "named";
   wire::LinkRes linked;
-  ASSERT_OK(store_->Link(user_, link, &linked));
-  store_->ReleaseClient(user_.client_id);  // as after a failure of the client
+  ASSERT_OK(store_->names().Link(user_, link, &linked));
+  store_->releases().ReleaseClient(user_.client_id);  // as after a failure of the client
   EXPECT_DAFS(kStale, Exists(left.filehandle));
   EXPECT_OK(Exists(named.filehandle));
   EXPECT_THAT(Names(root_, A()), testing::ElementsAre("named"));
@@ -103,7 +103,7 @@ TEST_F(StoreStateTest, UnnamedFileThatIsLinkedHasOneNameAndIsKeptIfThatIsRemoved
   link.destination_object = A();
   link.newname = "named";
   wire::LinkRes linked;
-  ASSERT_OK(store_->Link(user_, link, &linked));
+  ASSERT_OK(store_->names().Link(user_, link, &linked));
   struct stat st = {};
   ASSERT_EQ(stat(Path("a/named").c_str(), &st), 0);
   EXPECT_EQ(st.st_nlink, 1u);

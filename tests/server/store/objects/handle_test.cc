@@ -82,7 +82,7 @@ TEST_F(StoreHandleTest, HandlesSurviveRestartAndRename) {
   EXPECT_EQ(Read(root_, {handle, {}}), "hello");
   EXPECT_EQ(Handle({"a", "d", "g"}), handle);
   wire::FsAttributes fs;
-  ASSERT_OK(store_->GetFsattr(root_, handle, wire::kFsattrFhExpireType, &fs));
+  ASSERT_OK(store_->attributes().GetFsattr(root_, handle, wire::kFsattrFhExpireType, &fs));
   EXPECT_TRUE(fs.has(wire::kFsattrFhExpireType));
   EXPECT_EQ(fs.fh_expire_type, 0u);
   // The bits of handles that expire.
@@ -117,8 +117,8 @@ TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
   ASSERT_EQ(unlink(Path("a/g").c_str()), 0);
   wire::FileAttributes attributes;
   for (const wire::FileHandle& handle : {f, g, d}) {
-    EXPECT_DAFS(kStale, store_->Getattr(root_, handle, wire::kFattrAll, &attributes));
-    EXPECT_DAFS(kStale, store_->Getattr(root_, handle, wire::kFattrAll, &attributes));
+    EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, handle, wire::kFattrAll, &attributes));
+    EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, handle, wire::kFattrAll, &attributes));
   }
   EXPECT_EQ(Read(root_, {f, {}}), "DAFSERR_STALE");
 }
@@ -145,7 +145,7 @@ TEST_F(StoreHandleTest, HandlesAreStaleWhileTheirInodesAreReused) {
     ASSERT_EQ(rmdir(Path("a/d").c_str()), 0);
     for (int i = 0; i < 100; ++i) {
       wire::FileAttributes attributes;
-      ++answers[std::string(wire::Name(store_->Getattr(root_, gone, 1, &attributes)))];
+      ++answers[std::string(wire::Name(store_->attributes().Getattr(root_, gone, 1, &attributes)))];
     }
   }
   stop = true;
@@ -163,13 +163,13 @@ TEST_F(StoreHandleTest, ForgedHandlesAreRefusedEverywhere) {
       wire::FileHandle forged = good;
       (byte < 16 ? forged.fshandle.bytes[byte] : forged.fileid.bytes[byte - 16]) ^= 1;
       wire::FileAttributes attributes;
-      EXPECT_DAFS(kBadHandle, store_->Getattr(root_, forged, 1, &attributes)) << byte;
+      EXPECT_DAFS(kBadHandle, store_->attributes().Getattr(root_, forged, 1, &attributes)) << byte;
       EXPECT_EQ(Read(root_, {forged, {}}), "DAFSERR_BADHANDLE");
       EXPECT_DAFS(kBadHandle, Lookup(root_, forged, "x"));
       EXPECT_DAFS(kBadHandle, Remove(root_, forged, "x"));
       wire::CloseArgs close;
       close.filehandle = forged;
-      EXPECT_DAFS(kBadHandle, store_->Close(root_, close));
+      EXPECT_DAFS(kBadHandle, store_->opens().Close(root_, close));
     }
     Start();
   }
@@ -183,7 +183,7 @@ TEST_F(StoreHandleTest, HandlesOfAnotherServerAreRefused) {
   options.state_dir = Path("state2");
   Start(options);
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kBadHandle, store_->Getattr(root_, a, 1, &attributes));
+  EXPECT_DAFS(kBadHandle, store_->attributes().Getattr(root_, a, 1, &attributes));
 }
 
 // A handle of one directory must not open files of another directory that has its name now.
@@ -195,7 +195,7 @@ TEST_F(StoreHandleTest, HandlesAreStaleAfterExportDirectoriesAreSwapped) {
   exports_[1].directory = Path("a");
   Start();
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(root_, f, 1, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, f, 1, &attributes));
 }
 
 TEST_F(StoreHandleTest, KeyFileIsPrivateAndDamageIsReported) {
@@ -287,12 +287,12 @@ TEST_F(StoreHandleTest, NumberOfDescriptorsStaysBounded) {
     files.push_back(MustOpen(user_, CreateArgs(A(), "f" + std::to_string(i))));
     ASSERT_OK(Write(user_, files.back(), 0, std::to_string(i)));
   }
-  EXPECT_LE(store_->descriptor_count(), 150u);  // each of 16 shards evicts in steps
+  EXPECT_LE(store_->inventory().descriptor_count(), 150u);  // each of 16 shards evicts in steps
   for (int i = 0; i < 300; ++i) {
     EXPECT_EQ(Read(user_, files[static_cast<size_t>(i)]), std::to_string(i));
   }
   for (const Opened& file : files) EXPECT_OK(Close(user_, file));
-  EXPECT_EQ(store_->open_count(), 0u);
+  EXPECT_EQ(store_->inventory().open_count(), 0u);
 }
 
 // Shows DAFS-7-08

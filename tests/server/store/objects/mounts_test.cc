@@ -24,6 +24,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "runtime/unique_fd.h"
+#include "server/store/access/export_threads.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
 #include "tests/server/files_in.h"
@@ -78,17 +79,17 @@ TEST_F(StoreMountsTest, LookupCrossesIntoMountedFileSystems) {
   EXPECT_EQ(Read(root_, {fm, {}}), "in m");
   EXPECT_EQ(Read(root_, {fn, {}}), "in n");
   wire::FileHandle parent;
-  EXPECT_OK(store_->Lookupp(root_, m, &parent));
+  EXPECT_OK(store_->names().Lookupp(root_, m, &parent));
   EXPECT_EQ(parent, a);
   wire::FsAttributes fs;
-  EXPECT_OK(store_->GetFsattr(root_, fm, wire::kFsattrFshandle, &fs));
+  EXPECT_OK(store_->attributes().GetFsattr(root_, fm, wire::kFsattrFshandle, &fs));
   EXPECT_EQ(fs.fshandle, m.fshandle);
   wire::LinkArgs link;
   link.source_object = fm;
   link.destination_object = n;
   link.newname = "g";
   wire::LinkRes res;
-  EXPECT_DAFS(kXdev, store_->Link(root_, link, &res));
+  EXPECT_DAFS(kXdev, store_->names().Link(root_, link, &res));
   EXPECT_DAFS(kXdev, Rename(root_, m, "f", a, "f"));
   EXPECT_DAFS(kAcces, Remove(root_, a, "m"));
 }
@@ -134,7 +135,7 @@ TEST_F(StoreMountsTest, HandlesOfUnmountedFileSystemAreStale) {
   Start();
   wire::FileAttributes attributes;
   for (const wire::FileHandle& gone : {m, f}) {
-    EXPECT_DAFS(kStale, store_->Getattr(root_, gone, wire::kFattrAll, &attributes));
+    EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, gone, wire::kFattrAll, &attributes));
   }
   EXPECT_NE(Handle({"a", "m"}), m);  // now the directory below the mount
 }
@@ -161,7 +162,8 @@ TEST_F(StoreMountsTest, BasicOperationsWorkOnTmpfs) {
   const Opened f = MustOpen(user_, CreateArgs(m, "f"));
   ASSERT_OK(Write(user_, f, 0, "x", wire::StableHow::kFileSync));
   std::byte into[10];
-  const ReadResult r = store_->Read(user_, f.filehandle, f.state_id, 0, into, ReadMode::kNoWait);
+  const ReadResult r =
+      store_->data().Read(user_, f.filehandle, f.state_id, 0, into, ReadMode::kNoWait);
   EXPECT_FALSE(r.would_block);
   EXPECT_EQ(r.bytes_read, 1u);
   ASSERT_OK(Remove(user_, m, "f"));
@@ -211,7 +213,7 @@ TEST_F(StoreMountsTest, OrphanIsAdoptedByAnyOpen) {
     args.filehandle = f.filehandle;
     args.share_access = wire::kShareRead;
     wire::OpenHandleRes again;
-    ASSERT_OK(store_->OpenHandle(user_, args, &again));
+    ASSERT_OK(store_->opens().OpenHandle(user_, args, &again));
     store_->EndGrace(absl::InfinitePast());
     EXPECT_EQ(Read(user_, {again.filehandle, again.state_id}), "data");
   }
@@ -298,7 +300,7 @@ TEST_F(StoreSubvolumesTest, EachSubvolumeHasItsOwnFsHandle) {
   link.destination_object = s2;
   link.newname = "g";
   wire::LinkRes res;
-  EXPECT_DAFS(kXdev, store_->Link(root_, link, &res));
+  EXPECT_DAFS(kXdev, store_->names().Link(root_, link, &res));
   EXPECT_DAFS(kXdev, Rename(root_, s1, "f", s2, "g"));
 }
 
@@ -308,7 +310,7 @@ TEST_F(StoreSubvolumesTest, ParentOfSubvolumeIsFound) {
   exports_[0].squash = Squash::kNone;
   Start();
   wire::FileHandle parent;
-  EXPECT_OK(store_->Lookupp(root_, Handle({"m", "s1"}), &parent));
+  EXPECT_OK(store_->names().Lookupp(root_, Handle({"m", "s1"}), &parent));
   EXPECT_EQ(parent, Handle({"m"}));
 }
 
@@ -374,16 +376,16 @@ TEST_F(StoreSubvolumesTest, UnvisitedOrphanIsRemovedAfterGracePeriod) {
 TEST_F(StoreSubvolumesTest, DeletedSubvolumeHasNoOpenDescriptor) {
   Start();
   const wire::FileHandle m = Handle({"a", "m"});
-  const size_t before = store_->descriptor_count();
+  const size_t before = store_->inventory().descriptor_count();
   const wire::FileHandle f = Handle({"a", "m", "s1", "f"});
   EXPECT_EQ(Attributes(f).num_links, 1u);
-  EXPECT_GT(store_->descriptor_count(), before);
+  EXPECT_GT(store_->inventory().descriptor_count(), before);
   Store::RestoreServerIdentity();
   ASSERT_EQ(Subvolume(BTRFS_IOC_SNAP_DESTROY, "s1"), 0);
   for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
-  EXPECT_EQ(store_->descriptor_count(), before);
+  EXPECT_EQ(store_->inventory().descriptor_count(), before);
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(root_, f, wire::kFattrAll, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, f, wire::kFattrAll, &attributes));
   EXPECT_DAFS(kNoEnt, Lookup(root_, m, "s1"));
 }
 
@@ -508,7 +510,7 @@ class StoreReplacedExportTest : public StoreTest {
   }
   DafsStatus Stat(const wire::FileHandle& handle) {
     wire::FileAttributes attributes;
-    return store_->Getattr(root_, handle, wire::kFattrObjectSize, &attributes);
+    return store_->attributes().Getattr(root_, handle, wire::kFattrObjectSize, &attributes);
   }
 };
 
@@ -545,13 +547,13 @@ TEST_F(StoreReplacedExportTest, LookupLeadsToTheDirectoryThatIsAtThePathNow) {
 TEST_F(StoreReplacedExportTest, IsFoundWithoutALookupOfThePath) {
   Start();
   const wire::FileHandle root = A();
-  store_->FollowPaths();
+  store_->directories().FollowPaths();
   EXPECT_OK(Stat(root));
   Replace();
   EXPECT_OK(Stat(root));
   const std::string log = Logged([this] {
-    store_->FollowPaths();
-    store_->FollowPaths();
+    store_->directories().FollowPaths();
+    store_->directories().FollowPaths();
   });
   EXPECT_THAT(log, testing::HasSubstr("leads to another directory"));
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
@@ -562,7 +564,7 @@ TEST_F(StoreReplacedExportTest, DirectoryThatReturnsHasItsHandleAgain) {
   Start();
   const wire::FileHandle root = A();
   Replace();
-  store_->FollowPaths();
+  store_->directories().FollowPaths();
   EXPECT_DAFS(kStale, Stat(root));
   std::filesystem::remove_all(Path("a"));
   std::filesystem::rename(Path("old"), Path("a"));
@@ -575,7 +577,7 @@ TEST_F(StoreReplacedExportTest, OpenFileOfTheRemovedDirectoryStaysUsable) {
   auto open = MustOpen(root_, CreateArgs(A(), "f"));
   std::filesystem::remove_all(Path("a"));
   mkdir(Path("a").c_str(), 0777);
-  store_->FollowPaths();
+  store_->directories().FollowPaths();
   EXPECT_DAFS(kNoEnt, Lookup(root_, A(), "f"));
   EXPECT_EQ(Read(root_, {open.filehandle, open.state_id}), "");
   // Files that are removed while open are kept in the new directory.
@@ -626,7 +628,8 @@ TEST_F(StoreMountsTest, MountOnTheExportIsServedUntilItIsUnmounted) {
   EXPECT_EQ(Read(root_, {Handle({"a", "f"}), {}}), "above");
   EXPECT_EQ(Read(root_, {below, {}}), "below");
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(root_, root, wire::kFattrObjectSize, &attributes));
+  EXPECT_DAFS(kStale,
+              store_->attributes().Getattr(root_, root, wire::kFattrObjectSize, &attributes));
   Store::RestoreServerIdentity();
   umount2(Path("a").c_str(), MNT_DETACH);
   EXPECT_EQ(A(), root);
@@ -646,7 +649,7 @@ TEST_F(StoreMountsTest, FileSystemMountedAnewIsServed) {
   ASSERT_EQ(mount(Path("o").c_str(), Path("a/m").c_str(), nullptr, MS_BIND, nullptr), 0);
   ASSERT_EQ(mount("none", Path("a/m").c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr),
             0);
-  store_->FollowPaths();
+  store_->directories().FollowPaths();
   EXPECT_EQ(Handle({"m", "f"}), file);
   EXPECT_DAFS(kRofs, Remove(root_, Handle({"m"}), "f"));
   Store::RestoreServerIdentity();
@@ -671,11 +674,11 @@ class StoreLateExportTest : public StoreTest {
     const auto settle = [this](size_t index) {
       if (index == kLate) settled_.WaitForNotification();
     };
-    ASSERT_TRUE(store_->OpenExports(settle, absl::Milliseconds(100)).ok());
+    ASSERT_TRUE(store_->directories().OpenAll(settle, absl::Milliseconds(100)).ok());
   }
   void Settle() {
     settled_.Notify();
-    ASSERT_TRUE(store_->AwaitOpened(absl::InfiniteFuture()));
+    ASSERT_TRUE(store_->directories().AwaitOpened(absl::InfiniteFuture()));
   }
   void LeaveOrphan(const wire::FileHandle& directory) {
     MustOpen(user_, CreateArgs(directory, "f"));
@@ -691,11 +694,11 @@ TEST_F(StoreLateExportTest, NoRequestReachesItBeforeItsJournalsAreSettled) {
   const wire::FileHandle b = Handle({"deep", "b"});
   Begin();
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kDelay, store_->Getattr(root_, b, wire::kFattrObjectSize, &attributes));
+  EXPECT_DAFS(kDelay, store_->attributes().Getattr(root_, b, wire::kFattrObjectSize, &attributes));
   EXPECT_DAFS(kDelay, Lookup(root_, Handle({"deep"}), "b"));
   EXPECT_OK(Lookup(root_, Handle({}), "a"));
   Settle();
-  EXPECT_OK(store_->Getattr(root_, b, wire::kFattrObjectSize, &attributes));
+  EXPECT_OK(store_->attributes().Getattr(root_, b, wire::kFattrObjectSize, &attributes));
   EXPECT_EQ(Handle({"deep", "b"}), b);
 }
 
@@ -746,7 +749,7 @@ TEST_F(StoreLateExportTest, RemovedOpenFileIsReclaimedByHandleAfterItAnswers) {
   args.claim_type = wire::OpenClaimType::kPrevious;
   args.claim_handle() = f.filehandle;
   wire::OpenRes res;
-  EXPECT_DAFS(kDelay, store_->Open(user_, args, &res));
+  EXPECT_DAFS(kDelay, store_->opens().Open(user_, args, &res));
   Settle();
   store_->grace().Arrived(kLate, {}, now + absl::Hours(1));
   const Opened again = MustOpen(user_, args);
@@ -778,7 +781,7 @@ class StoreHungExportTest : public StoreHungMountTest {
       absl::MutexLock lock(&mutex_);
       settled_.push_back(index);
     };
-    const absl::Status status = store_->OpenExports(settle, absl::Milliseconds(200));
+    const absl::Status status = store_->directories().OpenAll(settle, absl::Milliseconds(200));
     EXPECT_TRUE(status.ok()) << status;
   }
   std::vector<size_t> settled() {
@@ -796,18 +799,22 @@ TEST_F(StoreHungExportTest, IsDelayedWhileOtherExportsAreServed) {
     Begin();
     EXPECT_EQ(Read(root_, {Handle({"n", "f"}), {}}), "in n");
     EXPECT_EQ(settled(), std::vector<size_t>{0});
-    EXPECT_EQ(store_->Opening(), std::vector<size_t>{1});
-    EXPECT_FALSE(store_->AwaitOpened(absl::Now()));
+    EXPECT_EQ(store_->directories().Opening(), std::vector<size_t>{1});
+    EXPECT_FALSE(store_->directories().AwaitOpened(absl::Now()));
     const wire::FileHandle root = Handle({});
     EXPECT_DAFS(kDelay, Lookup(root_, root, "hung"));
     wire::FileAttributes attributes;
-    EXPECT_DAFS(kDelay, store_->Getattr(root_, of_unknown_, wire::kFattrObjectSize, &attributes));
+    EXPECT_DAFS(kDelay, store_->attributes().Getattr(root_, of_unknown_, wire::kFattrObjectSize,
+                                                     &attributes));
     wire::FileHandle forged = of_unknown_;
     forged.fileid.bytes.back() ^= 1;
-    EXPECT_DAFS(kBadHandle, store_->Getattr(root_, forged, wire::kFattrObjectSize, &attributes));
+    EXPECT_DAFS(kBadHandle,
+                store_->attributes().Getattr(root_, forged, wire::kFattrObjectSize, &attributes));
     EXPECT_EQ(Names(root_, root), (std::vector<std::string>{"hung", "n"}));
-    EXPECT_TRUE(store_->ExportThatMayHang(root, std::vector<std::string>{"hung"}).has_value());
-    store_->FollowPaths();
+    EXPECT_TRUE(store_->export_threads()
+                    .ExportThatMayHang(root, std::vector<std::string>{"hung"})
+                    .has_value());
+    store_->directories().FollowPaths();
   }));
 }
 
@@ -816,16 +823,16 @@ TEST_F(StoreHungExportTest, IsSettledOnceAfterAReloadRemovedItAndAnotherAddsIt) 
   ASSERT_TRUE(Answers([this] {
     Begin();
     EndHang();  // its directory cannot be served, and is tried again
-    ASSERT_TRUE(store_->ReloadExports({exports_[0]}, absl::Seconds(60)).ok());
+    ASSERT_TRUE(store_->reload().Reload({exports_[0]}, absl::Seconds(60)).ok());
     EXPECT_EQ(settled(), std::vector<size_t>{0});
     Store::RestoreServerIdentity();
     umount2(Path("a/hung").c_str(), MNT_DETACH);
     for (int i = 0; i < 2; ++i) {
-      const auto added = store_->ReloadExports(exports_, absl::Seconds(60));
+      const auto added = store_->reload().Reload(exports_, absl::Seconds(60));
       ASSERT_TRUE(added.ok()) << added.status();
       EXPECT_EQ(settled(), (std::vector<size_t>{0, 1}));
       EXPECT_OK(Lookup(root_, Handle({}), "hung"));
-      ASSERT_TRUE(store_->ReloadExports({exports_[0]}, absl::Seconds(60)).ok());
+      ASSERT_TRUE(store_->reload().Reload({exports_[0]}, absl::Seconds(60)).ok());
     }
   }));
 }
@@ -838,12 +845,12 @@ TEST_F(StoreHungExportTest, ReloadsThatWantItUseOneThread) {
     Start();
     const size_t before = FilesIn("/proc/self/task");
     for (int i = 0; i < 5; ++i) {
-      const auto failed = store_->ReloadExports({exports_[0], hung}, absl::Milliseconds(20));
+      const auto failed = store_->reload().Reload({exports_[0], hung}, absl::Milliseconds(20));
       EXPECT_EQ(failed.status().code(), absl::StatusCode::kDeadlineExceeded);
     }
     EXPECT_LE(FilesIn("/proc/self/task"), before + 1);
     EndHang();
-    ASSERT_TRUE(store_->AwaitOpened(absl::Now() + absl::Seconds(30)));
+    ASSERT_TRUE(store_->directories().AwaitOpened(absl::Now() + absl::Seconds(30)));
   }));
 }
 
@@ -851,15 +858,16 @@ TEST_F(StoreHungExportTest, RefusalAfterTheStartDelaysRequestsUntilItIsMended) {
   ASSERT_TRUE(Answers([this] {
     Begin();
     EndHang();
-    EXPECT_FALSE(store_->AwaitOpened(absl::Now() + absl::Milliseconds(200)));
+    EXPECT_FALSE(store_->directories().AwaitOpened(absl::Now() + absl::Milliseconds(200)));
     EXPECT_EQ(settled(), std::vector<size_t>{0});
     EXPECT_DAFS(kDelay, Lookup(root_, Handle({}), "hung"));
     wire::FileAttributes attributes;
-    EXPECT_DAFS(kDelay, store_->Getattr(root_, of_unknown_, wire::kFattrObjectSize, &attributes));
+    EXPECT_DAFS(kDelay, store_->attributes().Getattr(root_, of_unknown_, wire::kFattrObjectSize,
+                                                     &attributes));
     EXPECT_EQ(Read(root_, {Handle({"n", "f"}), {}}), "in n");
     Store::RestoreServerIdentity();
     umount2(Path("a/hung").c_str(), MNT_DETACH);
-    ASSERT_TRUE(store_->AwaitOpened(absl::Now() + absl::Seconds(30)));
+    ASSERT_TRUE(store_->directories().AwaitOpened(absl::Now() + absl::Seconds(30)));
     EXPECT_EQ(settled(), (std::vector<size_t>{0, 1}));
     EXPECT_OK(Lookup(root_, Handle({}), "hung"));
   }));

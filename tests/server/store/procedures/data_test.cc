@@ -23,12 +23,12 @@ class StoreDataTest : public StoreTest {
                     AppendResult* res, StableHow stable = StableHow::kDataSync) {
     std::vector<iovec> vecs;
     for (std::string& part : parts) vecs.push_back({part.data(), part.size()});
-    return store_->Append(caller, f.filehandle, f.state_id, vecs, stable, res);
+    return store_->data().Append(caller, f.filehandle, f.state_id, vecs, stable, res);
   }
   DafsStatus Commit(const wire::FileHandle& handle, wire::CommitRes* res) {
     wire::CommitArgs args;
     args.filehandle = handle;
-    return store_->Commit(user_, args, res);
+    return store_->data().Commit(user_, args, res);
   }
 };
 
@@ -62,7 +62,7 @@ TEST_F(StoreDataTest, NonblockingReadReturnsOnlyCachedData) {
   ASSERT_OK(Write(user_, f, 0, std::string(100000, 'x'), StableHow::kFileSync));
   std::string into(200000, '\0');
   const auto bytes = std::as_writable_bytes(std::span(into));
-  ReadResult r = store_->Read(user_, f.filehandle, f.state_id, 0, bytes, ReadMode::kNoWait);
+  ReadResult r = store_->data().Read(user_, f.filehandle, f.state_id, 0, bytes, ReadMode::kNoWait);
   EXPECT_EQ(r.status, DafsStatus::kOk);
   if (!r.would_block) {
     EXPECT_EQ(r.bytes_read, 100000u);
@@ -72,12 +72,12 @@ TEST_F(StoreDataTest, NonblockingReadReturnsOnlyCachedData) {
   const int fd = open(Path("a/f").c_str(), O_RDONLY);
   ASSERT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
   close(fd);
-  r = store_->Read(user_, f.filehandle, f.state_id, 0, bytes, ReadMode::kNoWait);
+  r = store_->data().Read(user_, f.filehandle, f.state_id, 0, bytes, ReadMode::kNoWait);
   EXPECT_TRUE(r.would_block);
-  r = store_->Read(user_, f.filehandle, f.state_id, 0, bytes, ReadMode::kWait);
+  r = store_->data().Read(user_, f.filehandle, f.state_id, 0, bytes, ReadMode::kWait);
   EXPECT_FALSE(r.would_block);
   EXPECT_EQ(r.bytes_read, 100000u);
-  r = store_->Read(user_, f.filehandle, f.state_id, 0, bytes, ReadMode::kNoWait);
+  r = store_->data().Read(user_, f.filehandle, f.state_id, 0, bytes, ReadMode::kNoWait);
   EXPECT_EQ(r.bytes_read, 100000u);
 }
 
@@ -86,13 +86,14 @@ TEST_F(StoreDataTest, BufferListIsTransferredAsOneByteString) {
   std::string x = "abc", y, z = "defgh";
   const iovec from[] = {{x.data(), 3}, {y.data(), 0}, {z.data(), 5}};
   WriteResult written;
-  ASSERT_OK(
-      store_->Write(user_, f.filehandle, f.state_id, 4, from, StableHow::kUnstable, &written));
+  ASSERT_OK(store_->data().Write(user_, f.filehandle, f.state_id, 4, from, StableHow::kUnstable,
+                                 &written));
   EXPECT_EQ(written.count, 8u);
   EXPECT_EQ(Read(user_, f), std::string(4, '\0') + "abcdefgh");
   char p[5], q[100];
   const iovec into[] = {{p, 5}, {q, 100}};
-  const ReadResult r = store_->Readv(user_, f.filehandle, f.state_id, 4, into, ReadMode::kWait);
+  const ReadResult r =
+      store_->data().Readv(user_, f.filehandle, f.state_id, 4, into, ReadMode::kWait);
   EXPECT_EQ(r.bytes_read, 8u);
   EXPECT_EQ(std::string(p, 5) + std::string(q, 3), "abcdefgh");
 }
@@ -307,7 +308,7 @@ TEST_F(StoreDataTest, ChangeDiffersAfterTimesMayHaveBeenLost) {
   ASSERT_OK(Write(user_, f, 0, "x", StableHow::kUnstable));
   const auto change = [&] {
     wire::FileAttributes attributes;
-    EXPECT_OK(store_->Getattr(user_, f.filehandle, wire::kFattrChange, &attributes));
+    EXPECT_OK(store_->attributes().Getattr(user_, f.filehandle, wire::kFattrChange, &attributes));
     return attributes.change;
   };
   const uint64_t before = change();
@@ -325,9 +326,9 @@ TEST_F(StoreDataTest, CommitOfClosedFileKeepsNoDescriptor) {
   ASSERT_OK(Write(user_, f, 0, "x", StableHow::kUnstable));
   ASSERT_OK(Close(user_, f));
   wire::CommitRes res;
-  const size_t before = store_->descriptor_count();
+  const size_t before = store_->inventory().descriptor_count();
   ASSERT_OK(Commit(f.filehandle, &res));
-  EXPECT_EQ(store_->descriptor_count(), before);
+  EXPECT_EQ(store_->inventory().descriptor_count(), before);
 }
 
 // Shows DAFS-6.1.5-10: every change of a file changes the attribute, even in quick succession.

@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "runtime/loop.h"
+#include "server/store/holdings/delegations.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
+#include "server/store/holdings/promises.h"
 #include "tests/server/store/promises_fixture.h"
 #include "wire/messages/messages.h"
 #include "wire/protocol/lock_ranges.h"
@@ -55,7 +57,7 @@ class GrantTest : public PromisesTest {
     args.owner = owner;
     args.want = want;
     wire::OpenDelegatedRes res;
-    EXPECT_OK(store_->OpenDelegated(caller, args, &res));
+    EXPECT_OK(store_->opens().OpenDelegated(caller, args, &res));
     EXPECT_EQ(res.recall, false);
     return res;
   }
@@ -69,7 +71,7 @@ class GrantTest : public PromisesTest {
   DafsStatus Return(const Caller& caller, const wire::StateId& state_id) {
     wire::DelegreturnArgs args;
     args.state_id = state_id;
-    return store_->Delegreturn(caller, args);
+    return store_->opens().Delegreturn(caller, args);
   }
   DafsStatus OpenAs(const Caller& caller, uint32_t access, uint32_t deny = 0) {
     wire::OpenHandleArgs args;
@@ -77,7 +79,7 @@ class GrantTest : public PromisesTest {
     args.share_access = access;
     args.share_deny = deny;
     args.owner = "open";
-    return store_->OpenHandle(caller, args, &opened_);
+    return store_->opens().OpenHandle(caller, args, &opened_);
   }
   // An open in place of which a delegation is wanted.
   wire::OpenDelegatedRes OpenXor(const Caller& caller, uint32_t access,
@@ -87,7 +89,7 @@ class GrantTest : public PromisesTest {
   wire::OpenRes OpenXor(const Caller& caller, wire::OpenArgs args) {
     args.share_access |= kWish;
     wire::OpenRes res;
-    EXPECT_OK(store_->Open(caller, args, &res));
+    EXPECT_OK(store_->opens().Open(caller, args, &res));
     return res;
   }
   DafsStatus Downgrade(const Caller& caller, const wire::StateId& state_id,
@@ -97,7 +99,7 @@ class GrantTest : public PromisesTest {
     args.state_id = state_id;
     args.share_access = access;
     args.share_deny = deny;
-    return store_->OpenDowngrade(caller, args);
+    return store_->opens().OpenDowngrade(caller, args);
   }
   // By the open that was made last; of flock(2), which needs no access.
   DafsStatus LockAs(const Caller& caller, wire::LockType type, uint32_t options = 0) {
@@ -110,7 +112,7 @@ class GrantTest : public PromisesTest {
     args.offset = range.first;
     args.length = wire::LengthOf(range);
     wire::LockRes res;
-    return store_->Lock(caller, args, &res);
+    return store_->locks().Lock(caller, args, &res);
   }
   size_t held() const { return store_->delegations().GetCounts().held; }
   // `request` of another client must wait until the delegation is returned. Then it succeeds.
@@ -173,10 +175,10 @@ TEST_F(GrantTest, NoDelegationOfAFileThatIsShared) {
 
 TEST_F(GrantTest, OnlyAClientThatCanBeCalledAndUsesDelegationsGetsOne) {
   wire::OpenRes res;
-  ASSERT_OK(store_->Open(root_, OpenArgs(A(), "f"), &res));
+  ASSERT_OK(store_->opens().Open(root_, OpenArgs(A(), "f"), &res));
   EXPECT_EQ(res.delegation_type, Type::kNone) << "it has not shown that it knows delegations";
-  EXPECT_OK(store_->Delegpurge(root_, {}));
-  ASSERT_OK(store_->Open(root_, OpenArgs(A(), "f"), &res));
+  EXPECT_OK(store_->opens().Delegpurge(root_, {}));
+  ASSERT_OK(store_->opens().Open(root_, OpenArgs(A(), "f"), &res));
   EXPECT_EQ(res.delegation_type, Type::kWrite);
   EXPECT_OK(Return(root_, res.delegation_state_id));
   Caller mute = root_;
@@ -208,7 +210,7 @@ TEST_F(GrantTest, ConflictingRequestsOfOthersRecall) {
   const auto open_to_write = [&](const Caller& c) { return OpenAs(c, wire::kShareWrite); };
   const auto open_by_path = [&](const Caller& c) {
     wire::OpenRes res;
-    return store_->Open(c, OpenArgs(A(), "f"), &res);
+    return store_->opens().Open(c, OpenArgs(A(), "f"), &res);
   };
   const auto open_to_deny = [&](const Caller& c) {
     return OpenAs(c, wire::kShareRead, wire::kShareWrite);
@@ -217,7 +219,7 @@ TEST_F(GrantTest, ConflictingRequestsOfOthersRecall) {
     wire::FileAttributes attributes;
     attributes.set(wire::kFattrObjectSize);
     uint64_t set = 0;
-    return store_->Setattr(c, file_, {}, attributes, &set);
+    return store_->attributes().Setattr(c, file_, {}, attributes, &set);
   };
   const auto write = [&](const Caller& c) { return Write(c, {file_, {}}, 0, "x"); };
   const auto link = [&](const Caller& c) {
@@ -227,7 +229,7 @@ TEST_F(GrantTest, ConflictingRequestsOfOthersRecall) {
     args.destination_object = A();
     args.newname = "g";
     wire::LinkRes res;
-    return store_->Link(c, args, &res);
+    return store_->names().Link(c, args, &res);
   };
   ExpectRecall(Type::kRead, open_to_write);
   ExpectRecall(Type::kRead, open_by_path);
@@ -269,18 +271,18 @@ TEST_F(GrantTest, ATestOfALockWaitsForHiddenLocks) {
   test.lock_type = wire::LockType::kRead;
   wire::LocktRes res;
   wire::StateId state_id = Delegated(root_, wire::kShareRead, Type::kRead);
-  EXPECT_OK(store_->Lockt(other_, test, &res));
+  EXPECT_OK(store_->locks().Lockt(other_, test, &res));
   test.lock_type = wire::LockType::kWrite;
-  EXPECT_DAFS(kDelay, store_->Lockt(other_, test, &res));
+  EXPECT_DAFS(kDelay, store_->locks().Lockt(other_, test, &res));
   EXPECT_OK(Return(root_, state_id));
   ServeAgain();
   state_id = Delegated(root_, wire::kShareWrite, Type::kWrite);
   test.filehandle = file_;
   test.lock_type = wire::LockType::kRead;
-  EXPECT_OK(store_->Lockt(root_, test, &res)) << "its own";
-  EXPECT_DAFS(kDelay, store_->Lockt(other_, test, &res));
+  EXPECT_OK(store_->locks().Lockt(root_, test, &res)) << "its own";
+  EXPECT_DAFS(kDelay, store_->locks().Lockt(other_, test, &res));
   EXPECT_OK(Return(root_, state_id));
-  EXPECT_OK(store_->Lockt(other_, test, &res));
+  EXPECT_OK(store_->locks().Lockt(other_, test, &res));
 }
 
 TEST_F(GrantTest, NoReadDelegationBesideAWriteLockOfAnotherClient) {
@@ -305,12 +307,12 @@ TEST_F(GrantTest, AfterARestartLocksWaitForThoseUnderDelegations) {
   claim.claim_type = wire::OpenClaimType::kPrevious;
   claim.filehandle = file_;
   wire::OpenRes res;
-  EXPECT_OK(store_->Open(root_, claim, &res));
+  EXPECT_OK(store_->opens().Open(root_, claim, &res));
   opened_.state_id = res.state_id;
   EXPECT_OK(LockAs(root_, wire::LockType::kRead, wire::kLockReclaim));
   opened_.state_id = others;
   EXPECT_DAFS(kGrace, LockAs(other_, wire::LockType::kWrite)) << "more claims may follow";
-  EXPECT_OK(store_->Delegpurge(root_, {}));
+  EXPECT_OK(store_->opens().Delegpurge(root_, {}));
   EXPECT_DAFS(kDenied, LockAs(other_, wire::LockType::kWrite));
 }
 
@@ -334,7 +336,7 @@ TEST_F(GrantTest, TheStateIdOfADelegationPermitsReadingAndWriting) {
   wire::FileAttributes size;
   size.set(wire::kFattrObjectSize);
   uint64_t set = 0;
-  EXPECT_OK(store_->Setattr(user_, file_, write, size, &set));
+  EXPECT_OK(store_->attributes().Setattr(user_, file_, write, size, &set));
   EXPECT_DAFS(kBadStateId, Write(other_, {file_, write}, 0, "x"));
   EXPECT_DAFS(kBadStateId, Close(user_, {file_, write})) << "it is no open";
   wire::OpenOwnerArgs again;
@@ -342,7 +344,7 @@ TEST_F(GrantTest, TheStateIdOfADelegationPermitsReadingAndWriting) {
   again.state_id = write;
   again.owner = "local";
   wire::OpenOwnerRes opened;
-  EXPECT_OK(store_->OpenOwner(user_, again, &opened)) << "for an open without a message";
+  EXPECT_OK(store_->locks().OpenOwner(user_, again, &opened)) << "for an open without a message";
   EXPECT_OK(Close(user_, {file_, opened.state_id}));
   EXPECT_OK(Return(user_, write));
   EXPECT_DAFS(kBadStateId, Write(user_, {file_, write}, 0, "x"));
@@ -358,7 +360,7 @@ TEST_F(GrantTest, ADelegationKeepsAFileThatItsHolderRemoves) {
   EXPECT_EQ(Read(root_, {file_, write}, 0, 7), "content");
   EXPECT_OK(Return(root_, write));
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(root_, file_, wire::kFattrAll, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, file_, wire::kFattrAll, &attributes));
 }
 
 // Shows DAFS-6.5.11-01, DAFS-6.5.11-02
@@ -380,7 +382,7 @@ TEST_F(GrantTest, ARevokedDelegationHasExpired) {
   const wire::StateId write = Delegated(root_, wire::kShareBoth, Type::kWrite);
   EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
   ASSERT_THAT(recalls_, SizeIs(1));
-  store_->RevokeDelegation(recalls_[0]);
+  store_->releases().RevokeDelegation(recalls_[0]);
   EXPECT_DAFS(kExpired, Write(root_, {file_, write}, 0, "x"));
   EXPECT_DAFS(kBadStateId, Return(root_, write));
   EXPECT_OK(OpenAs(other_, wire::kShareRead));
@@ -393,10 +395,10 @@ TEST_F(GrantTest, AClientWithAnExpiredLeaseIsNotWaitedFor) {
   EXPECT_EQ(held.opens, 1u);
   EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
   ASSERT_THAT(recalls_, SizeIs(1));
-  store_->RevokeExpired(recalls_[0]);
+  store_->releases().RevokeExpired(recalls_[0]);
   EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
   held.expired = 1;
-  store_->RevokeExpired(recalls_[0]);
+  store_->releases().RevokeExpired(recalls_[0]);
   EXPECT_OK(OpenAs(other_, wire::kShareRead));
   EXPECT_DAFS(kExpired, Write(root_, {file_, write}, 0, "x"));
   EXPECT_EQ(held.opens, 0u);
@@ -404,7 +406,7 @@ TEST_F(GrantTest, AClientWithAnExpiredLeaseIsNotWaitedFor) {
 
 TEST_F(GrantTest, TheDelegationsOfAClientThatIsGoneEnd) {
   Delegated(root_, wire::kShareBoth, Type::kWrite);
-  store_->ReleaseClient(root_.client_id);
+  store_->releases().ReleaseClient(root_.client_id);
   EXPECT_OK(OpenAs(other_, wire::kShareWrite));
   EXPECT_THAT(recalls_, IsEmpty());
   EXPECT_EQ(store_->delegations().GetCounts().held, 0u);
@@ -418,12 +420,12 @@ TEST_F(GrantTest, ADelegationIsClaimedWhileItIsRecalled) {
   args.claim_type = wire::OpenClaimType::kDelegateCur;
   args.claimdelcur_stateid = write;
   wire::OpenRes res;
-  EXPECT_DAFS(kBadStateId, store_->Open(other_, args, &res));
-  EXPECT_OK(store_->Open(root_, args, &res));
+  EXPECT_DAFS(kBadStateId, store_->opens().Open(other_, args, &res));
+  EXPECT_OK(store_->opens().Open(root_, args, &res));
   EXPECT_EQ(res.delegation_type, Type::kNone);
   EXPECT_OK(Return(root_, write));
   EXPECT_OK(Write(root_, {file_, res.state_id}, 0, "x"));
-  EXPECT_DAFS(kBadStateId, store_->Open(root_, args, &res)) << "it was returned";
+  EXPECT_DAFS(kBadStateId, store_->opens().Open(root_, args, &res)) << "it was returned";
 }
 
 TEST_F(GrantTest, AReadDelegationCannotBeClaimedForWriting) {
@@ -431,9 +433,9 @@ TEST_F(GrantTest, AReadDelegationCannotBeClaimedForWriting) {
   args.claim_type = wire::OpenClaimType::kDelegateCur;
   args.claimdelcur_stateid = Delegated(root_, wire::kShareRead, Type::kRead);
   wire::OpenRes res;
-  EXPECT_DAFS(kAcces, store_->Open(root_, args, &res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(root_, args, &res));
   args.share_access = wire::kShareRead;
-  EXPECT_OK(store_->Open(root_, args, &res));
+  EXPECT_OK(store_->opens().Open(root_, args, &res));
 }
 
 // Shows DAFS-6.5.24-16, DAFS-6.5.10-01, DAFS-6.5.10-03
@@ -444,23 +446,23 @@ TEST_F(GrantTest, ALaterInstanceOfTheClientClaimsOrPurgesWriteDelegations) {
     recalls_.clear();
     Delegated(root_, wire::kShareBoth, Type::kWrite);
     later.client_id = wire::OpaqueFromUint64<wire::ClientId>(7);
-    store_->SupersedeClient(root_.client_id, later.client_id, "one");
+    store_->releases().SupersedeClient(root_.client_id, later.client_id, "one");
     EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead)) << "it may be claimed";
     wire::OpenArgs args = OpenArgs(A(), "f");
     args.claim_type = wire::OpenClaimType::kDelegatePrev;
     wire::OpenRes res;
-    EXPECT_DAFS(kExpired, store_->Open(other_, args, &res));
+    EXPECT_DAFS(kExpired, store_->opens().Open(other_, args, &res));
     if (purges) {
-      EXPECT_OK(store_->Delegpurge(later, {}));
-      EXPECT_DAFS(kExpired, store_->Open(later, args, &res));
+      EXPECT_OK(store_->opens().Delegpurge(later, {}));
+      EXPECT_DAFS(kExpired, store_->opens().Open(later, args, &res));
       EXPECT_OK(OpenAs(other_, wire::kShareRead));
       continue;
     }
-    EXPECT_OK(store_->Open(later, args, &res));
+    EXPECT_OK(store_->opens().Open(later, args, &res));
     EXPECT_EQ(res.delegation_type, Type::kWrite);
     EXPECT_DAFS(kDelay, OpenAs(other_, wire::kShareRead));
     EXPECT_OK(Return(later, res.delegation_state_id));
-    EXPECT_DAFS(kExpired, store_->Open(later, args, &res)) << "it was claimed before";
+    EXPECT_DAFS(kExpired, store_->opens().Open(later, args, &res)) << "it was claimed before";
   }
 }
 
@@ -480,26 +482,26 @@ TEST_F(GrantTest, AClientGetsWhatItClaimsAfterARestart) {
   Caller mute = root_;
   mute.promisee = 0;  // it claims before it sends PROMISES
   wire::OpenRes res, again;
-  EXPECT_OK(store_->Open(mute, args, &res));
+  EXPECT_OK(store_->opens().Open(mute, args, &res));
   EXPECT_EQ(res.delegation_type, Type::kRead);
   EXPECT_FALSE(res.recall);
-  EXPECT_OK(store_->Open(mute, args, &again));
+  EXPECT_OK(store_->opens().Open(mute, args, &again));
   EXPECT_EQ(again.delegation_state_id, res.delegation_state_id) << "the same claim again";
   EXPECT_EQ(lost[0].opens, 2u) << "the open and the delegation";
   args.owner = "second";
-  EXPECT_OK(store_->Open(mute, args, &again));
+  EXPECT_OK(store_->opens().Open(mute, args, &again));
   EXPECT_TRUE(store_->grace().expects_opens(KeyOf(file_)))
       << "any number of opens under the delegation";
 
   args.delegate_type = Type::kWrite;
-  EXPECT_OK(store_->Open(other_, args, &again));
+  EXPECT_OK(store_->opens().Open(other_, args, &again));
   EXPECT_EQ(again.delegation_type, Type::kWrite);
   EXPECT_TRUE(again.recall);
   EXPECT_EQ(recalls_.back().state_id, again.delegation_state_id);
 
-  EXPECT_OK(store_->Delegpurge(mute, {}));
+  EXPECT_OK(store_->opens().Delegpurge(mute, {}));
   EXPECT_TRUE(store_->grace().expects_opens(KeyOf(file_))) << "of the other client";
-  EXPECT_OK(store_->Delegpurge(other_, {}));
+  EXPECT_OK(store_->opens().Delegpurge(other_, {}));
   EXPECT_FALSE(store_->grace().active());
 }
 
@@ -508,9 +510,9 @@ TEST_F(GrantTest, GetattrOfAnotherClientReportsTheHoldersValues) {
   const wire::StateId write = Delegated(root_, wire::kShareBoth, Type::kWrite);
   wire::FileAttributes attributes;
   awaited_.clear();
-  EXPECT_OK(store_->Getattr(root_, file_, wire::kFattrAll, &attributes));
+  EXPECT_OK(store_->attributes().Getattr(root_, file_, wire::kFattrAll, &attributes));
   EXPECT_THAT(asked_, IsEmpty()) << "the holder asks itself";
-  EXPECT_DAFS(kDelay, store_->Getattr(other_, file_, wire::kFattrAll, &attributes));
+  EXPECT_DAFS(kDelay, store_->attributes().Getattr(other_, file_, wire::kFattrAll, &attributes));
   ASSERT_THAT(asked_, SizeIs(1));
   ASSERT_THAT(awaited_, SizeIs(1));
   EXPECT_TRUE(awaited_[0].answer);
@@ -518,7 +520,7 @@ TEST_F(GrantTest, GetattrOfAnotherClientReportsTheHoldersValues) {
   const uint64_t change = attributes.change + 5;
   store_->delegations().SetReported(
       write, {.change = change, .size = 100, .time_modify = wire::Time{1, 0}}, Loop::Now());
-  EXPECT_OK(store_->Getattr(other_, file_, wire::kFattrAll, &attributes));
+  EXPECT_OK(store_->attributes().Getattr(other_, file_, wire::kFattrAll, &attributes));
   EXPECT_EQ(attributes.change, change);
   EXPECT_EQ(attributes.object_size, 100u);
   EXPECT_GT(attributes.time_modify.seconds, 1) << "only raised";
@@ -556,7 +558,8 @@ TEST_F(GrantTest, ADelegationTakesThePlaceOfAnOpen) {
   EXPECT_OK(Write(root_, {nameless.filehandle, nameless.delegation_state_id}, 0, "x"));
   EXPECT_OK(Return(root_, nameless.delegation_state_id));
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(root_, nameless.filehandle, wire::kFattrAll, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, nameless.filehandle, wire::kFattrAll,
+                                                   &attributes));
 }
 
 TEST_F(GrantTest, TheWishAdmitsAClient) {
@@ -697,11 +700,11 @@ TEST_F(GrantTest, AFailedOpenLeavesTheDelegationsAsTheyWere) {
     usleep(10'000);
   }
   wire::OpenRes res;
-  EXPECT_NE(store_->Open(root_, args, &res), DafsStatus::kOk);
+  EXPECT_NE(store_->opens().Open(root_, args, &res), DafsStatus::kOk);
   EXPECT_EQ(res.delegation_type, Type::kNone);
   EXPECT_DAFS(kAcces, Write(root_, {read.filehandle, read.delegation_state_id}, 0, "x"));
   EXPECT_OK(Return(root_, read.delegation_state_id));
-  EXPECT_NE(store_->Open(root_, args, &res), DafsStatus::kOk);
+  EXPECT_NE(store_->opens().Open(root_, args, &res), DafsStatus::kOk);
   EXPECT_EQ(held(), 0u);
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "runtime/loop.h"
 #include "runtime/unique_fd.h"
+#include "server/store/holdings/delegations.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
 #include "tests/server/store/promises_fixture.h"
@@ -64,7 +65,7 @@ class LeasesTest : public PromisesTest {
     args.owner = "owner";
     args.want = Type::kRead;
     wire::OpenDelegatedRes res;
-    EXPECT_OK(store_->OpenDelegated(caller, args, &res));
+    EXPECT_OK(store_->opens().OpenDelegated(caller, args, &res));
     EXPECT_OK(Close(caller, {file, res.state_id}));
     return res.delegation_state_id;
   }
@@ -76,14 +77,14 @@ class LeasesTest : public PromisesTest {
   DafsStatus Return(const Caller& caller, const wire::StateId& state_id) {
     wire::DelegreturnArgs args;
     args.state_id = state_id;
-    return store_->Delegreturn(caller, args);
+    return store_->opens().Delegreturn(caller, args);
   }
   DafsStatus OpenAs(const Caller& caller, uint32_t access) {
     wire::OpenHandleArgs args;
     args.filehandle = file_;
     args.share_access = access;
     args.owner = "open";
-    return store_->OpenHandle(caller, args, &opened_);
+    return store_->opens().OpenHandle(caller, args, &opened_);
   }
 
   // Waits for that many recalls, and returns all.
@@ -185,7 +186,7 @@ TEST_F(LeasesTest, NoWriteDelegation) {
   args.share_access = wire::kShareBoth;
   args.want = Type::kWrite;
   wire::OpenDelegatedRes res;
-  EXPECT_OK(store_->OpenDelegated(root_, args, &res));
+  EXPECT_OK(store_->opens().OpenDelegated(root_, args, &res));
   EXPECT_EQ(res.delegation_type, Type::kNone);
 }
 
@@ -218,8 +219,8 @@ TEST_F(LeasesTest, AnotherClientWaitsForTheReturnAndNotForTheLease) {
   expect([&] { return OpenAs(other_, wire::kShareBoth); });
   expect([&] { return OpenAs(other_, wire::kShareWrite); });
   expect([&] { return Write(other_, {file_, {}}, 0, "x"); });
-  expect([&] { return store_->Setattr(other_, file_, {}, size, &set); });
-  expect([&] { return store_->Open(other_, truncating, &res); });
+  expect([&] { return store_->attributes().Setattr(other_, file_, {}, size, &set); });
+  expect([&] { return store_->opens().Open(other_, truncating, &res); });
 }
 
 TEST_F(LeasesTest, TheHolderDoesNotWaitForTheLease) {
@@ -238,17 +239,17 @@ TEST_F(LeasesTest, TheHolderDoesNotWaitForTheLease) {
     return Close(root_, {file_, opened_.state_id}) == DafsStatus::kOk ? status : DafsStatus::kIo;
   });
   EXPECT_EQ(Read(root_, {file_, {}}), "COntent");
-  ExpectNoWait([&] { return store_->Setattr(root_, file_, {}, size, &set); });
+  ExpectNoWait([&] { return store_->attributes().Setattr(root_, file_, {}, size, &set); });
   EXPECT_EQ(Read(root_, {file_, {}}), "COnte");
   ExpectNoWait([&] {
     AppendResult appended;
     char data[] = "!";
     const iovec v = {data, 1};
-    return store_->Append(root_, file_, {}, {&v, 1}, wire::StableHow::kDataSync, &appended);
+    return store_->data().Append(root_, file_, {}, {&v, 1}, wire::StableHow::kDataSync, &appended);
   });
   EXPECT_EQ(Read(root_, {file_, {}}), "COnte!");
   ExpectNoWait([&] {
-    const DafsStatus status = store_->Open(root_, truncating, &res);
+    const DafsStatus status = store_->opens().Open(root_, truncating, &res);
     return Close(root_, {file_, res.state_id}) == DafsStatus::kOk ? status : DafsStatus::kIo;
   });
   EXPECT_EQ(Read(root_, {file_, {}}), "");
@@ -315,7 +316,7 @@ TEST_F(LeasesTest, AClaimedDelegationIsRecalled) {
   args.filehandle = file_;
   args.delegate_type = Type::kRead;
   wire::OpenRes res;
-  EXPECT_OK(store_->Open(root_, args, &res));
+  EXPECT_OK(store_->opens().Open(root_, args, &res));
   EXPECT_EQ(res.delegation_type, Type::kRead);
   EXPECT_TRUE(res.recall);
   EXPECT_THAT(Recalls(1), SizeIs(1));

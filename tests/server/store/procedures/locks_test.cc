@@ -2,6 +2,7 @@
 #include <sys/file.h>
 
 #include "runtime/unique_fd.h"
+#include "server/store/access/lock_notices.h"
 #include "server/store/holdings/lock_table.h"
 #include "server/store/system/identity.h"
 #include "tests/server/store/store_fixture.h"
@@ -37,7 +38,7 @@ class StoreLocksTest : public StoreTest {
     args.length = length;
     args.options = options;
     wire::LockRes unused;
-    return store_->Lock(caller, args, res != nullptr ? res : &unused);
+    return store_->locks().Lock(caller, args, res != nullptr ? res : &unused);
   }
   DafsStatus Unlock(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length) {
     wire::LockuArgs args;
@@ -45,7 +46,7 @@ class StoreLocksTest : public StoreTest {
     args.state_id = opened.state_id;
     args.offset = offset;
     args.length = length;
-    return store_->Locku(caller, args);
+    return store_->locks().Locku(caller, args);
   }
   DafsStatus Test(const Caller& caller, const Opened& opened, const std::string& owner,
                   LockType type, uint64_t offset, uint64_t length, wire::LocktRes* res = nullptr) {
@@ -56,7 +57,7 @@ class StoreLocksTest : public StoreTest {
     args.offset = offset;
     args.length = length;
     wire::LocktRes unused;
-    return store_->Lockt(caller, args, res != nullptr ? res : &unused);
+    return store_->locks().Lockt(caller, args, res != nullptr ? res : &unused);
   }
 
   // A program on the server, with an open file description of its own.
@@ -114,7 +115,7 @@ TEST_F(StoreLocksTest, ClientsSeeLocksOfOtherClients) {
   ASSERT_OK(Unlock(user_, mine, 1004, 2));
   EXPECT_OK(Lock(other_, yours, LockType::kRead, 1005, 1));
   EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kRead, 1006, 1));
-  EXPECT_EQ(store_->lock_count(), 3u);
+  EXPECT_EQ(store_->inventory().lock_count(), 3u);
 }
 
 // Shows DAFS-6.5.18-03, DAFS-4.4.1.4-11, DAFS-6.5.19-02
@@ -146,7 +147,7 @@ TEST_F(StoreLocksTest, LockOptionsAreBits) {
   for (const uint32_t options : {2u, 4u, 1u | 2u, 1u | 4u, 1u | 2u | 4u}) {
     EXPECT_DAFS(kNotSupp, Lock(user_, file, LockType::kRead, 0, 1, nullptr, options));
   }
-  EXPECT_EQ(store_->lock_count(), 0u);
+  EXPECT_EQ(store_->inventory().lock_count(), 0u);
   EXPECT_EQ(wire::kLockReclaim, 1u);
   EXPECT_EQ(wire::kLockPersist, 2u);
   EXPECT_EQ(wire::kLockAutorecovery, 4u);
@@ -246,13 +247,13 @@ TEST_F(StoreLocksTest, LocksEndWithTheirOpenOrClient) {
   EXPECT_EQ(program.InTheWay(0, 0), "W 10 10");
   EXPECT_OK(Lock(other_, yours, LockType::kWrite, 0, 10));
   EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kWriteBlocking, 10, 10));
-  store_->ReleaseClient(user_.client_id);
-  EXPECT_EQ(store_->open_count(), 1u);
+  store_->releases().ReleaseClient(user_.client_id);
+  EXPECT_EQ(store_->inventory().open_count(), 1u);
   EXPECT_OK(Lock(other_, yours, LockType::kWriteBlocking, 10, 10));
-  EXPECT_EQ(store_->lock_count(), 1u);
-  store_->ReleaseClient(other_.client_id);
+  EXPECT_EQ(store_->inventory().lock_count(), 1u);
+  store_->releases().ReleaseClient(other_.client_id);
   EXPECT_EQ(program.InTheWay(0, 0), "");
-  EXPECT_EQ(store_->lock_count(), 0u);
+  EXPECT_EQ(store_->inventory().lock_count(), 0u);
 }
 
 // Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-17
@@ -275,11 +276,12 @@ TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInOrder) {
 TEST_F(StoreLocksTest, WaiterHearsThatItsLockIsFree) {
   std::vector<wire::BcLockFreeArgs> told;
   bool reachable = true;
-  store_->SetSendLockFree([&](const wire::ClientId& client, const wire::BcLockFreeArgs& args) {
-    EXPECT_EQ(client, other_.client_id);
-    if (reachable) told.push_back(args);
-    return reachable;
-  });
+  store_->lock_notices().SetSend(
+      [&](const wire::ClientId& client, const wire::BcLockFreeArgs& args) {
+        EXPECT_EQ(client, other_.client_id);
+        if (reachable) told.push_back(args);
+        return reachable;
+      });
   const Opened yours = OpenAs(other_, "you");
   const auto is_told = [&](auto&& release) {
     const Opened mine = OpenAs(user_, "me");
@@ -293,16 +295,16 @@ TEST_F(StoreLocksTest, WaiterHearsThatItsLockIsFree) {
     told.clear();
     EXPECT_OK(Lock(other_, yours, LockType::kReadBlocking, 5, wire::kLockToEnd));
     EXPECT_OK(Unlock(other_, yours, 0, wire::kLockToEnd));
-    store_->ReleaseClient(user_.client_id);
+    store_->releases().ReleaseClient(user_.client_id);
     return is;
   };
   EXPECT_TRUE(is_told([&](const Opened& mine) { EXPECT_OK(Unlock(user_, mine, 5, 5)); }));
   EXPECT_TRUE(
       is_told([&](const Opened& mine) { EXPECT_OK(Lock(user_, mine, LockType::kRead, 0, 10)); }));
   EXPECT_TRUE(is_told([&](const Opened& mine) { EXPECT_OK(Close(user_, mine)); }));
-  EXPECT_TRUE(is_told([&](const Opened&) { store_->ExpireClient(user_.client_id); }));
+  EXPECT_TRUE(is_told([&](const Opened&) { store_->releases().ExpireClient(user_.client_id); }));
   EXPECT_FALSE(is_told([&](const Opened& mine) {
-    store_->CannotBeTold(other_.client_id);
+    store_->lock_notices().DropAwaiting(other_.client_id);
     EXPECT_OK(Unlock(user_, mine, 0, 10));
   }));
   reachable = false;
@@ -334,19 +336,20 @@ TEST_F(StoreLocksTest, OpenIsSharedWithAnotherOwner) {
   args.state_id = mine.state_id;
   args.owner = "process";
   wire::OpenOwnerRes res;
-  ASSERT_OK(store_->OpenOwner(user_, args, &res));
+  ASSERT_OK(store_->locks().OpenOwner(user_, args, &res));
   EXPECT_NE(res.state_id, mine.state_id);
   const wire::StateId first = res.state_id;
-  ASSERT_OK(store_->OpenOwner(user_, args, &res));
+  ASSERT_OK(store_->locks().OpenOwner(user_, args, &res));
   EXPECT_EQ(res.state_id, first);  // one owner, one open
   const Opened process{mine.filehandle, first};
   EXPECT_OK(Lock(user_, process, LockType::kWrite, 0, 1));
   EXPECT_DAFS(kDenied, Lock(user_, mine, LockType::kRead, 0, 1));
-  EXPECT_DAFS(kBadStateId, store_->OpenOwner(other_, args, &res));  // the open of another client
+  EXPECT_DAFS(kBadStateId,
+              store_->locks().OpenOwner(other_, args, &res));  // the open of another client
   EXPECT_OK(Close(user_, process));
   EXPECT_OK(Lock(user_, mine, LockType::kRead, 0, 1));
   args.filehandle.fileid.bytes[3] ^= 1;
-  EXPECT_DAFS(kBadHandle, store_->OpenOwner(user_, args, &res));
+  EXPECT_DAFS(kBadHandle, store_->locks().OpenOwner(user_, args, &res));
 }
 
 TEST_F(StoreLocksTest, UnnamedFileCanBeLocked) {

@@ -51,13 +51,13 @@ TEST_F(StoreNamespaceTest, PseudoFileSystemIsReadOnly) {
   EXPECT_DAFS(kRofs, Remove(root_, root, "a"));
   EXPECT_DAFS(kRofs, Rename(root_, root, "a", root, "c"));
   wire::OpenRes res;
-  EXPECT_DAFS(kRofs, store_->Open(root_, CreateArgs(root, "f"), &res));
-  EXPECT_DAFS(kIsDir, store_->Open(root_, OpenArgs(root, "a"), &res));
-  EXPECT_DAFS(kNoEnt, store_->Open(root_, OpenArgs(root, "f"), &res));
+  EXPECT_DAFS(kRofs, store_->opens().Open(root_, CreateArgs(root, "f"), &res));
+  EXPECT_DAFS(kIsDir, store_->opens().Open(root_, OpenArgs(root, "a"), &res));
+  EXPECT_DAFS(kNoEnt, store_->opens().Open(root_, OpenArgs(root, "f"), &res));
   uint64_t bitmap = 0;
   wire::FileAttributes attributes;
   attributes.set(wire::kFattrMode);
-  EXPECT_DAFS(kRofs, store_->Setattr(root_, root, {}, attributes, &bitmap));
+  EXPECT_DAFS(kRofs, store_->attributes().Setattr(root_, root, {}, attributes, &bitmap));
 }
 
 TEST_F(StoreNamespaceTest, ExportSlashIsTheRoot) {
@@ -67,7 +67,7 @@ TEST_F(StoreNamespaceTest, ExportSlashIsTheRoot) {
   const wire::FileHandle root = Handle({});
   EXPECT_THAT(Names(root_, root), ElementsAre("f"));
   wire::FileHandle parent;
-  EXPECT_DAFS(kNoEnt, store_->Lookupp(root_, root, &parent));
+  EXPECT_DAFS(kNoEnt, store_->names().Lookupp(root_, root, &parent));
 }
 
 // Shows DAFS-6.5.21-01, DAFS-6.5.21-02, DAFS-6.5.21-04, DAFS-6.5.21-05, DAFS-6.5.21-12
@@ -80,25 +80,25 @@ TEST_F(StoreNamespaceTest, LookupResolvesPathsAndReportsResolvedComponents) {
   args.directory = Handle({});
   wire::LookupRes res;
   args.path = {"a", "d", "f"};
-  EXPECT_OK(store_->Lookup(root_, args, &res));
+  EXPECT_OK(store_->names().Lookup(root_, args, &res));
   EXPECT_EQ(res.component_count, 3u);
   const wire::FileHandle f = res.filehandle;
   args.path = {"a", "d", "none", "x"};
-  EXPECT_DAFS(kNoEnt, store_->Lookup(root_, args, &res));
+  EXPECT_DAFS(kNoEnt, store_->names().Lookup(root_, args, &res));
   EXPECT_EQ(res.component_count, 2u);
   EXPECT_EQ(res.filehandle, d);
   args.path = {"none"};
-  EXPECT_DAFS(kNoEnt, store_->Lookup(root_, args, &res));
+  EXPECT_DAFS(kNoEnt, store_->names().Lookup(root_, args, &res));
   EXPECT_EQ(res.component_count, 0u);
   EXPECT_EQ(res.filehandle, wire::FileHandle{});
   args.path = {"a", "d", "f", "x"};
-  EXPECT_DAFS(kNotDir, store_->Lookup(root_, args, &res));
+  EXPECT_DAFS(kNotDir, store_->names().Lookup(root_, args, &res));
   EXPECT_EQ(res.component_count, 3u);
   EXPECT_EQ(res.filehandle, f);
   EXPECT_DAFS(kSymlink, Lookup(root_, link, "x"));
   EXPECT_DAFS(kNotDir, Lookup(root_, f, "x"));
   args.path = {};
-  EXPECT_DAFS(kInval, store_->Lookup(root_, args, &res));
+  EXPECT_DAFS(kInval, store_->names().Lookup(root_, args, &res));
   EXPECT_DAFS(kNameTooLong, Lookup(root_, A(), std::string(256, 'x')));
 }
 
@@ -111,8 +111,8 @@ TEST_F(StoreNamespaceTest, DotAndDotDotAreInvalidNames) {
     EXPECT_DAFS(kInval, Rename(root_, A(), dots, A(), "x"));
     EXPECT_DAFS(kInval, Rename(root_, A(), "x", A(), dots));
     wire::OpenRes res;
-    EXPECT_DAFS(kNoEnt, store_->Open(root_, OpenArgs(A(), dots), &res));
-    EXPECT_DAFS(kInval, store_->Open(root_, CreateArgs(A(), dots), &res));
+    EXPECT_DAFS(kNoEnt, store_->opens().Open(root_, OpenArgs(A(), dots), &res));
+    EXPECT_DAFS(kInval, store_->opens().Open(root_, CreateArgs(A(), dots), &res));
   }
 }
 
@@ -121,17 +121,17 @@ TEST_F(StoreNamespaceTest, LookuppStopsAtRoot) {
   wire::FileHandle d, e, parent;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
   ASSERT_OK(Create(root_, d, "e", ObjectType::kDir, &e));
-  EXPECT_OK(store_->Lookupp(root_, e, &parent));
+  EXPECT_OK(store_->names().Lookupp(root_, e, &parent));
   EXPECT_EQ(parent, d);
-  EXPECT_OK(store_->Lookupp(root_, d, &parent));
+  EXPECT_OK(store_->names().Lookupp(root_, d, &parent));
   EXPECT_EQ(parent, A());
-  EXPECT_OK(store_->Lookupp(root_, A(), &parent));
+  EXPECT_OK(store_->names().Lookupp(root_, A(), &parent));
   EXPECT_EQ(parent, Handle({}));
-  EXPECT_OK(store_->Lookupp(root_, Handle({"deep", "b"}), &parent));
+  EXPECT_OK(store_->names().Lookupp(root_, Handle({"deep", "b"}), &parent));
   EXPECT_EQ(parent, Handle({"deep"}));
-  EXPECT_DAFS(kNoEnt, store_->Lookupp(root_, Handle({}), &parent));
+  EXPECT_DAFS(kNoEnt, store_->names().Lookupp(root_, Handle({}), &parent));
   WriteFile(Path("a/f"), "x");
-  EXPECT_DAFS(kNotDir, store_->Lookupp(root_, Handle({"a", "f"}), &parent));
+  EXPECT_DAFS(kNotDir, store_->names().Lookupp(root_, Handle({"a", "f"}), &parent));
 }
 
 TEST_F(StoreNamespaceTest, DirectoryMovedOutOfItsExportHasNoParent) {
@@ -140,8 +140,8 @@ TEST_F(StoreNamespaceTest, DirectoryMovedOutOfItsExportHasNoParent) {
   ASSERT_OK(Create(root_, d, "e", ObjectType::kDir, &e));
   Store::RestoreServerIdentity();
   ASSERT_EQ(rename(Path("a/d").c_str(), Path("outside").c_str()), 0);
-  EXPECT_DAFS(kNoEnt, store_->Lookupp(root_, d, &parent));
-  EXPECT_DAFS(kNoEnt, store_->Lookupp(root_, e, &parent));
+  EXPECT_DAFS(kNoEnt, store_->names().Lookupp(root_, d, &parent));
+  EXPECT_DAFS(kNoEnt, store_->names().Lookupp(root_, e, &parent));
 }
 
 // Shows DAFS-6.5.9-01, DAFS-6.5.9-06, DAFS-6.1.5-18
@@ -152,7 +152,7 @@ TEST_F(StoreNamespaceTest, CreateMakesEveryTypeWithAtMostRequestedMode) {
   const auto make = [&](const std::string& name, ObjectType type) {
     args.component = name;
     args.obj_type = type;
-    EXPECT_OK(store_->Create(root_, args, &res)) << name;
+    EXPECT_OK(store_->names().Create(root_, args, &res)) << name;
     EXPECT_NE(res.change_info.before, res.change_info.after);
     return Attributes(res.filehandle);
   };
@@ -170,7 +170,7 @@ TEST_F(StoreNamespaceTest, CreateMakesEveryTypeWithAtMostRequestedMode) {
   EXPECT_EQ(Stat(Path("a/chr")).st_rdev, makedev(8, 300));
   args.component = "big";
   args.specdata = {uint64_t{1} << 40, 0};
-  EXPECT_DAFS(kInval, store_->Create(root_, args, &res));
+  EXPECT_DAFS(kInval, store_->names().Create(root_, args, &res));
 }
 
 // Shows DAFS-6.5.9-04, DAFS-6.5.9-05, DAFS-6.5.9-08
@@ -193,7 +193,7 @@ TEST_F(StoreNamespaceTest, CreateRefusesInvalidArguments) {
   args.obj_type = ObjectType::kFifo;
   args.attr.set(wire::kFattrMode);
   wire::CreateRes res;
-  EXPECT_DAFS(kInval, store_->Create(root_, args, &res));
+  EXPECT_DAFS(kInval, store_->names().Create(root_, args, &res));
 }
 
 // Shows DAFS-6.5.9-07: a new directory has its attributes at once, set-group-id inherited.
@@ -207,7 +207,7 @@ TEST_F(StoreNamespaceTest, NewDirectoryHasRequestedAttributes) {
   args.attr.owner = "1000";
   args.attr.owner_group = "2000";
   wire::CreateRes res;
-  ASSERT_OK(store_->Create(root_, args, &res));
+  ASSERT_OK(store_->names().Create(root_, args, &res));
   wire::FileAttributes attributes = Attributes(res.filehandle);
   EXPECT_EQ(attributes.mode, 02750u);
   EXPECT_EQ(attributes.owner, "1000");
@@ -221,10 +221,10 @@ TEST_F(StoreNamespaceTest, NewDirectoryHasRequestedAttributes) {
   // If an attribute cannot be set, no directory remains.
   args.component = "e";
   args.attr.owner = "1001";
-  EXPECT_DAFS(kPerm, store_->Create(user_, args, &res));
+  EXPECT_DAFS(kPerm, store_->names().Create(user_, args, &res));
   EXPECT_DAFS(kNoEnt, Lookup(root_, A(), "e"));
   args.attr.set(wire::kFattrHidden);
-  EXPECT_DAFS(kInval, store_->Create(root_, args, &res));
+  EXPECT_DAFS(kInval, store_->names().Create(root_, args, &res));
 }
 
 // Shows DAFS-6.5.31-01, DAFS-6.5.31-02, DAFS-6.5.31-03
@@ -235,11 +235,11 @@ TEST_F(StoreNamespaceTest, ReadlinkReturnsContentUnchanged) {
   args.obj_type = ObjectType::kLnk;
   args.linkdata = "../x//\xc3\x28 y";
   wire::CreateRes res;
-  ASSERT_OK(store_->Create(user_, args, &res));
+  ASSERT_OK(store_->names().Create(user_, args, &res));
   std::string link;
-  EXPECT_OK(store_->Readlink(user_, res.filehandle, &link));
+  EXPECT_OK(store_->names().Readlink(user_, res.filehandle, &link));
   EXPECT_EQ(link, args.linkdata);
-  EXPECT_DAFS(kInval, store_->Readlink(user_, A(), &link));
+  EXPECT_DAFS(kInval, store_->names().Readlink(user_, A(), &link));
 }
 
 // Shows DAFS-6.5.17-01, DAFS-6.5.17-02, DAFS-6.5.17-03 (EXIST, ISDIR), DAFS-6.5.17-06,
@@ -251,31 +251,32 @@ TEST_F(StoreNamespaceTest, LinkAddsName) {
   args.destination_object = A();
   args.newname = "g";
   wire::LinkRes res;
-  ASSERT_OK(store_->Link(user_, args, &res));
+  ASSERT_OK(store_->names().Link(user_, args, &res));
   EXPECT_NE(res.change_info.before, res.change_info.after);
   EXPECT_EQ(Handle({"a", "g"}), f.filehandle);
   EXPECT_EQ(Attributes(f.filehandle).num_links, 2u);
-  EXPECT_DAFS(kExist, store_->Link(user_, args, &res));
+  EXPECT_DAFS(kExist, store_->names().Link(user_, args, &res));
   args.newname = "h";
   args.source_object = A();
-  EXPECT_DAFS(kIsDir, store_->Link(root_, args, &res));
+  EXPECT_DAFS(kIsDir, store_->names().Link(root_, args, &res));
   args.source_object = f.filehandle;
   args.destination_object = Handle({"deep", "b"});
-  EXPECT_DAFS(kXdev, store_->Link(root_, args, &res));
+  EXPECT_DAFS(kXdev, store_->names().Link(root_, args, &res));
   args.destination_object = f.filehandle;
-  EXPECT_DAFS(kNotDir, store_->Link(root_, args, &res));
+  EXPECT_DAFS(kNotDir, store_->names().Link(root_, args, &res));
   wire::FileHandle link;
   ASSERT_OK(Create(root_, A(), "sym", ObjectType::kLnk, &link));
   args.source_object = link;
   args.destination_object = A();
-  ASSERT_OK(store_->Link(root_, args, &res));  // of the link itself
+  ASSERT_OK(store_->names().Link(root_, args, &res));  // of the link itself
   EXPECT_EQ(Handle({"a", "h"}), link);
 }
 
 // Shows DAFS-6.5.17-03 (MLINK), DAFS-6.1.6-08: the limits are those of the file system.
 TEST_F(StoreNamespaceTest, LinksAndNamesStayWithinReportedLimits) {
   wire::FsAttributes limits;
-  ASSERT_OK(store_->GetFsattr(user_, A(), wire::kFsattrMaxLink | wire::kFsattrMaxName, &limits));
+  ASSERT_OK(store_->attributes().GetFsattr(user_, A(), wire::kFsattrMaxLink | wire::kFsattrMaxName,
+                                           &limits));
   EXPECT_OK(Create(user_, A(), std::string(limits.max_name, 'n'), ObjectType::kDir));
   EXPECT_DAFS(kNameTooLong,
               Create(user_, A(), std::string(limits.max_name + 1, 'n'), ObjectType::kDir));
@@ -290,10 +291,10 @@ TEST_F(StoreNamespaceTest, LinksAndNamesStayWithinReportedLimits) {
   args.destination_object = A();
   args.newname = "last";
   wire::LinkRes res;
-  EXPECT_OK(store_->Link(user_, args, &res));
+  EXPECT_OK(store_->names().Link(user_, args, &res));
   EXPECT_EQ(Attributes(f.filehandle).num_links, limits.max_link);
   args.newname = "beyond";
-  EXPECT_DAFS(kMlink, store_->Link(user_, args, &res));
+  EXPECT_DAFS(kMlink, store_->names().Link(user_, args, &res));
   EXPECT_DAFS(kNoEnt, Lookup(user_, A(), "beyond"));
 }
 
@@ -312,7 +313,7 @@ TEST_F(StoreNamespaceTest, RemovedAndRenamedNamesAreGone) {
     SCOPED_TRACE(name);
     EXPECT_DAFS(kNoEnt, Lookup(user_, A(), name));
     wire::OpenRes res;
-    EXPECT_DAFS(kNoEnt, store_->Open(other_, OpenArgs(A(), name), &res));
+    EXPECT_DAFS(kNoEnt, store_->opens().Open(other_, OpenArgs(A(), name), &res));
   }
   EXPECT_EQ(Read(other_, MustOpen(other_, OpenArgs(A(), "new"))), "renamed");
   EXPECT_EQ(MustOpen(other_, OpenArgs(A(), "open and new")).filehandle, renamed.filehandle);
@@ -333,7 +334,7 @@ TEST_F(StoreNamespaceTest, RemoveRemovesEveryType) {
     args.filehandle = A();
     args.target = name;
     wire::RemoveRes res;
-    EXPECT_OK(store_->Remove(root_, args, &res));
+    EXPECT_OK(store_->names().Remove(root_, args, &res));
     EXPECT_NE(res.change_info.before, res.change_info.after);
     EXPECT_DAFS(kNoEnt, Lookup(root_, A(), name));
     EXPECT_DAFS(kNoEnt, Remove(root_, A(), name));
@@ -354,7 +355,7 @@ TEST_F(StoreNamespaceTest, RenameReplacesOnlyCompatibleTypes) {
   EXPECT_DAFS(kNoEnt, Lookup(root_, A(), "f"));
   EXPECT_EQ(Handle({"a", "g"}), f);
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(root_, g, 1, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, g, 1, &attributes));
   EXPECT_DAFS(kExist, Rename(root_, A(), "g", A(), "d"));
   EXPECT_DAFS(kExist, Rename(root_, A(), "d", A(), "g"));
   EXPECT_OK(Rename(root_, A(), "g", d, "g"));
@@ -362,7 +363,7 @@ TEST_F(StoreNamespaceTest, RenameReplacesOnlyCompatibleTypes) {
   EXPECT_OK(Rename(root_, A(), "d", A(), "e"));
   EXPECT_EQ(Handle({"a", "e"}), d);
   EXPECT_EQ(Handle({"a", "e", "g"}), f);
-  EXPECT_DAFS(kStale, store_->Getattr(root_, e, 1, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, e, 1, &attributes));
   EXPECT_DAFS(kInval, Rename(root_, A(), "e", d, "below"));
   EXPECT_DAFS(kXdev, Rename(root_, A(), "e", Handle({"deep", "b"}), "e"));
   EXPECT_DAFS(kNoEnt, Rename(root_, A(), "none", A(), "x"));
@@ -383,7 +384,7 @@ TEST_F(StoreNamespaceTest, RenameReportsChangesOfBothDirectories) {
   args.newname = "g";
   wire::RenameRes res;
   const uint64_t before = Attributes(A()).change;
-  ASSERT_OK(store_->Rename(root_, args, &res));
+  ASSERT_OK(store_->names().Rename(root_, args, &res));
   EXPECT_EQ(res.source.before, before);
   EXPECT_EQ(res.source.after, Attributes(A()).change);
   EXPECT_EQ(res.target.after, Attributes(d).change);
@@ -421,7 +422,7 @@ TEST_F(StoreNamespaceTest, LookupDuringRemovalFindsObjectOrNoEntry) {
     DafsStatus status = Lookup(caller, a, "d", &d);
     if (status == DafsStatus::kOk) {
       wire::FileAttributes attributes;
-      status = store_->Getattr(caller, d, wire::kFattrAll, &attributes);
+      status = store_->attributes().Getattr(caller, d, wire::kFattrAll, &attributes);
     }
     ++answers[wire::Name(status)];
   }
@@ -438,18 +439,18 @@ TEST_F(StoreNamespaceTest, FileRemovedOnServerIsReleasedUnlessOpen) {
   Handle({"a", "gone"});
   const wire::FileHandle stays = Handle({"a", "stays"});
   const Opened opened = MustOpen(root_, OpenArgs(A(), "open"));
-  const size_t before = store_->descriptor_count();
+  const size_t before = store_->inventory().descriptor_count();
   Store::RestoreServerIdentity();
   ASSERT_EQ(unlink(Path("a/gone").c_str()), 0);
   ASSERT_EQ(unlink(Path("a/open").c_str()), 0);
   for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
-  EXPECT_EQ(store_->descriptor_count(), before - 1);
+  EXPECT_EQ(store_->inventory().descriptor_count(), before - 1);
   EXPECT_EQ(Read(root_, opened), "data");
   EXPECT_EQ(Attributes(stays).object_size, 4u);
-  EXPECT_EQ(store_->descriptor_count(), before - 1);
+  EXPECT_EQ(store_->inventory().descriptor_count(), before - 1);
   ASSERT_OK(Close(root_, opened));
   for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
-  EXPECT_LT(store_->descriptor_count(), before - 2);
+  EXPECT_LT(store_->inventory().descriptor_count(), before - 2);
 }
 
 // At the root of a file system clients cannot use the name of the orphan directory.
@@ -461,7 +462,7 @@ TEST_F(StoreNamespaceTest, ReservedNameCannotBeUsedAtRoot) {
   EXPECT_DAFS(kAcces, Remove(root_, A(), reserved));
   EXPECT_DAFS(kAcces, Rename(root_, A(), reserved, A(), "x"));
   wire::OpenRes res;
-  EXPECT_DAFS(kAcces, store_->Open(root_, CreateArgs(A(), reserved), &res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(root_, CreateArgs(A(), reserved), &res));
   EXPECT_THAT(Names(root_, A()), ElementsAre());
 }
 

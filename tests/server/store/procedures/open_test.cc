@@ -20,7 +20,7 @@ class StoreOpenTest : public StoreTest {
   }
   DafsStatus Open(const Caller& caller, const wire::OpenArgs& args, Opened* opened = nullptr) {
     wire::OpenRes res;
-    const DafsStatus status = store_->Open(caller, args, &res);
+    const DafsStatus status = store_->opens().Open(caller, args, &res);
     if (opened != nullptr) *opened = {res.filehandle, res.state_id};
     return status;
   }
@@ -33,19 +33,19 @@ TEST_F(StoreOpenTest, OpenByPathCountsResolvedComponents) {
   wire::OpenArgs args = OpenArgs(Handle({}), "", wire::kShareRead);
   args.pathname = {"a", "d", "f"};
   wire::OpenRes res;
-  ASSERT_OK(store_->Open(root_, args, &res));
+  ASSERT_OK(store_->opens().Open(root_, args, &res));
   EXPECT_EQ(res.component_count, 3u);
   EXPECT_EQ(res.filehandle, Handle({"a", "d", "f"}));
   EXPECT_FALSE(res.state_id.is_zero());
   EXPECT_EQ(res.delegation_type, wire::OpenDelegationType::kNone);
   EXPECT_EQ(res.change_info.before, res.change_info.after);
   args.pathname = {"a", "d", "none"};
-  EXPECT_DAFS(kNoEnt, store_->Open(root_, args, &res));
+  EXPECT_DAFS(kNoEnt, store_->opens().Open(root_, args, &res));
   EXPECT_EQ(res.component_count, 2u);
   EXPECT_EQ(res.filehandle, Handle({"a", "d"}));
   EXPECT_TRUE(res.state_id.is_zero());
   args.pathname = {"a", "none", "f"};
-  EXPECT_DAFS(kNoEnt, store_->Open(root_, args, &res));
+  EXPECT_DAFS(kNoEnt, store_->opens().Open(root_, args, &res));
   EXPECT_EQ(res.component_count, 1u);
 }
 
@@ -105,7 +105,7 @@ TEST_F(StoreOpenTest, OpenRefusesOtherTypesThanRegularFiles) {
 TEST_F(StoreOpenTest, UncheckedCreatesOrOpensAndAppliesOnlySizeZero) {
   wire::OpenArgs args = CreateArgs(A(), "f", 0640);
   wire::OpenRes res;
-  ASSERT_OK(store_->Open(user_, args, &res));
+  ASSERT_OK(store_->opens().Open(user_, args, &res));
   EXPECT_NE(res.change_info.before, res.change_info.after);
   wire::FileAttributes attributes = Attributes(res.filehandle);
   EXPECT_EQ(attributes.mode, 0640u);
@@ -117,13 +117,13 @@ TEST_F(StoreOpenTest, UncheckedCreatesOrOpensAndAppliesOnlySizeZero) {
   args.createattrs.set(wire::kFattrObjectSize);
   args.createattrs.object_size = 3;
   args.owner = "second";
-  ASSERT_OK(store_->Open(user_, args, &res));
+  ASSERT_OK(store_->opens().Open(user_, args, &res));
   EXPECT_EQ(Attributes(f.filehandle).mode, 0640u);
   EXPECT_EQ(Read(user_, f), "content");
   args.createattrs.object_size = 0;
-  ASSERT_OK(store_->Open(user_, args, &res));
+  ASSERT_OK(store_->opens().Open(user_, args, &res));
   EXPECT_EQ(Read(user_, f), "");
-  EXPECT_DAFS(kAcces, store_->Open(other_, args, &res));
+  EXPECT_DAFS(kAcces, store_->opens().Open(other_, args, &res));
 }
 
 // Shows DAFS-6.1.5-09
@@ -208,14 +208,14 @@ TEST_F(StoreOpenTest, CreateUnlinkedMakesFileThatLinkCanName) {
   link.destination_object = A();
   link.newname = "named";
   wire::LinkRes res;
-  ASSERT_OK(store_->Link(user_, link, &res));
+  ASSERT_OK(store_->names().Link(user_, link, &res));
   ASSERT_OK(Close(user_, f));
   EXPECT_EQ(Attributes(f.filehandle).num_links, 1u);
   EXPECT_EQ(FileContent(Path("a/named")), "nameless");
   ASSERT_OK(Open(user_, args, &f));
   ASSERT_OK(Close(user_, f));
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(user_, f.filehandle, 1, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(user_, f.filehandle, 1, &attributes));
   args.createmode = CreateMode::kExclusive;
   EXPECT_DAFS(kInval, Open(user_, args));
 }
@@ -234,22 +234,22 @@ TEST_F(StoreOpenTest, FileWithoutLastNameCannotBeLinked) {
     link.destination_object = A();
     link.newname = "named";
     wire::LinkRes linked;
-    ASSERT_OK(store_->Link(user_, link, &linked));
+    ASSERT_OK(store_->names().Link(user_, link, &linked));
     wire::RemoveArgs remove;
     remove.filehandle = A();
     wire::RemoveRes removed;
     if (!born_nameless) {
       remove.target = "f";
-      ASSERT_OK(store_->Remove(user_, remove, &removed));
+      ASSERT_OK(store_->names().Remove(user_, remove, &removed));
       link.newname = "another";  // the file still has a name
-      ASSERT_OK(store_->Link(user_, link, &linked));
+      ASSERT_OK(store_->names().Link(user_, link, &linked));
       remove.target = "another";
-      ASSERT_OK(store_->Remove(user_, remove, &removed));
+      ASSERT_OK(store_->names().Remove(user_, remove, &removed));
     }
     remove.target = "named";
-    ASSERT_OK(store_->Remove(user_, remove, &removed));
+    ASSERT_OK(store_->names().Remove(user_, remove, &removed));
     EXPECT_EQ(Attributes(f.filehandle).num_links, 0u);
-    EXPECT_DAFS(kStale, store_->Link(user_, link, &linked));
+    EXPECT_DAFS(kStale, store_->names().Link(user_, link, &linked));
     EXPECT_THAT(Names(root_, A()), ElementsAre());
     ASSERT_OK(Close(user_, f));
   }
@@ -292,11 +292,11 @@ TEST_F(StoreOpenTest, ClaimPreviousAndOpenHandleOpenByHandle) {
   by_handle.share_access = wire::kShareRead;
   by_handle.owner = "another";
   wire::OpenHandleRes res;
-  ASSERT_OK(store_->OpenHandle(user_, by_handle, &res));
+  ASSERT_OK(store_->opens().OpenHandle(user_, by_handle, &res));
   EXPECT_EQ(Read(user_, {res.filehandle, res.state_id}), "x");
-  EXPECT_DAFS(kAcces, store_->OpenHandle(other_, by_handle, &res));
+  EXPECT_DAFS(kAcces, store_->opens().OpenHandle(other_, by_handle, &res));
   by_handle.filehandle = A();
-  EXPECT_DAFS(kIsDir, store_->OpenHandle(user_, by_handle, &res));
+  EXPECT_DAFS(kIsDir, store_->opens().OpenHandle(user_, by_handle, &res));
 }
 
 // Shows DAFS-4.4.1.2-08, DAFS-4.4.1.2-10
@@ -352,7 +352,7 @@ TEST_F(StoreOpenTest, SharesConflictInBothDirections) {
   wire::FileAttributes size;
   size.set(wire::kFattrObjectSize);
   uint64_t set = 0;
-  EXPECT_DAFS(kDenied, store_->Setattr(other_, reader.filehandle, {}, size, &set));
+  EXPECT_DAFS(kDenied, store_->attributes().Setattr(other_, reader.filehandle, {}, size, &set));
   EXPECT_EQ(Read(other_, {reader.filehandle, {}}), "");
   ASSERT_OK(Close(user_, reader));
   EXPECT_OK(Write(other_, {reader.filehandle, {}}, 0, "x"));
@@ -368,7 +368,7 @@ TEST_F(StoreOpenTest, OpensOfOneOwnerAreMergedAndDowngraded) {
   args.share_deny = wire::kShareWrite;
   const Opened second = MustOpen(user_, args);
   EXPECT_EQ(first.state_id, second.state_id);
-  EXPECT_EQ(store_->open_count(), 1u);
+  EXPECT_EQ(store_->inventory().open_count(), 1u);
   EXPECT_OK(Write(user_, first, 0, "x"));
   EXPECT_EQ(Read(user_, first), "x");
   EXPECT_DAFS(kDenied, Open(other_, OpenArgs(A(), "f", wire::kShareWrite)));
@@ -376,14 +376,14 @@ TEST_F(StoreOpenTest, OpensOfOneOwnerAreMergedAndDowngraded) {
   downgrade.filehandle = first.filehandle;
   downgrade.state_id = first.state_id;
   downgrade.share_access = wire::kShareRead;
-  ASSERT_OK(store_->OpenDowngrade(user_, downgrade));
+  ASSERT_OK(store_->opens().OpenDowngrade(user_, downgrade));
   EXPECT_DAFS(kAcces, Write(user_, first, 0, "x"));
   EXPECT_OK(Open(other_, OpenArgs(A(), "f", wire::kShareWrite)));
   downgrade.share_access = wire::kShareBoth;
-  EXPECT_DAFS(kInval, store_->OpenDowngrade(user_, downgrade));
+  EXPECT_DAFS(kInval, store_->opens().OpenDowngrade(user_, downgrade));
   downgrade.share_access = wire::kShareRead;
   downgrade.share_deny = wire::kShareWrite;
-  EXPECT_DAFS(kInval, store_->OpenDowngrade(user_, downgrade));
+  EXPECT_DAFS(kInval, store_->opens().OpenDowngrade(user_, downgrade));
   EXPECT_OK(Close(user_, first));
   EXPECT_DAFS(kBadStateId, Close(user_, first));
 }
@@ -397,7 +397,7 @@ TEST_F(StoreOpenTest, FailedTruncatingOpenRemovesOnlyItsOwnShares) {
   lock.state_id = first.state_id;
   lock.length = 1;
   wire::LockRes locked;
-  ASSERT_OK(store_->Lock(user_, lock, &locked));
+  ASSERT_OK(store_->locks().Lock(user_, lock, &locked));
   wire::OpenArgs truncate = CreateArgs(A(), "f");
   truncate.share_access = wire::kShareRead;
   truncate.share_deny = wire::kShareWrite;
@@ -405,8 +405,8 @@ TEST_F(StoreOpenTest, FailedTruncatingOpenRemovesOnlyItsOwnShares) {
   truncate.createattrs.set(wire::kFattrObjectSize);
   EXPECT_DAFS(kAcces, Open(user_, truncate));
   EXPECT_EQ(Read(user_, first), "hello");
-  EXPECT_EQ(store_->lock_count(), 1u);
-  EXPECT_EQ(store_->open_count(), 1u);
+  EXPECT_EQ(store_->inventory().lock_count(), 1u);
+  EXPECT_EQ(store_->inventory().open_count(), 1u);
   // The reservation is removed again.
   Caller other_root = root_;
   other_root.client_id = other_.client_id;
@@ -414,7 +414,7 @@ TEST_F(StoreOpenTest, FailedTruncatingOpenRemovesOnlyItsOwnShares) {
   EXPECT_OK(Close(user_, first));
   // If there was no open before, none is left.
   EXPECT_DAFS(kAcces, Open(user_, truncate));
-  EXPECT_EQ(store_->open_count(), 0u);
+  EXPECT_EQ(store_->inventory().open_count(), 0u);
 }
 
 // Shows DAFS-4.4.2-01, DAFS-4.4.2-03, DAFS-4.4.2-04, DAFS-4.4.2-05, DAFS-6.5.26-04, DAFS-6.5.26-05
@@ -438,9 +438,9 @@ TEST_F(StoreOpenTest, ShareKeyAdmitsOpensWithSameKey) {
   downgrade.share_access = wire::kShareBoth;
   downgrade.share_key_type = wire::ShareKeyType::kBoth;
   downgrade.share_key = 9;
-  EXPECT_DAFS(kInval, store_->OpenDowngrade(other_, downgrade));
+  EXPECT_DAFS(kInval, store_->opens().OpenDowngrade(other_, downgrade));
   downgrade.share_key_type = wire::ShareKeyType::kNone;
-  EXPECT_OK(store_->OpenDowngrade(other_, downgrade));
+  EXPECT_OK(store_->opens().OpenDowngrade(other_, downgrade));
   EXPECT_OK(Open(user_, with_key("1", 8)));
 }
 
@@ -463,7 +463,7 @@ TEST_F(StoreOpenTest, RemovedFileExistsUntilItsLastClose) {
   ASSERT_OK(Close(other_, g));
   EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 0u);
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(user_, f.filehandle, 1, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(user_, f.filehandle, 1, &attributes));
 }
 
 TEST_F(StoreOpenTest, OrphanNeedsNoDescriptor) {
@@ -534,7 +534,7 @@ TEST_F(StoreOpenTest, OrphansOfCrashedServerAreRemovedAtNextStart) {
   Start();
   EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 0u);
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(user_, f.filehandle, 1, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(user_, f.filehandle, 1, &attributes));
 }
 
 TEST_F(StoreOpenTest, OpenFileRemovedOnServerStaysReadable) {
@@ -546,7 +546,7 @@ TEST_F(StoreOpenTest, OpenFileRemovedOnServerStaysReadable) {
   EXPECT_EQ(Attributes(f.filehandle).num_links, 0u);
   ASSERT_OK(Close(user_, f));
   wire::FileAttributes attributes;
-  EXPECT_DAFS(kStale, store_->Getattr(user_, f.filehandle, 1, &attributes));
+  EXPECT_DAFS(kStale, store_->attributes().Getattr(user_, f.filehandle, 1, &attributes));
 }
 
 // Shows DAFS-6.5.33-04, DAFS-6.5.33-05, DAFS-6.5.24-29
@@ -564,9 +564,9 @@ TEST_F(StoreOpenTest, DeleteDispositionsProtectNames) {
   remove.target = "g";
   remove.remove_mode = wire::RemoveMode::kCheckOpen;
   wire::RemoveRes res;
-  EXPECT_DAFS(kDenyDispConflict, store_->Remove(user_, remove, &res));
+  EXPECT_DAFS(kDenyDispConflict, store_->names().Remove(user_, remove, &res));
   ASSERT_OK(Close(user_, g));
-  EXPECT_OK(store_->Remove(user_, remove, &res));
+  EXPECT_OK(store_->names().Remove(user_, remove, &res));
   EXPECT_OK(Remove(user_, A(), "f"));
 }
 
@@ -579,9 +579,9 @@ TEST_F(StoreOpenTest, ReleaseClientReleasesAllOpens) {
   }
   const Opened theirs = MustOpen(other_, CreateArgs(A(), "g", 0666));
   ASSERT_OK(Remove(user_, A(), "f0"));
-  EXPECT_EQ(store_->open_count(), 21u);
-  store_->ReleaseClient(user_.client_id);
-  EXPECT_EQ(store_->open_count(), 1u);
+  EXPECT_EQ(store_->inventory().open_count(), 21u);
+  store_->releases().ReleaseClient(user_.client_id);
+  EXPECT_EQ(store_->inventory().open_count(), 1u);
   EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 0u);
   EXPECT_DAFS(kBadStateId, Close(user_, opens[3]));
   EXPECT_OK(Open(other_, OpenArgs(A(), "f3")));

@@ -25,7 +25,7 @@ class StorePosixTest : public StoreTest {
     args.oldname = from;
     args.newname = to;
     args.flags = flags;
-    return store_->Rename2(root_, args, res);
+    return store_->names().Rename2(root_, args, res);
   }
   DafsStatus Rename2(const std::string& from, const std::string& to, uint32_t flags) {
     wire::Rename2Res res;
@@ -41,7 +41,7 @@ class StorePosixTest : public StoreTest {
     args.specdata = {1, 3};
     args.mode = mode;
     wire::MakeNodeRes res;
-    const DafsStatus status = store_->MakeNode(caller, args, &res);
+    const DafsStatus status = store_->names().MakeNode(caller, args, &res);
     if (handle != nullptr) *handle = res.filehandle;
     return status;
   }
@@ -51,7 +51,7 @@ class StorePosixTest : public StoreTest {
     args.filehandle = file;
     args.owner = "exec";
     wire::OpenExecuteRes res;
-    const DafsStatus status = store_->OpenExecute(caller, args, &res);
+    const DafsStatus status = store_->opens().OpenExecute(caller, args, &res);
     *opened = {res.filehandle, res.state_id};
     return status;
   }
@@ -135,9 +135,9 @@ TEST_F(StorePosixTest, FileRemovedOnServerIsStaleUnlessOpen) {
   args.owner = "again";
   wire::OpenHandleRes res;
   args.filehandle = closed.filehandle;
-  EXPECT_DAFS(kStale, store_->OpenHandle(root_, args, &res));
+  EXPECT_DAFS(kStale, store_->opens().OpenHandle(root_, args, &res));
   args.filehandle = open.filehandle;
-  EXPECT_OK(store_->OpenHandle(root_, args, &res));
+  EXPECT_OK(store_->opens().OpenHandle(root_, args, &res));
 }
 
 // Spec 6.5.24: change_info shows whether the OPEN created the file.
@@ -145,10 +145,10 @@ TEST_F(StorePosixTest, OpenOfExistingFileReportsUnchangedDirectory) {
   WriteFile(Path("a/f"), "x");
   const uint64_t before = Attributes(A()).change;
   wire::OpenRes res;
-  ASSERT_OK(store_->Open(root_, CreateArgs(A(), "f"), &res));
+  ASSERT_OK(store_->opens().Open(root_, CreateArgs(A(), "f"), &res));
   EXPECT_EQ(res.change_info.before, res.change_info.after);
   EXPECT_EQ(Attributes(A()).change, before);
-  ASSERT_OK(store_->Open(root_, CreateArgs(A(), "g"), &res));
+  ASSERT_OK(store_->opens().Open(root_, CreateArgs(A(), "g"), &res));
   EXPECT_NE(res.change_info.before, res.change_info.after);
 }
 
@@ -167,7 +167,7 @@ TEST_F(StorePosixTest, EmptySetattrClearsSetIdBitsAndChangesCtime) {
   ASSERT_EQ(Stat("f").st_mode & 07777, 06755u);
   const uint64_t before = Attributes(f.filehandle).change;
   uint64_t set = 1;
-  EXPECT_OK(store_->Setattr(user_, f.filehandle, {}, wire::FileAttributes(), &set));
+  EXPECT_OK(store_->attributes().Setattr(user_, f.filehandle, {}, wire::FileAttributes(), &set));
   EXPECT_EQ(set, 0u);
   EXPECT_EQ(Stat("f").st_mode & 07777, 0755u);
   EXPECT_NE(Attributes(f.filehandle).change, before);

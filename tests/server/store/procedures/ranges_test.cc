@@ -25,7 +25,7 @@ class StoreRangesTest : public StoreTest {
     args.mode = mode;
     args.offset = offset;
     args.length = length;
-    return store_->Allocate(caller, args);
+    return store_->data().Allocate(caller, args);
   }
   DafsStatus Seek(const Caller& caller, const Opened& f, SeekWhat what, uint64_t offset,
                   uint64_t* found) {
@@ -35,7 +35,7 @@ class StoreRangesTest : public StoreTest {
     args.what = what;
     args.offset = offset;
     wire::SeekRes res;
-    const DafsStatus status = store_->Seek(caller, args, &res);
+    const DafsStatus status = store_->data().Seek(caller, args, &res);
     *found = res.offset;
     return status;
   }
@@ -50,7 +50,7 @@ class StoreRangesTest : public StoreTest {
     args.offset = offset;
     args.length = length;
     wire::CopyRangeRes res;
-    const DafsStatus status = store_->CopyRange(caller, args, &res);
+    const DafsStatus status = store_->data().CopyRange(caller, args, &res);
     *count = res.count;
     return status;
   }
@@ -102,8 +102,8 @@ TEST_F(StoreRangesTest, AppendReportsItsOffsetDuringConcurrentSeeks) {
   const iovec from = {data.data(), data.size()};
   for (uint64_t i = 0; i < 3000; ++i) {
     AppendResult res;
-    const DafsStatus status = store_->Append(user_, f.filehandle, f.state_id, {&from, 1},
-                                             wire::StableHow::kDataSync, &res);
+    const DafsStatus status = store_->data().Append(user_, f.filehandle, f.state_id, {&from, 1},
+                                                    wire::StableHow::kDataSync, &res);
     EXPECT_EQ(status, DafsStatus::kOk);
     EXPECT_EQ(res.offset, 1 + 10 * i);
     if (HasFailure()) break;
@@ -201,7 +201,7 @@ TEST_F(StoreRangesTest, AppendReportsRequestedStabilityInEveryStableMode) {
       std::string data = "line\n";
       const iovec v = {data.data(), data.size()};
       AppendResult res;
-      ASSERT_OK(store_->Append(user_, f.filehandle, f.state_id, {&v, 1}, how, &res));
+      ASSERT_OK(store_->data().Append(user_, f.filehandle, f.state_id, {&v, 1}, how, &res));
       EXPECT_EQ(res.committed, how);
       EXPECT_EQ(res.verifier, CommitVerifier(f));
     }

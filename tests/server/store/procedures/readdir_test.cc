@@ -121,7 +121,7 @@ TEST_F(StoreReaddirTest, BoundsApplyAndErrorsAreReported) {
   request.filehandle = A();
   request.dircount = 30;  // slightly more than two names of six bytes and their cookies
   size_t count = 0;
-  ASSERT_OK(store_->Readdir(
+  ASSERT_OK(store_->names().Readdir(
       user_, request, [&](uint64_t, std::string_view, wire::FileAttributes&) { return ++count; },
       &res));
   EXPECT_EQ(count, 3u);
@@ -161,7 +161,8 @@ TEST_F(StoreReaddirTest, AttributesOfEntriesMatchGetattr) {
         EXPECT_EQ(entry.attributes.valid, expected.valid);
         wire::FileAttributes wanted = entry.attributes;
         wanted.included = wanted.valid;
-        EXPECT_OK(store_->Verify(root_, Handle({"a", entry.name}), wanted)) << entry.name;
+        EXPECT_OK(store_->attributes().Verify(root_, Handle({"a", entry.name}), wanted))
+            << entry.name;
         if ((bitmap & wire::kFattrAcl) == 0) continue;
         const size_t aces = entry.name == "file-0" ? 4 : entry.name == "d" ? 7 : 3;
         EXPECT_EQ(entry.attributes.acl.size(), entry.name == "l" ? 0 : aces) << entry.name;
@@ -201,7 +202,8 @@ TEST_F(StoreReaddirTest, AclTooLargeForMessageIsNotValid) {
       EXPECT_EQ(entry.attributes.valid, large ? bitmap & ~wire::kFattrAcl : bitmap) << entry.name;
     }
     wire::FileAttributes attributes;
-    EXPECT_DAFS(kNotSupp, store_->Getattr(root_, Handle({"a", "large"}), bitmap, &attributes));
+    EXPECT_DAFS(kNotSupp,
+                store_->attributes().Getattr(root_, Handle({"a", "large"}), bitmap, &attributes));
   }
   store_.reset();
   Store::RestoreServerIdentity();
@@ -223,7 +225,7 @@ TEST_F(StoreReaddirTest, UnreadableAttributesAreNotValid) {
     EXPECT_EQ(entry.attributes.valid, 0u);
   }
   wire::FsAttributes fs;
-  ASSERT_OK(store_->GetFsattr(user_, A(), wire::kFsattrRdAttrError, &fs));
+  ASSERT_OK(store_->attributes().GetFsattr(user_, A(), wire::kFsattrRdAttrError, &fs));
   EXPECT_EQ(fs.rd_attr_error, static_cast<uint32_t>(DafsStatus::kAcces));
 }
 
@@ -259,11 +261,12 @@ TEST_F(StoreReaddirTest, ConcurrentOperationsLeaveNoOpensOrFiles) {
       for (int i = 0; i < 150; ++i) {
         const std::string name = "f" + std::to_string(i % 7);  // shared by all
         wire::OpenRes opened;
-        if (store_->Open(me, CreateArgs(a, name, 0666), &opened) != DafsStatus::kOk) continue;
+        if (store_->opens().Open(me, CreateArgs(a, name, 0666), &opened) != DafsStatus::kOk)
+          continue;
         const Opened f = {opened.filehandle, opened.state_id};
         EXPECT_OK(Write(me, f, 0, "data"));
         EXPECT_THAT(Read(me, f), testing::AnyOf("data", "datadata"));
-        store_->Open(me, OpenArgs(a, name, wire::kShareRead), &opened);
+        store_->opens().Open(me, OpenArgs(a, name, wire::kShareRead), &opened);
         (void)Lookup(me, a, name);
         if (i % 3 == 0) (void)Remove(me, a, name);
         if (i % 5 == 0) (void)Rename(me, a, name, a, "f" + std::to_string((i + 1) % 7));
@@ -272,16 +275,16 @@ TEST_F(StoreReaddirTest, ConcurrentOperationsLeaveNoOpensOrFiles) {
         request.filehandle = a;
         request.attr_request_bitmap = wire::kFattrAll;
         ReaddirResult res;
-        EXPECT_OK(store_->Readdir(
+        EXPECT_OK(store_->names().Readdir(
             me, request, [](uint64_t, std::string_view, wire::FileAttributes&) { return true; },
             &res));
         (void)Close(me, f);
       }
-      store_->ReleaseClient(me.client_id);
+      store_->releases().ReleaseClient(me.client_id);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(store_->open_count(), 0u);
+  EXPECT_EQ(store_->inventory().open_count(), 0u);
   EXPECT_EQ(FilesIn(Path("a/.dafsd-orphans")), 0u);
 }
 

@@ -32,7 +32,7 @@ TEST_F(StoreWalkTest, LookupFollowsNoLink) {
   args.directory = A();
   args.path = {"to-d", "f"};
   wire::LookupRes res;
-  EXPECT_DAFS(kSymlink, store_->Lookup(root_, args, &res));
+  EXPECT_DAFS(kSymlink, store_->names().Lookup(root_, args, &res));
   EXPECT_EQ(res.component_count, 1u);
   EXPECT_EQ(res.filehandle, Handle({"a", "to-d"}));
 }
@@ -41,9 +41,9 @@ TEST_F(StoreWalkTest, LookupFollowsNoLink) {
 // `after`. If the server reads once, both are equal.
 TEST_F(StoreWalkTest, OnlyUnchangedDirectoryIsReportedAsAtomic) {
   wire::OpenRes opened;
-  ASSERT_OK(store_->Open(user_, CreateArgs(A(), "f"), &opened));
+  ASSERT_OK(store_->opens().Open(user_, CreateArgs(A(), "f"), &opened));
   EXPECT_FALSE(opened.change_info.atomic);
-  ASSERT_OK(store_->Open(user_, OpenArgs(A(), "f"), &opened));
+  ASSERT_OK(store_->opens().Open(user_, OpenArgs(A(), "f"), &opened));
   EXPECT_TRUE(opened.change_info.atomic);
   EXPECT_EQ(opened.change_info.before, opened.change_info.after);
   EXPECT_EQ(opened.change_info.after, Attributes(A()).change);
@@ -53,27 +53,27 @@ TEST_F(StoreWalkTest, OnlyUnchangedDirectoryIsReportedAsAtomic) {
   create.component = "d";
   create.obj_type = ObjectType::kDir;
   wire::CreateRes created;
-  ASSERT_OK(store_->Create(user_, create, &created));
+  ASSERT_OK(store_->names().Create(user_, create, &created));
   EXPECT_FALSE(created.change_info.atomic);
   wire::LinkArgs link;
   link.source_object = opened.filehandle;
   link.destination_object = A();
   link.newname = "g";
   wire::LinkRes linked;
-  ASSERT_OK(store_->Link(user_, link, &linked));
+  ASSERT_OK(store_->names().Link(user_, link, &linked));
   EXPECT_FALSE(linked.change_info.atomic);
   wire::RenameArgs rename;
   rename.sourcedir = A();
   rename.targetdir = created.filehandle;
   rename.oldname = rename.newname = "g";
   wire::RenameRes renamed;
-  ASSERT_OK(store_->Rename(user_, rename, &renamed));
+  ASSERT_OK(store_->names().Rename(user_, rename, &renamed));
   EXPECT_FALSE(renamed.source.atomic || renamed.target.atomic);
   wire::RemoveArgs remove;
   remove.filehandle = A();
   remove.target = "f";
   wire::RemoveRes removed;
-  ASSERT_OK(store_->Remove(user_, remove, &removed));
+  ASSERT_OK(store_->names().Remove(user_, remove, &removed));
   EXPECT_FALSE(removed.change_info.atomic);
 }
 

@@ -1,0 +1,38 @@
+// The directories above the exports, as they are now. A reload replaces them.
+// Thread-safe, except Renew: one thread at a time. Nothing blocks.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "server/store/holdings/caller.h"
+#include "server/store/objects/export_set.h"
+#include "server/store/objects/handle.h"
+#include "server/store/objects/pseudo_fs.h"
+#include "wire/protocol/constants.h"
+
+namespace dafs::server {
+
+class PseudoTree {
+ public:
+  // Both are borrowed.
+  PseudoTree(const ExportSet& exports, const HandleMac& mac);
+
+  // The result stays valid until the end.
+  const PseudoFs& Get() const { return *newest_.load(std::memory_order_acquire); }
+  // Builds the directories again, from the exports as they are now.
+  void Renew();
+
+  // Whether an export at or below `node` admits the caller. WRONGSEC: none does, but one would from
+  // a reserved port. ACCES: none.
+  wire::DafsStatus AdmissionBelow(const Caller& caller, const PseudoNode& node) const;
+
+ private:
+  const ExportSet& exports_;
+  const HandleMac& mac_;
+  std::vector<std::unique_ptr<const PseudoFs>> all_;
+  std::atomic<const PseudoFs*> newest_{nullptr};  // publishes the newest of them
+};
+
+}  // namespace dafs::server

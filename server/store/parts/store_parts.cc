@@ -1,0 +1,44 @@
+#include "server/store/parts/store_parts.h"
+
+#include <utility>
+
+namespace dafs::server {
+
+StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instance_number,
+                       std::unique_ptr<WriteVerifier> verifier)
+    : options(std::move(given)),
+      instance(instance_number),
+      mac(key),
+      exports(options.exports),
+      pseudo_tree(exports, mac),
+      mounts(std::make_unique<Mounts>(exports, mac)),
+      threads(*mounts, pseudo_tree),
+      descriptors(options.max_descriptors, cache),
+      cache(descriptors.most(), descriptors.of_locks()),
+      write_verifier(std::move(verifier)),
+      database(options.state_dir),
+      fencing(database),
+      object_locks(exports, *mounts),
+      kept_orphans(options.state_dir, options.keep_orphans, exports, *mounts, threads),
+      promises(options.promises),
+      opens(instance_number, options.max_opens, promises),
+      delegations(options.delegations),
+      promise_ends(promises),
+      announcements(promises, delegations, leases),
+      leases([this](const ObjectKey& file) { announcements.RecallAll(file); }),
+      lock_notices(locks, mac),
+      objects({mac, cache, opens, *mounts, *write_verifier, announcements}),
+      handles({mac, cache, *mounts, pseudo_tree, openings, fencing, objects}),
+      object_attributes(objects, kept_orphans),
+      lookups(*this),
+      attributes(*this, instance_number),
+      releases(*this),
+      directories(*this),
+      reload(*this),
+      openings(options.exports.size()) {
+  mounts->OnFound([this](const FileSystem& fs) { kept_orphans.TakeUp(fs); });
+  grace.SetExportOf([this](const ObjectKey& file) { return mounts->ExportOf(file.fshandle()); });
+  reload.StartLeasesIfNeeded();
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,100 @@
+// The parts of the store that its procedures share. Each part owns its state; a procedure takes the
+// parts that it needs. Only for the store. Thread-safe as the Store is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "server/store/access/announcements.h"
+#include "server/store/access/change_probe.h"
+#include "server/store/access/descriptor_budget.h"
+#include "server/store/access/export_threads.h"
+#include "server/store/access/handle_resolver.h"
+#include "server/store/access/kept_orphans.h"
+#include "server/store/access/known_objects.h"
+#include "server/store/access/lock_notices.h"
+#include "server/store/access/object_attributes.h"
+#include "server/store/access/object_locks.h"
+#include "server/store/access/openings.h"
+#include "server/store/access/promise_ends.h"
+#include "server/store/access/pseudo_tree.h"
+#include "server/store/access/return_if_not_ok.h"
+#include "server/store/access/store_options.h"
+#include "server/store/durable/database.h"
+#include "server/store/durable/journal.h"
+#include "server/store/durable/write_verifier.h"
+#include "server/store/fencing/fencing.h"
+#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/grace.h"
+#include "server/store/holdings/kernel_leases.h"
+#include "server/store/holdings/lock_table.h"
+#include "server/store/holdings/open_table.h"
+#include "server/store/holdings/promises.h"
+#include "server/store/objects/descriptor_cache.h"
+#include "server/store/objects/export_set.h"
+#include "server/store/objects/handle.h"
+#include "server/store/objects/mounts.h"
+#include "server/store/parts/export_directories.h"
+#include "server/store/parts/export_reload.h"
+#include "server/store/parts/lookups.h"
+#include "server/store/parts/named_attributes.h"
+#include "server/store/parts/releases.h"
+
+namespace dafs::server {
+
+struct StoreParts {
+  StoreParts(StoreOptions options, const HandleKey& key, uint32_t instance,
+             std::unique_ptr<WriteVerifier> verifier);
+  StoreParts(const StoreParts&) = delete;
+  StoreParts& operator=(const StoreParts&) = delete;
+
+  // Removes what local programs have removed and no client has open, one part of it at each call.
+  // Recalls the delegations of such files.
+  void ForgetRemoved() {
+    objects.ForgetRemoved();
+    announcements.RecallRemoved();
+  }
+
+  const StoreOptions options;  // its exports are those of the start: see `exports`
+  const uint32_t instance;
+  const HandleMac mac;
+
+  // Exports and their objects.
+  ExportSet exports;
+  PseudoTree pseudo_tree;
+  const std::unique_ptr<Mounts> mounts;
+  ExportThreads threads;
+  DescriptorBudget descriptors;
+  DescriptorCache cache;
+  const std::unique_ptr<WriteVerifier> write_verifier;
+  Database database;
+  Fencing fencing;
+  ObjectLocks object_locks;
+  KeptOrphans kept_orphans;
+
+  // What clients hold.
+  Promises promises;
+  OpenTable opens;
+  Delegations delegations;
+  PromiseEnds promise_ends;
+  Announcements announcements;  // before leases, whose thread uses it
+  KernelLeases leases;
+  LockTable locks;
+  Grace grace;
+
+  // The steps that begin or end most procedures.
+  LockNotices lock_notices;
+  KnownObjects objects;
+  HandleResolver handles;
+  ObjectAttributes object_attributes;
+  Lookups lookups;
+  NamedAttributes attributes;
+  Releases releases;
+  ExportDirectories directories;
+  ExportReload reload;
+
+  Openings openings;  // its threads use all of the above
+};
+
+}  // namespace dafs::server
