@@ -21,6 +21,9 @@ namespace dafs::client {
 absl::StatusOr<std::unique_ptr<Files>> Files::Create(Client& client, Loop& loop) {
   BufferPoolOptions options = client.options().buffers;
   options.name = client.options().server_name;
+  if (StateRecorder* const recorder = client.recorder()) {
+    options.write_memory = [recorder](size_t bytes) { return recorder->TakeMemory(bytes); };
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<BufferPool> buffers, BufferPool::Create(options));
   return absl::WrapUnique(new Files(client, loop, std::move(buffers)));
 }

@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<BufferBlocks>> BufferBlocks::Create(const Sizes& 
 }
 
 BufferBlocks::BufferBlocks(std::shared_ptr<BufferSlab> slab, const Sizes& sizes)
-    : name_(sizes.name), slab_(std::move(slab)) {
+    : name_(sizes.name), slab_(std::move(slab)), bytes_(sizes.bytes) {
   // Each part begins on a huge page, so that a few buffers use no more huge pages than they need.
   const size_t unit = sizes.bytes >= kLeastForHugePages ? kHugePage : PageBytes();
   const size_t large = PageBytes() + sizes.large_bytes;
@@ -91,7 +91,11 @@ BufferBlocks::BufferBlocks(std::shared_ptr<BufferSlab> slab, const Sizes& sizes)
   Carve(BufferKind::kLargeRead, memory.first(larges * large), sizes.large_bytes, in_large);
   Carve(BufferKind::kSmallRead, memory.subspan(small_at, smalls * small), sizes.small_bytes,
         in_small);
-  const std::span<std::byte> write_memory = memory.subspan(write_part, writes * large);
+  std::span<std::byte> write_memory;
+  if (sizes.write_memory != nullptr) write_memory = sizes.write_memory(writes * large);
+  writes_are_shared_ = !write_memory.empty();
+  // The address space of that part of the slab stays unused then.
+  if (!writes_are_shared_) write_memory = memory.subspan(write_part, writes * large);
   Carve(BufferKind::kWrite, write_memory.first((writes - 1) * large), sizes.large_bytes, in_large);
   AddBlock(BufferKind::kWrite, write_memory.last(large), sizes.large_bytes);
   PrepareReserve(sizes.lock_reserve);
@@ -264,28 +268,41 @@ bool BufferBlocks::ReleaseUnused(absl::Time now, absl::Duration unused_for) {
       released = true;
     }
   }
-  if (released) GiveMemoryBack();
+  if (released && writes_are_shared_) {
+    const uint32_t first = blocks_of_[Index(BufferKind::kWrite)].first;
+    GiveMemoryBack(std::span(blocks_).first(first), /*shared=*/false);
+    GiveMemoryBack(std::span(blocks_).subspan(first), /*shared=*/true);
+  } else if (released) {
+    GiveMemoryBack(blocks_, /*shared=*/false);
+  }
   return AnyResident();
 }
 
 // Releases the pages of each run of blocks that are not resident. A neighbouring resident block may
 // share a huge page with the run; that page is left alone, so that it is not split.
-void BufferBlocks::GiveMemoryBack() {
-  const std::span<std::byte> slab = slab_->memory();
+void BufferBlocks::GiveMemoryBack(std::span<BufferBlock> blocks, bool shared) {
+  if (blocks.empty()) return;
+  std::byte* const memory = blocks.front().memory.data();
+  const size_t unit = shared ? PageBytes() : kHugePage;
   const auto offset = [&](const BufferBlock& block) {
-    return static_cast<size_t>(block.memory.data() - slab.data());
+    return static_cast<size_t>(block.memory.data() - memory);
   };
-  for (size_t i = 0; i < blocks_.size();) {
-    if (blocks_[i].resident) {
+  for (size_t i = 0; i < blocks.size();) {
+    if (blocks[i].resident) {
       ++i;
       continue;
     }
-    size_t from = offset(blocks_[i]);
-    if (i > 0) from = RoundUp(from, kHugePage);
-    while (!blocks_[i].resident) ++i;  // the reserve always is
-    size_t to = offset(blocks_[i]);
-    if (!blocks_[i].reserve) to = to / kHugePage * kHugePage;
-    if (from < to) madvise(slab.data() + from, to - from, MADV_DONTNEED);
+    size_t from = offset(blocks[i]);
+    if (i > 0) from = RoundUp(from, unit);
+    size_t to = from;
+    for (; i < blocks.size() && !blocks[i].resident; ++i) {
+      to = offset(blocks[i]) + blocks[i].memory.size();
+    }
+    if (i < blocks.size()) {
+      to = offset(blocks[i]);
+      if (!blocks[i].reserve) to = to / unit * unit;
+    }
+    if (from < to) madvise(memory + from, to - from, shared ? MADV_REMOVE : MADV_DONTNEED);
   }
 }
 

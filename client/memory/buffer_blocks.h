@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -68,7 +69,8 @@ class BufferBlocks {
     uint32_t large_bytes = 0;  // whole pages
     uint32_t small_bytes = 0;
     bool lock_reserve = false;
-    std::string name;  // "server:/export", for the log
+    std::string name;                                          // "server:/export", for the log
+    std::function<std::span<std::byte>(size_t)> write_memory;  // BufferPoolOptions
   };
   // kResourceExhausted: no memory. `bytes` holds at least one large buffer in each half.
   static absl::StatusOr<std::unique_ptr<BufferBlocks>> Create(const Sizes& sizes);
@@ -109,7 +111,7 @@ class BufferBlocks {
 
   BufferSlab& slab() { return *slab_; }
   const std::shared_ptr<BufferSlab>& shared_slab() const { return slab_; }
-  size_t bytes() const { return slab_->memory().size(); }
+  size_t bytes() const { return bytes_; }
   size_t resident_bytes() const { return resident_bytes_; }
   uint32_t buffers() const { return static_cast<uint32_t>(buffers_.size()); }
   uint32_t write_buffers() const {
@@ -133,12 +135,14 @@ class BufferBlocks {
   internal::BufferBlock* FindFree(internal::BufferKind kind);
   bool MakeResident(internal::BufferBlock& block);
   absl::Status RegisterBlock(internal::BufferBlock& block);
-  void GiveMemoryBack();
+  void GiveMemoryBack(std::span<internal::BufferBlock> blocks, bool shared);
 
   const std::string name_;
   const std::shared_ptr<BufferSlab> slab_;
   std::vector<internal::Buffer> buffers_;
-  std::vector<internal::BufferBlock> blocks_;  // by address; the reserve is the last
+  std::vector<internal::BufferBlock> blocks_;  // by address in each memory; the reserve is the last
+  const size_t bytes_;                         // of all buffers
+  bool writes_are_shared_ = false;             // the write buffers are in memory of write_memory
   bool reserve_was_short_ = false;             // until the next TakeToListen
   std::array<Range, internal::kBufferKinds> blocks_of_;
   std::array<Bits, internal::kBufferKinds> ready_;  // resident, with a free buffer

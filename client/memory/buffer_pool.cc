@@ -93,7 +93,8 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(const BufferPoolO
                                          .large_bytes = sizes.large_bytes,
                                          .small_bytes = sizes.small_bytes,
                                          .lock_reserve = sizes.lock_reserve,
-                                         .name = sizes.name}));
+                                         .name = sizes.name,
+                                         .write_memory = sizes.write_memory}));
   return std::unique_ptr<BufferPool>(new BufferPool(std::move(blocks), sizes));
 }
 

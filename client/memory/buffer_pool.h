@@ -24,6 +24,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,6 +59,9 @@ struct BufferPoolOptions {
   absl::Duration release_unused_after = absl::Seconds(60);
   bool lock_reserve = false;  // keeps one write buffer from being paged out (mlock)
   std::string name;           // "server:/export", for the log
+  // Returns so many bytes, from a page on, for the write buffers; they outlive the pool, and are
+  // shared memory. If it is empty or returns none, all buffers are in one slab.
+  std::function<std::span<std::byte>(size_t)> write_memory;
 };
 
 class BufferPool;

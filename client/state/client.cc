@@ -68,6 +68,15 @@ Client::Client(ClientOptions options)
     : options_(std::move(options)), uncommitted_(options_.uncommitted_bytes) {}
 Client::~Client() = default;
 
+void Client::RecordIn(StateRecorder* recorder) {
+  recorder_ = recorder;
+  credentials_.RecordIn(recorder);
+  opens_.RecordIn(recorder);
+  locks_.RecordIn(recorder);
+  delegations_.RecordIn(recorder);
+  uncommitted_.RecordIn(recorder);
+}
+
 void Client::AddWorker(Files* files) {
   absl::MutexLock lock(&mutex_);
   workers_.push_back(files);

@@ -22,6 +22,7 @@
 #include "client/state/opens.h"
 #include "client/state/promises.h"
 #include "client/state/root_handle.h"
+#include "client/state/state_recorder.h"
 #include "client/state/token_thread.h"
 #include "client/state/uncommitted.h"
 #include "wire/auth/exchange.h"
@@ -159,6 +160,10 @@ class Client {
   Opens& opens() { return opens_; }
   Delegations& delegations() { return delegations_; }
   Uncommitted& uncommitted() { return uncommitted_; }
+  // Records the tables above from now on, and keeps written data in memory of `recorder`, which
+  // outlives this. Before the first worker, once.
+  void RecordIn(StateRecorder* recorder);
+  StateRecorder* recorder() const { return recorder_; }  // null: there is none
   LostData& lost_data() { return lost_data_; }
   // Atomic only because workers read them while the first Mount stores them. They order no other
   // memory.
@@ -203,6 +208,7 @@ class Client {
   Opens opens_;
   Delegations delegations_{*this};
   Uncommitted uncommitted_;
+  StateRecorder* recorder_ = nullptr;
   LostData lost_data_;
   Limits limits_;
   Locks locks_;

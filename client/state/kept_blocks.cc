@@ -1,5 +1,7 @@
 #include "client/state/kept_blocks.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -17,6 +19,14 @@ void Reuse(KeptBlock& block) {
 
 }  // namespace
 
+void KeptBlocks::UseMemory(std::span<std::byte> memory) {
+  uses_memory_ = true;
+  while (memory.size() >= kBlockBytes) {
+    places_.push_back(memory.last(kBlockBytes).data());
+    memory = memory.first(memory.size() - kBlockBytes);
+  }
+}
+
 // Returns an empty block; null if there is no room.
 std::shared_ptr<KeptBlock> KeptBlocks::NextBlock() {
   for (std::shared_ptr<KeptBlock>& block : blocks_) {
@@ -25,9 +35,16 @@ std::shared_ptr<KeptBlock> KeptBlocks::NextBlock() {
     return block;
   }
   if ((blocks_.size() + 1) * kBlockBytes > most_bytes_) return nullptr;
+  if (uses_memory_ && places_.empty()) return nullptr;
   auto block = std::make_shared<KeptBlock>();
-  block->room = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
-  block->bytes = block->room.get();
+  if (uses_memory_) {
+    block->room = places_.back();
+    places_.pop_back();
+  } else {
+    block->owned = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
+    block->room = block->owned.get();
+  }
+  block->bytes = block->room;
   blocks_.push_back(block);
   return block;
 }
@@ -70,6 +87,14 @@ std::vector<std::shared_ptr<KeptBlock>> KeptBlocks::TakeUnused() {
     return true;
   });
   return taken;
+}
+
+void KeptBlocks::FreeMemory(KeptBlock& block) {
+  if (block.owned == nullptr) madvise(block.room, kBlockBytes, MADV_REMOVE);
+}
+
+void KeptBlocks::Return(const KeptBlock& block) {
+  if (block.owned == nullptr) places_.push_back(block.room);
 }
 
 }  // namespace dafs::client

@@ -22,6 +22,23 @@ const KeptRange* KeptRanges::FirstStale(const wire::Verifier& verifier) const {
   return nullptr;
 }
 
+void KeptRanges::Record(KeptRange& range) const {
+  if (recorder_ == nullptr) return;
+  range.slot = recorder_->PutKept({.file = file_,
+                                   .offset = range.offset,
+                                   .data = range.part.bytes(),
+                                   .verifier = range.verifier},
+                                  range.slot);
+}
+
+void KeptRanges::RecordSize(const KeptRange& range) const {
+  if (recorder_ != nullptr) recorder_->ResizeKept(range.slot, range.part.size);
+}
+
+void KeptRanges::Drop(const KeptRange& range) const {
+  if (recorder_ != nullptr) recorder_->Drop(range.slot);
+}
+
 void KeptRanges::Put(KeptRange range) {
   Cut(range.offset, range.end());
   bytes_ += range.part.size;
@@ -32,10 +49,12 @@ void KeptRanges::Put(KeptRange range) {
         before.part.at + before.part.size == range.part.at && before.verifier == range.verifier &&
         before.number == range.number) {
       before.part.size += range.part.size;
+      RecordSize(before);
       return;
     }
   }
   const uint64_t offset = range.offset;
+  Record(range);
   ranges_.emplace_hint(behind, offset, std::move(range));
 }
 
@@ -46,24 +65,30 @@ void KeptRanges::Cut(uint64_t offset, uint64_t end) {
     if (before.end() > end) {  // its middle is removed
       KeptRange tail = before;
       tail.RemoveFront(end);
+      tail.slot = 0;
+      Record(tail);
       bytes_ -= before.end() - offset - tail.part.size;
       before.part.size = static_cast<uint32_t>(offset - before.offset);
+      RecordSize(before);
       ranges_.emplace_hint(it, tail.offset, std::move(tail));
       return;
     }
     if (before.end() > offset) {
       bytes_ -= before.end() - offset;
       before.part.size = static_cast<uint32_t>(offset - before.offset);
+      RecordSize(before);
     }
   }
   while (it != ranges_.end() && it->second.end() <= end) {
     bytes_ -= it->second.part.size;
+    Drop(it->second);
     it = ranges_.erase(it);
   }
   if (it != ranges_.end() && it->second.offset < end) {
     auto node = ranges_.extract(it);
     bytes_ -= end - node.mapped().offset;
     node.mapped().RemoveFront(end);
+    Record(node.mapped());
     node.key() = end;
     ranges_.insert(std::move(node));
   }
@@ -76,6 +101,7 @@ bool KeptRanges::RemoveSafe(uint64_t covered, const wire::Verifier& verifier) {
     if (range.number > covered) return false;
     if (range.verifier == verifier) {
       bytes_ -= range.part.size;
+      Drop(range);
       return true;
     }
     safe = false;
@@ -92,15 +118,19 @@ bool KeptRanges::Rewrite(uint64_t offset, uint64_t bytes, const wire::Verifier& 
   if (bytes < range.part.size) {
     KeptRange rest = range;
     rest.RemoveFront(offset + bytes);
+    rest.slot = 0;
+    Record(rest);
     range.part.size = static_cast<uint32_t>(bytes);
     ranges_.emplace_hint(std::next(it), rest.offset, std::move(rest));
   }
   range.verifier = verifier;
   range.number = number;
+  Record(range);
   return true;
 }
 
 void KeptRanges::Clear() {
+  for (const auto& [offset, range] : ranges_) Drop(range);
   ranges_.clear();
   bytes_ = 0;
 }

@@ -8,6 +8,7 @@
 #include <memory_resource>
 
 #include "client/state/kept_blocks.h"
+#include "client/state/state_recorder.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -17,6 +18,7 @@ struct KeptRange {
   KeptPart part;
   wire::Verifier verifier;  // under which the server has the data
   uint64_t number = 0;      // the COMMIT that covers it
+  StateRecorder::Slot slot = 0;
 
   uint64_t end() const { return offset + part.size; }
   // Removes the part before byte `to` of the file.
@@ -27,6 +29,13 @@ class KeptRanges {
  public:
   // `memory` serves the ranges of all files, and outlives this.
   explicit KeptRanges(std::pmr::memory_resource* memory) : ranges_(memory) {}
+
+  // Records each range in `recorder`, which outlives this, as data of the file of this number.
+  // While there is none.
+  void RecordIn(StateRecorder* recorder, uint64_t file) {
+    recorder_ = recorder;
+    file_ = file;
+  }
 
   bool empty() const { return ranges_.empty(); }
   size_t size() const { return ranges_.size(); }
@@ -49,8 +58,16 @@ class KeptRanges {
   void Clear();
 
  private:
+  // Each records the range as it is now. A range is dropped from the record before its memory can
+  // be used again.
+  void Record(KeptRange& range) const;
+  void RecordSize(const KeptRange& range) const;
+  void Drop(const KeptRange& range) const;
+
   std::pmr::map<uint64_t, KeptRange> ranges_;  // by offset
   size_t bytes_ = 0;
+  StateRecorder* recorder_ = nullptr;
+  uint64_t file_ = 0;  // StateRecorder::Kept
 };
 
 }  // namespace dafs::client

@@ -1,10 +1,12 @@
-// Where a client keeps a record of its opens, locks, credentials and delegations while it works,
-// for a program that continues it after this one was killed (docs/restart.md). Each table below
-// calls it at every change, under its mutex, with the slot in which the item was recorded before.
+// Where a client keeps a record of its opens, locks, credentials, delegations and uncommitted data
+// while it works, for a program that continues it after this one was killed (docs/restart.md). Each
+// table below calls it at every change, under its mutex, with the slot in which the item was
+// recorded before.
 //
 // An implementation must not block, nor call a table. Any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -58,6 +60,30 @@ class StateRecorder {
     bool was_write = false;
   };
   virtual Slot PutDelegation(const HeldDelegation& delegation, Slot before) = 0;
+
+  // A file of Uncommitted of which data is kept. `number`: of this entry alone.
+  struct KeptFile {
+    uint64_t number = 0;
+    const wire::FileHandle& file;
+    const Identity& who;
+    const wire::StateId& open;
+  };
+  virtual Slot PutKeptFile(const KeptFile& kept, Slot before) = 0;
+  // Data that is kept of such a file. The record has only its place: `data` is in memory of
+  // TakeMemory, or it is not recorded.
+  struct Kept {
+    uint64_t file = 0;  // KeptFile::number
+    uint64_t offset = 0;
+    std::span<const std::byte> data;
+    const wire::Verifier& verifier;
+  };
+  virtual Slot PutKept(const Kept& kept, Slot before) = 0;
+  // Only the size of the data has changed.
+  virtual void ResizeKept(Slot slot, size_t bytes) = 0;
+
+  // Memory for written data that outlives the process: `bytes` from a page on, for as long as the
+  // recorder exists. Empty: there is none. It uses no memory until it is touched.
+  virtual std::span<std::byte> TakeMemory(size_t bytes) = 0;
 
   // The item has ended. 0: nothing.
   virtual void Drop(Slot slot) = 0;

@@ -23,11 +23,18 @@ void Uncommitted::DropIfIdle(const wire::FileHandle& file) {
   if (it == files_.end()) return;
   File& one = *it->second;
   if (one.needs_commit() || one.writing > 0 || one.rewriting) return;
+  if (recorder_ != nullptr) recorder_->Drop(one.slot);
   if (spare_files_.size() < kSpareFiles) {
     one = File(&range_memory_);
     spare_files_.push_back(std::move(it->second));
   }
   files_.erase(it);
+}
+
+void Uncommitted::RecordIn(StateRecorder* recorder) {
+  absl::MutexLock lock(&mutex_);
+  recorder_ = recorder;
+  blocks_.UseMemory(recorder->TakeMemory(most_bytes_));
 }
 
 // ---- Writing ---------------------------------------------------------------------------------
@@ -40,6 +47,10 @@ Uncommitted::File& Uncommitted::FileOf(const wire::FileHandle& file) {
   } else {
     one = std::move(spare_files_.back());
     spare_files_.pop_back();
+  }
+  if (recorder_ != nullptr) {
+    one->record_number = ++files_recorded_;
+    one->ranges.RecordIn(recorder_, one->record_number);
   }
   return *one;
 }
@@ -58,20 +69,41 @@ void Uncommitted::EndWrite(const wire::FileHandle& file) {
   DropIfIdle(file);
 }
 
+KeptPart Uncommitted::Borrowed(std::span<const std::byte> data,
+                               std::shared_ptr<const void> memory) {
+  KeptPart whole;
+  whole.size = static_cast<uint32_t>(data.size());
+  whole.block = std::make_shared<KeptBlock>();
+  whole.block->bytes = data.data();
+  whole.block->memory = std::move(memory);
+  return whole;
+}
+
+void Uncommitted::SetWriter(const wire::FileHandle& file, File& one, const Identity& who,
+                            const wire::StateId& open) {
+  const bool same = one.writer.open == open && one.writer.who == who;
+  if (!same) one.writer = {who, open};
+  if (recorder_ == nullptr || (same && one.slot != 0)) return;
+  one.slot = recorder_->PutKeptFile(
+      {.number = one.record_number, .file = file, .who = who, .open = open}, one.slot);
+}
+
+void Uncommitted::Restore(const wire::FileHandle& file, const Writer& writer, uint64_t offset,
+                          std::span<const std::byte> data, std::shared_ptr<const void> memory,
+                          const wire::Verifier& verifier) {
+  absl::MutexLock lock(&mutex_);
+  File& one = FileOf(file);
+  SetWriter(file, one, writer.who, writer.open);
+  one.ranges.Put({offset, Borrowed(data, std::move(memory)), verifier, one.number});
+}
+
 bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
                       uint64_t offset, std::span<const std::byte> data,
                       std::shared_ptr<const void> memory, const wire::Verifier& verifier) {
   thread_local std::vector<KeptPart> parts;
   parts.clear();
   const bool copies = memory == nullptr;
-  if (!copies) {
-    KeptPart whole;
-    whole.size = static_cast<uint32_t>(data.size());
-    whole.block = std::make_shared<KeptBlock>();
-    whole.block->bytes = data.data();
-    whole.block->memory = std::move(memory);
-    parts.push_back(std::move(whole));
-  }
+  if (!copies) parts.push_back(Borrowed(data, std::move(memory)));
   {
     absl::MutexLock lock(&mutex_);
     File* one = FindFile(file);
@@ -83,14 +115,13 @@ bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const w
   }
   if (copies) {
     for (const KeptPart& part : parts) {  // no other thread uses this memory
-      std::memcpy(part.block->room.get() + part.at, data.data(), part.size);
+      std::memcpy(part.block->room + part.at, data.data(), part.size);
       data = data.subspan(part.size);
     }
   }
   absl::MutexLock lock(&mutex_);
   File& one = *FindFile(file);  // the bracket keeps the entry alive
-  one.writer.open = open;
-  if (!(one.writer.who == who)) one.writer.who = who;
+  SetWriter(file, one, who, open);
   for (KeptPart& part : parts) {
     const uint32_t size = part.size;
     one.ranges.Put({offset, std::move(part), verifier, one.number});
@@ -242,8 +273,13 @@ size_t Uncommitted::memory_bytes() const {
 
 void Uncommitted::ReleaseUnused() {
   std::vector<std::shared_ptr<KeptBlock>> released;  // destroyed after the mutex is unlocked
+  {
+    absl::MutexLock lock(&mutex_);
+    released = blocks_.TakeUnused();
+  }
+  for (const std::shared_ptr<KeptBlock>& block : released) KeptBlocks::FreeMemory(*block);
   absl::MutexLock lock(&mutex_);
-  released = blocks_.TakeUnused();
+  for (const std::shared_ptr<KeptBlock>& block : released) blocks_.Return(*block);
 }
 
 }  // namespace dafs::client

@@ -26,6 +26,7 @@
 #include "client/state/identity.h"
 #include "client/state/kept_blocks.h"
 #include "client/state/kept_ranges.h"
+#include "client/state/state_recorder.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -33,6 +34,10 @@ namespace dafs::client {
 class Uncommitted {
  public:
   explicit Uncommitted(size_t most_bytes) : most_bytes_(most_bytes), blocks_(most_bytes) {}
+
+  // Keeps copies in memory of `recorder`, and records what is kept. Before the first write, once.
+  // `recorder` must outlive this.
+  void RecordIn(StateRecorder* recorder) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The user and the open (client/state/opens.h) with which a file's data is written again.
   struct Writer {
@@ -54,6 +59,11 @@ class Uncommitted {
   bool Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
            uint64_t offset, std::span<const std::byte> data, std::shared_ptr<const void> memory,
            const wire::Verifier& verifier) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same for data that a killed process has left (docs/restart.md), before the first write.
+  // There is always room. `verifier` zero: the server does not have it.
+  void Restore(const wire::FileHandle& file, const Writer& writer, uint64_t offset,
+               std::span<const std::byte> data, std::shared_ptr<const void> memory,
+               const wire::Verifier& verifier) ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that `file` needs a COMMIT for data that the server answered as DATA_SYNC. Nothing is
   // kept of it.
   void NeedCommit(const wire::FileHandle& file, const Identity& who) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -126,15 +136,22 @@ class Uncommitted {
     uint64_t rewritten = 0;  // the number of the last rewrite
     int writing = 0;
     bool rewriting = false;
+    uint64_t record_number = 0;  // StateRecorder::KeptFile
+    StateRecorder::Slot slot = 0;
     bool needs_commit() const { return !ranges.empty() || synced != 0; }
   };
 
+  static KeptPart Borrowed(std::span<const std::byte> data, std::shared_ptr<const void> memory);
+  void SetWriter(const wire::FileHandle& file, File& one, const Identity& who,
+                 const wire::StateId& open) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   File& FileOf(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   File* FindFile(const wire::FileHandle& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void DropIfIdle(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t most_bytes_;
   mutable absl::Mutex mutex_;
+  StateRecorder* recorder_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  uint64_t files_recorded_ ABSL_GUARDED_BY(mutex_) = 0;  // so far
   KeptBlocks blocks_ ABSL_GUARDED_BY(mutex_);
   // For the ranges of all files: memory that one file frees serves the others.
   std::pmr::unsynchronized_pool_resource range_memory_ ABSL_GUARDED_BY(mutex_);

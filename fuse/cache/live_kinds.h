@@ -13,6 +13,8 @@ enum class LiveKind : uint8_t {
   kLocks = 3,
   kCredential = 4,
   kDelegation = 5,
+  kKeptFile = 10,
+  kKept = 11,
   // fuse/files/live_files.h
   kFile = 6,
   kDirectory = 7,

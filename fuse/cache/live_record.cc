@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -26,6 +27,9 @@ constexpr LiveRecord::Slot kMostSlots = LiveRecord::Slot{1} << 22;
 constexpr size_t kSlotsBytes = size_t{kMostSlots} * LiveRecord::kSlotBytes;
 constexpr size_t kBytes = kSlotsBytes + client::InFlightTable::kBytes;
 constexpr uint32_t kPageBytes = 4096;
+constexpr size_t RoundToPage(size_t bytes) {
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
 
 struct Header {
   // Zero: the slot is free. Otherwise kUsed and a CRC32C of the header from `key` on and the body.
@@ -120,27 +124,49 @@ class Items {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LiveRecord>> LiveRecord::Create() {
+absl::StatusOr<std::unique_ptr<LiveRecord>> LiveRecord::Create(size_t data_bytes) {
+  const size_t bytes = kBytes + RoundToPage(data_bytes);
   // ftruncate(2) beyond this limit would end the process.
   rlimit limit = {};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < kBytes) {
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes) {
     return absl::ResourceExhaustedError("RLIMIT_FSIZE is too small");
   }
   UniqueFd memfd(memfd_create("dafs-live-record", MFD_CLOEXEC));
-  if (!memfd.valid() || ftruncate(memfd.get(), kBytes) != 0) {
+  if (!memfd.valid() || ftruncate(memfd.get(), static_cast<off_t>(bytes)) != 0) {
     return absl::ErrnoToStatus(errno, "memfd_create");
   }
-  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
   if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mmap");
-  madvise(memory, kBytes, MADV_DONTDUMP);
+  madvise(memory, bytes, MADV_DONTDUMP);
   return std::unique_ptr<LiveRecord>(
-      new LiveRecord(std::move(memfd), static_cast<std::byte*>(memory)));
+      new LiveRecord(std::move(memfd), static_cast<std::byte*>(memory), bytes));
 }
 
-LiveRecord::LiveRecord(UniqueFd memfd, std::byte* memory)
-    : memfd_(std::move(memfd)), memory_(memory) {}
+LiveRecord::LiveRecord(UniqueFd memfd, std::byte* memory, size_t bytes)
+    : memfd_(std::move(memfd)), memory_(memory), bytes_(bytes), taken_(kBytes) {}
 
-LiveRecord::~LiveRecord() { munmap(memory_, kBytes); }
+LiveRecord::~LiveRecord() { munmap(memory_, bytes_); }
+
+std::span<std::byte> LiveRecord::TakeMemory(size_t bytes) {
+  bytes = RoundToPage(bytes);
+  const size_t at = taken_.fetch_add(bytes, std::memory_order_relaxed);
+  if (at > bytes_ || bytes > bytes_ - at) return {};
+  return {memory_ + at, bytes};
+}
+
+std::optional<uint64_t> LiveRecord::PlaceOf(std::span<const std::byte> data) const {
+  const std::byte* const begin = memory_ + kBytes;
+  const std::byte* const end = memory_ + bytes_;
+  if (std::less<>()(data.data(), begin) || !std::less<>()(data.data(), end)) return std::nullopt;
+  if (data.size() > static_cast<size_t>(end - data.data())) return std::nullopt;
+  return data.data() - memory_;
+}
+
+bool LiveRecord::ReadData(int memfd, uint64_t place, std::span<std::byte> into) {
+  if (place < kBytes || place > uint64_t{1} << 62) return false;
+  const ssize_t got = pread(memfd, into.data(), into.size(), static_cast<off_t>(place));
+  return got == static_cast<ssize_t>(into.size());
+}
 
 // All or none.
 bool LiveRecord::Take(std::span<Slot> slots) {
@@ -196,6 +222,12 @@ void LiveRecord::AddToCount(Slot slot, uint64_t by) {
   if (slot != 0) CountAt(memory_ + OffsetOf(slot)).fetch_add(by, std::memory_order_relaxed);
 }
 
+uint64_t LiveRecord::KeyOf(Slot slot) const {
+  uint64_t key = 0;
+  std::memcpy(&key, memory_ + OffsetOf(slot) + offsetof(Header, key), sizeof(key));
+  return key;
+}
+
 void LiveRecord::Drop(Slot slot) {
   if (slot == 0) return;
   absl::InlinedVector<Slot, 8> slots;
@@ -245,7 +277,7 @@ std::vector<std::byte> LiveRecord::ReadInFlight(int memfd) {
 absl::StatusOr<std::vector<LiveRecord::Item>> LiveRecord::Read(int memfd) {
   struct stat info;
   if (fstat(memfd, &info) != 0) return absl::ErrnoToStatus(errno, "read the record of the mount");
-  if (static_cast<size_t>(info.st_size) != kBytes) {
+  if (static_cast<size_t>(info.st_size) < kBytes) {
     return absl::DataLossError("the record of the mount is damaged: it has another length");
   }
   void* const mapped = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, memfd, 0);

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,8 +37,9 @@ class LiveRecord {
   // The first slot of an item; zero: it is not stored.
   using Slot = uint32_t;
 
-  // An empty record. kResourceExhausted and others: of memfd_create(2) and mmap(2).
-  static absl::StatusOr<std::unique_ptr<LiveRecord>> Create();
+  // An empty record, with `data_bytes` of memory for TakeMemory. kResourceExhausted and others: of
+  // memfd_create(2) and mmap(2).
+  static absl::StatusOr<std::unique_ptr<LiveRecord>> Create(size_t data_bytes = 0);
   ~LiveRecord();
   LiveRecord(const LiveRecord&) = delete;
   LiveRecord& operator=(const LiveRecord&) = delete;
@@ -55,8 +57,18 @@ class LiveRecord {
   // Removes an item. Zero: nothing.
   void Drop(Slot slot);
 
+  // The key of the item.
+  uint64_t KeyOf(Slot slot) const;
   // A key that no other call has returned.
   uint64_t NewKey() { return last_key_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+  // Memory for written data, to which items refer by its place: from a page on, zero at first, for
+  // as long as this exists. It uses no memory until it is touched. Empty: there is no more.
+  std::span<std::byte> TakeMemory(size_t bytes);
+  // The place of `data`. nullopt: it is not in such memory.
+  std::optional<uint64_t> PlaceOf(std::span<const std::byte> data) const;
+  // Copies what another process has there. False: there is no such place.
+  static bool ReadData(int memfd, uint64_t place, std::span<std::byte> into);
 
   // Memory for client::InFlightTable, which follows the slots. Zero at first.
   std::span<std::byte> in_flight() const;
@@ -77,11 +89,13 @@ class LiveRecord {
   static absl::StatusOr<std::vector<Item>> Read(int memfd);
 
  private:
-  LiveRecord(UniqueFd memfd, std::byte* memory);
+  LiveRecord(UniqueFd memfd, std::byte* memory, size_t bytes);
   bool Take(std::span<Slot> slots) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const UniqueFd memfd_;
   std::byte* const memory_;
+  const size_t bytes_;
+  std::atomic<size_t> taken_;  // by TakeMemory, with what comes before. Publishes nothing
   // Orders two slots of one item. Publishes nothing.
   std::atomic<uint64_t> version_{0};
   std::atomic<uint64_t> last_key_{0};  // publishes nothing

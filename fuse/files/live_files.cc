@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "fuse/cache/live_kinds.h"
 #include "fuse/cache/record_bytes.h"
 
@@ -19,8 +20,9 @@ constexpr uint64_t kFailed = 2;
 
 // The body of a piece. Its size is the count.
 struct PieceBody {
-  uint64_t opened_by = 0;
+  uint64_t fh = 0;
   uint64_t offset = 0;
+  uint64_t place = 0;  // LiveRecord::PlaceOf
 };
 
 template <class T>
@@ -87,11 +89,16 @@ void LiveFiles::NoteFailure(const OpenState& open) const {
   if (record_ != nullptr) record_->AddToCount(open.live_slot, kFailed);
 }
 
-LiveRecord::Slot LiveFiles::PutPiece(const OpenState& open, uint64_t offset, uint64_t size) const {
-  if (record_ == nullptr) return 0;
-  const PieceBody body = {.opened_by = open.opened_by, .offset = offset};
-  return record_->Put(static_cast<uint8_t>(LiveKind::kPiece), record_->NewKey(),
-                      std::as_bytes(std::span(&body, 1)), size, 0);
+bool LiveFiles::PutPiece(const OpenState& open, uint64_t offset, std::span<const std::byte> data,
+                         LiveRecord::Slot* slot) const {
+  *slot = 0;
+  if (record_ == nullptr) return true;
+  const std::optional<uint64_t> place = record_->PlaceOf(data);
+  if (!place.has_value() || open.live_slot == 0) return false;
+  const PieceBody body = {.fh = record_->KeyOf(open.live_slot), .offset = offset, .place = *place};
+  *slot = record_->Put(static_cast<uint8_t>(LiveKind::kPiece), record_->NewKey(),
+                       std::as_bytes(std::span(&body, 1)), data.size(), 0);
+  return *slot != 0;
 }
 
 void LiveFiles::Lengthen(LiveRecord::Slot piece, uint64_t size) const {
@@ -128,6 +135,8 @@ void LiveFiles::Drop(LiveRecord::Slot slot) const {
 
 LiveFiles::Left LiveFiles::Read(std::span<const LiveRecord::Item> items) {
   Left left;
+  absl::flat_hash_map<uint64_t, SavedPiece> files;  // by handle, also those that have ended
+  std::vector<std::pair<PieceBody, uint64_t>> pieces;
   for (const LiveRecord::Item& item : items) {
     const bool ended = (item.count & kEnded) != 0;
     switch (static_cast<LiveKind>(item.kind)) {
@@ -135,6 +144,7 @@ LiveFiles::Left LiveFiles::Read(std::span<const LiveRecord::Item> items) {
         std::optional<SavedFile> file = Decode<SavedFile>(item);
         if (!file.has_value()) break;
         file->has_lost_data = item.count / kFailed != 0;
+        files[file->fh] = {.file = file->handle, .who = file->opener, .open = file->state_id};
         // Its opener may not be the owner of the file any more.
         file->owner_changed = true;
         if (ended) {
@@ -163,12 +173,20 @@ LiveFiles::Left LiveFiles::Read(std::span<const LiveRecord::Item> items) {
         PieceBody body;
         if (item.body.size() != sizeof(body)) break;
         std::memcpy(&body, item.body.data(), sizeof(body));
-        left.pieces.push_back({body.opened_by, body.offset, item.count});
+        pieces.emplace_back(body, item.count);
         break;
       }
       default:
         break;
     }
+  }
+  for (const auto& [body, size] : pieces) {
+    const auto file = files.find(body.fh);
+    if (file == files.end()) continue;  // only a damaged record has such a piece
+    SavedPiece& piece = left.pieces.emplace_back(file->second);
+    piece.offset = body.offset;
+    piece.size = size;
+    piece.place = body.place;
   }
   return left;
 }

@@ -31,9 +31,11 @@ class LiveFiles {
   void End(const OpenState& open) const;
   void Drop(const OpenState& open) const;
 
-  // `size` bytes from `offset` on are written behind through the file: recorded before the kernel
-  // gets its answer, and dropped when the server has them. Returns the slot.
-  LiveRecord::Slot PutPiece(const OpenState& open, uint64_t offset, uint64_t size) const;
+  // `data`, from `offset` of the file on, is written behind: recorded before the kernel gets its
+  // answer, and dropped when the server has it. Sets the slot. False: it cannot be recorded, so a
+  // kill would lose it.
+  bool PutPiece(const OpenState& open, uint64_t offset, std::span<const std::byte> data,
+                LiveRecord::Slot* slot) const;
   void Lengthen(LiveRecord::Slot piece, uint64_t size) const;
 
   // The directory is open, or its listing has changed. Sets its slot.

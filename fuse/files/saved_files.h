@@ -27,11 +27,14 @@ struct SavedFile {
   bool has_lost_data = false;  // that was written behind through it
 };
 
-// Data that was written behind: the kernel has its answer, and its pages have the data.
+// Data that was written behind: the kernel has its answer, and the live record has the data.
 struct SavedPiece {
-  uint64_t opened_by = 0;  // of the file
+  wire::FileHandle file;
+  client::Identity who;
+  wire::StateId open;  // zero: none is known
   uint64_t offset = 0;
   uint64_t size = 0;
+  uint64_t place = 0;  // LiveRecord::PlaceOf
 };
 
 struct SavedEntry {  // of a listing that the mount made itself
@@ -67,7 +70,6 @@ void Fields(auto& a, Is<SavedFile> auto& m) {
   a(m.fh, m.nodeid, m.handle, m.state_id, m.flags, m.change, m.opener, m.by_own_right,
     m.owner_changed, m.opened_by, m.has_lost_data);
 }
-void Fields(auto& a, Is<SavedPiece> auto& m) { a(m.opened_by, m.offset, m.size); }
 void Fields(auto& a, Is<SavedEntry> auto& m) { a(m.cookie, m.name, m.handle, m.type, m.file_id); }
 void Fields(auto& a, Is<SavedDirectory> auto& m) {
   a(m.fh, m.nodeid, m.handle, m.opener, m.cookieverf, m.listed, m.known_here);

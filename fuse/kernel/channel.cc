@@ -112,15 +112,9 @@ bool KernelChannel::Resend() {
 }
 
 bool KernelChannel::AskForNothing(uint64_t unique, uint64_t nodeid) {
-  return Retrieve(unique, nodeid, 0, 0);
-}
-
-bool KernelChannel::Retrieve(uint64_t unique, uint64_t nodeid, uint64_t offset, uint32_t size) {
   fuse_notify_retrieve_out body = {};
   body.notify_unique = unique;
   body.nodeid = nodeid;
-  body.offset = offset;
-  body.size = size;
   fuse_out_header header = {
       .len = sizeof(header) + sizeof(body), .error = FUSE_NOTIFY_RETRIEVE, .unique = 0};
   return Write({AsBytes(header), AsBytes(body)});

@@ -65,10 +65,6 @@ class KernelChannel : public AnswerPath {
   // The kernel sends again what another process has read from the connection and not answered.
   // False: it cannot (before Linux 6.9).
   bool Resend();
-  // Requests `size` bytes of a file from `offset` on, of what the kernel's pages have: it sends a
-  // FUSE_NOTIFY_REPLY of this number, with fewer bytes if it does not have all. False: it does not
-  // know the node.
-  bool Retrieve(uint64_t unique, uint64_t nodeid, uint64_t offset, uint32_t size);
 
   // Makes the kernel send a NOTIFY_REPLY without data, numbered `unique`, from the calling thread's
   // CPU. If it arrives by an io_uring, it must be answered. Returns false if the kernel does not

@@ -26,7 +26,7 @@ namespace dafs::fuse {
 struct HandoverRecord {
   // Increment it with each change of a field or its meaning: also of MountState::NewOwner,
   // InodeTable's shards, and the names that client::Opens gives.
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
 
   // --- The client ---
 
@@ -79,6 +79,24 @@ struct HandoverRecord {
   std::vector<Open> opens;
   std::vector<Lock> locks;
   std::vector<Delegation> delegations;
+  // Only after a kill, and not part of the encoded record: uncommitted data, and data that was
+  // written behind.
+  struct KeptFile {
+    uint64_t number = 0;
+    wire::FileHandle file;
+    client::Identity who;
+    wire::StateId open;
+  };
+  struct Kept {
+    uint64_t file = 0;  // KeptFile::number
+    uint64_t offset = 0;
+    uint64_t size = 0;
+    uint64_t place = 0;  // LiveRecord::PlaceOf
+    wire::Verifier verifier;
+  };
+  std::vector<KeptFile> kept_files;
+  std::vector<Kept> kept;
+  std::vector<SavedPiece> pieces;
   wire::ClientId credentials_of;
   std::vector<Credential> credentials;  // the most recently used first
 
@@ -102,7 +120,6 @@ struct HandoverRecord {
   uint64_t next_directory = 1;
   InodeTable::Saved inodes;
   std::vector<File> files;
-  std::vector<SavedPiece> pieces;  // only after a kill
   std::vector<Directory> directories;
   uint64_t last_process = 0;
   std::vector<Owner> owners;

@@ -1,6 +1,8 @@
 #include "fuse/mount/live_client.h"
 
 #include <cstdint>
+#include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +25,14 @@ uint64_t KeyOf(const wire::CredHandle& handle) {
   std::memcpy(&number, handle.bytes.data(), sizeof(number));
   return number;
 }
+
+// The body of kept data. Its size is the count.
+struct KeptBody {
+  uint64_t file = 0;
+  uint64_t offset = 0;
+  uint64_t place = 0;  // LiveRecord::PlaceOf
+  wire::Verifier verifier;
+};
 
 // Reads `fields` in the order in which they were written.
 template <class... T>
@@ -66,6 +76,25 @@ LiveRecord::Slot LiveClient::PutDelegation(const HeldDelegation& delegation, Slo
   return PutBytes(record_, LiveKind::kDelegation, delegation.number, writer, before);
 }
 
+LiveRecord::Slot LiveClient::PutKeptFile(const KeptFile& kept, Slot before) {
+  RecordWriter writer;
+  writer(kept.file, kept.who, kept.open);
+  return PutBytes(record_, LiveKind::kKeptFile, kept.number, writer, before);
+}
+
+LiveRecord::Slot LiveClient::PutKept(const Kept& kept, Slot before) {
+  const std::optional<uint64_t> place = record_.PlaceOf(kept.data);
+  if (!place.has_value()) {
+    record_.Drop(before);
+    return 0;
+  }
+  const KeptBody body = {
+      .file = kept.file, .offset = kept.offset, .place = *place, .verifier = kept.verifier};
+  return record_.Put(static_cast<uint8_t>(LiveKind::kKept),
+                     before != 0 ? record_.KeyOf(before) : record_.NewKey(),
+                     std::as_bytes(std::span(&body, 1)), kept.data.size(), before);
+}
+
 void LiveClient::Read(std::span<const LiveRecord::Item> items, HandoverRecord& record) {
   for (const LiveRecord::Item& item : items) {
     switch (static_cast<LiveKind>(item.kind)) {
@@ -103,6 +132,20 @@ void LiveClient::Read(std::span<const LiveRecord::Item> items, HandoverRecord& r
                  delegation.was_write)) {
           record.delegations.push_back(std::move(delegation));
         }
+        break;
+      }
+      case LiveKind::kKeptFile: {
+        HandoverRecord::KeptFile file;
+        file.number = item.key;
+        if (Take(item, file.file, file.who, file.open))
+          record.kept_files.push_back(std::move(file));
+        break;
+      }
+      case LiveKind::kKept: {
+        KeptBody body;
+        if (item.body.size() != sizeof(body)) break;
+        std::memcpy(&body, item.body.data(), sizeof(body));
+        record.kept.push_back({body.file, body.offset, item.count, body.place, body.verifier});
         break;
       }
       default:

@@ -99,7 +99,6 @@ class Mount {
   void MakeLiveRecord();
   void PrepareForKill();
   void TidyUp(const HandoverRecord& record);
-  void AskForLeftWrites(KernelChannel& channel, const HandoverRecord& record);
   Outcome TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record);
   void GoOn(const HandoverRecord& record);
 

@@ -234,7 +234,8 @@ void Mount::GoOn(const HandoverRecord& record) {
 
 void Mount::MakeLiveRecord() {
   if (!means_.guardian.valid() || state_.wants_io_uring) return;
-  absl::StatusOr<std::unique_ptr<LiveRecord>> live = LiveRecord::Create();
+  absl::StatusOr<std::unique_ptr<LiveRecord>> live =
+      LiveRecord::Create(LiveDataBytes(state_.options, client_.get().options()));
   if (!live.ok()) {
     LogWarning(absl::StrCat(state_.options.source.text,
                             ": the mount ends if mount.dafs is killed: ", live.status().message()));
@@ -246,10 +247,7 @@ void Mount::MakeLiveRecord() {
   state_.live_files = LiveFiles(live_.get());
   state_.lock_owners.RecordIn(state_.live_files);
   client::Client& client = client_.get();
-  client.opens().RecordIn(live_client_.get());
-  client.locks().RecordIn(live_client_.get());
-  client.credentials().RecordIn(live_client_.get());
-  client.delegations().RecordIn(live_client_.get());
+  client.RecordIn(live_client_.get());
   state_.in_flight = std::make_unique<client::InFlightTable>(live_->in_flight());
 }
 
@@ -265,30 +263,6 @@ void Mount::PrepareForKill() {
   if (memfd.ok()) means_.guardian.Survive(memfd->get(), live_->memfd(), means_.program);
 }
 
-// Data that was not sent is in the kernel's pages. It comes before any request is answered that
-// could drop them.
-void Mount::AskForLeftWrites(KernelChannel& channel, const HandoverRecord& record) {
-  for (const SavedPiece& piece : record.pieces) {
-    if (state_.opened_before.contains(piece.opened_by)) continue;
-    LogError(absl::StrCat(state_.options.source.text, ": ", piece.size, " bytes at ", piece.offset,
-                          " of a file that was closed meanwhile were lost with the killed "
-                          "mount.dafs"));
-  }
-  for (const auto& [number, part] : state_.left_writes.All()) {
-    if (channel.Retrieve(number, part.open->nodeid, part.offset, part.size)) continue;
-    state_.left_writes.Take(number);
-    part.open->writes->NoteFailure(absl::DataLossError(
-        "mount.dafs was killed before it had sent all data, and the kernel has dropped the rest"));
-    state_.live_files.NoteFailure(*part.open);
-    state_.live_files.Drop(part.live_slot);
-    state_.behind.End(part.open->nodeid, part.offset);
-    LogError(absl::StrCat(state_.options.source.text, ": ", part.size, " bytes at ", part.offset,
-                          " of file ", part.open->nodeid,
-                          " were lost with the killed mount.dafs; the next fsync or close of the "
-                          "file fails"));
-  }
-}
-
 // Before the first request: what the kernel knows from the killed process is not known here.
 Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record) {
   UniqueFd device(fcntl(devices.back().get(), F_DUPFD_CLOEXEC, 0));
@@ -299,7 +273,6 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
     channel.ForgetAttributes(node.nodeid);
   }
-  AskForLeftWrites(channel, record);
   if (!channel.ForgetAllNames() || !channel.Resend()) {
     return {ExitCode::kSystem, "the kernel cannot pass its requests to another process"};
   }
@@ -339,6 +312,12 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   }
   if (absl::Status status = RestoreMount(record, state_, client_.get()); !status.ok()) {
     return {ExitCode::kInternal, std::string(status.message())};
+  }
+  if (killed && live_ != nullptr) {
+    if (absl::Status status = RestoreData(record, inheritance.live.get(), *live_, client_.get());
+        !status.ok()) {
+      return {ExitCode::kInternal, std::string(status.message())};
+    }
   }
   state_.initialised.Notify();
   // Programs are served before the server has answered whether it gives promises.

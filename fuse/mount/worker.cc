@@ -191,9 +191,6 @@ void Worker::Handle(std::span<const std::byte> request) {
     case FUSE_DESTROY:
       channel_->ReplyError(header.unique, 0);
       return;
-    case FUSE_NOTIFY_REPLY:
-      TakeLeft(header, body);
-      return;
     case FUSE_WRITE:
       if (body.size() < sizeof(fuse_write_in)) {
         channel_->ReplyError(header.unique, EINVAL);
@@ -210,31 +207,6 @@ void Worker::Handle(std::span<const std::byte> request) {
       StartCall(*channel_, header, {body.first(std::min(body.size(), BodyMax(header.opcode)))},
                 client::BufferLease());
   }
-}
-
-// Data that a killed program has left in the kernel's pages. It lies where that of a WRITE does.
-void Worker::TakeLeft(const fuse_in_header& header, std::span<const std::byte> body) {
-  static_assert(sizeof(fuse_notify_retrieve_in) == sizeof(fuse_write_in));
-  if (body.size() < sizeof(fuse_notify_retrieve_in)) return;
-  std::optional<LeftWrites::Part> part = state_.left_writes.Take(header.unique);
-  if (!part.has_value()) return;
-  const std::span<const std::byte> data = body.subspan(sizeof(fuse_notify_retrieve_in));
-  dafs::Start(SendLeft(*std::move(part), room_.TakeBuffer(), {data.begin(), data.end()}));
-}
-
-Task<void> Worker::SendLeft(LeftWrites::Part part, client::BufferLease lease,
-                            std::vector<std::byte> data) {
-  if (!lease) {  // it was read into memory outside the pool
-    const auto size = static_cast<uint32_t>(data.size());
-    absl::StatusOr<client::BufferLease> room =
-        co_await files_->buffers().Acquire(client::BufferUse::kWriteSource, size);
-    if (room.ok()) {
-      lease = *std::move(room);
-      std::memcpy(lease.payload(), data.data(), data.size());
-    }
-  }
-  Task<void> sending = operations_->SendLeft(std::move(part), std::move(lease), data.size());
-  co_await sending;
 }
 
 // A killed process has read the request. Any other is carried out: what that process sent for it is

@@ -106,9 +106,6 @@ class Worker : private Pollable {
   absl::Status OnLoop(std::function<absl::Status()> function);
   void Init(const fuse_in_header& header, std::span<const std::byte> body);
   void InterruptRequest(std::span<const std::byte> body);
-  void TakeLeft(const fuse_in_header& header, std::span<const std::byte> body);
-  Task<void> SendLeft(LeftWrites::Part part, client::BufferLease lease,
-                      std::vector<std::byte> data);
   void StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                  client::BufferLease lease);
   Task<void> AskForRoot(std::function<void(Root)> done);

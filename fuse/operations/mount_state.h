@@ -25,7 +25,6 @@
 #include "fuse/cache/whole_directories.h"
 #include "fuse/cache/write_trackers.h"
 #include "fuse/files/behind_table.h"
-#include "fuse/files/left_writes.h"
 #include "fuse/files/live_files.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/files/open_files.h"
@@ -83,7 +82,6 @@ struct MountState {
   // After a crash: the open files of before, by OpenState::opened_by. The kernel may not have got
   // the handle of one; then it sends its request again. Constant after the start.
   absl::flat_hash_map<uint64_t, uint64_t> opened_before;
-  LeftWrites left_writes;
   BehindTable behind;
   IdentityCache identities{options.source.text};
   LastKnown<wire::FsAttributes> statfs;

@@ -62,11 +62,6 @@ class Operations {
   // writes of other workers.
   void Shutdown() { context_.pending.Shutdown(); }
 
-  // See WriteOperations.
-  Task<void> SendLeft(LeftWrites::Part part, client::BufferLease data, size_t bytes) {
-    return write_.SendLeft(std::move(part), std::move(data), bytes);
-  }
-
   // FORGET and BATCH_FORGET. They have no answer.
   void Forget(uint64_t nodeid, RequestReader in);
   void BatchForget(RequestReader in);

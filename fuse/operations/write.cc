@@ -122,9 +122,10 @@ Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> o
   piece.lease = std::move(call.lease());
   piece.change = context_.attributes.BeginWrite(open->nodeid);
   piece.open = std::move(open);
-  NoteLostData(files_, *piece.open).IgnoreError();     // in the background
-  const bool early = !piece.open->writes->doubtful();  // writes it waited for may have failed
-  if (early) piece.live_slot = state_.live_files.PutPiece(*piece.open, offset, size);
+  NoteLostData(files_, *piece.open).IgnoreError();       // in the background
+  const bool early = !piece.open->writes->doubtful() &&  // writes it waited for may have failed
+                     state_.live_files.PutPiece(*piece.open, offset, {piece.lease.payload(), size},
+                                                &piece.live_slot);
   if (early && streams_.Keep(piece)) {
     ReplyWritten(call, size);
     co_return;
@@ -160,30 +161,6 @@ Task<void> WriteOperations::SendPieces(WritePiece piece, Call* waits) {
     if (!next.has_value()) co_return;
     piece = *std::move(next);
   }
-}
-
-Task<void> WriteOperations::SendLeft(LeftWrites::Part part, client::BufferLease data,
-                                     size_t bytes) {
-  WritePiece piece;
-  piece.open = std::move(part.open);
-  piece.offset = part.offset;
-  piece.size = part.size;
-  piece.lease = std::move(data);
-  piece.change = context_.attributes.BeginWrite(piece.open->nodeid);
-  Transfer transfer;
-  transfer.offset = piece.offset;
-  if (bytes >= piece.size && piece.lease) {
-    Task<Transfer> carrying =
-        Carry(piece, wire::StableHow::kUnstable, /*appends=*/false, /*may_ask=*/false);
-    transfer = co_await carrying;
-  } else {
-    transfer.failed = absl::DataLossError(
-        "mount.dafs was killed before it had sent them, and the kernel has dropped their pages");
-    context_.attributes.EndWrite(piece.open->nodeid, piece.change, std::move(transfer.after));
-  }
-  if (!transfer.failed.ok()) FailLate(piece, transfer);
-  state_.live_files.Drop(part.live_slot);
-  state_.behind.End(piece.open->nodeid, piece.offset);
 }
 
 // Handles the failure of a write that was answered before. The next fsync or close of each

@@ -13,7 +13,6 @@
 #include "client/files/files.h"
 #include "client/memory/buffer_pool.h"
 #include "client/state/node.h"
-#include "fuse/files/left_writes.h"
 #include "fuse/files/open_files.h"
 #include "fuse/files/write_streams.h"
 #include "fuse/kernel/protocol.h"
@@ -36,8 +35,6 @@ class WriteOperations {
   // Called by Operations::Serve. Answers `call`; with write-behind, data that is gathered meanwhile
   // is sent after the answer.
   Task<void> Write(Call& call);
-  // Sends `part`, which a killed program has left and of which `data` has `bytes` bytes.
-  Task<void> SendLeft(LeftWrites::Part part, client::BufferLease data, size_t bytes);
 
  private:
   // An outstanding write: how many bytes the server has accepted, from the first byte on, and why

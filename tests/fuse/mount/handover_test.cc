@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -282,16 +283,16 @@ TEST_F(HandoverTest, RefusesARecordThatContradictsItself) {
 class KillTest : public HandoverTest {
  protected:
   void SetUp() override {
-    live_ = *LiveRecord::Create();
+    live_ = NewLive();
     live_client_ = std::make_unique<LiveClient>(*live_);
     state_.inodes.KeepIn(live_.get());
     state_.live_files = LiveFiles(live_.get());
     state_.lock_owners.RecordIn(state_.live_files);
-    client_->opens().RecordIn(live_client_.get());
-    client_->locks().RecordIn(live_client_.get());
-    client_->credentials().RecordIn(live_client_.get());
-    client_->delegations().RecordIn(live_client_.get());
+    client_->RecordIn(live_client_.get());
     HandoverTest::SetUp();
+  }
+  std::unique_ptr<LiveRecord> NewLive() const {
+    return *LiveRecord::Create(LiveDataBytes(state_.options, client_->options()));
   }
   std::unique_ptr<Next> Kill() {
     HandoverRecord record;
@@ -421,27 +422,155 @@ TEST_F(KillTest, LateErrorIsReportedByFsync) {
   EXPECT_TRUE(open->writes->ErrorForFsync(open->errors).ok());
 }
 
-// In parts that the kernel sends back at once: up to a page boundary.
-TEST_F(KillTest, DataThatWasNotSentIsOutstanding) {
+// Data that the killed process had accepted, in the record of another process after it.
+class KillDataTest : public KillTest {
+ protected:
+  static wire::Verifier Verifier(uint64_t number) { return IdOf<wire::Verifier>(number); }
+  // Data in a write buffer.
+  std::span<std::byte> Buffer(const std::string& data) {
+    const std::span<std::byte> memory = live_->TakeMemory(data.size()).first(data.size());
+    std::memcpy(memory.data(), data.data(), data.size());
+    return memory;
+  }
+  void Write(uint64_t offset, const std::string& data, uint64_t verifier) {
+    client::Uncommitted& store = client_->uncommitted();
+    ASSERT_TRUE(store.BeginWrite(HandleOf(1)));
+    EXPECT_TRUE(store.Add(HandleOf(1), who_, IdOf<wire::StateId>(7), offset,
+                          std::as_bytes(std::span(data)), nullptr, Verifier(verifier)));
+    store.EndWrite(HandleOf(1));
+  }
+  bool Commit(uint64_t verifier) {
+    client::Uncommitted& store = client_->uncommitted();
+    return store.AfterCommit(HandleOf(1), store.BeforeCommit(HandleOf(1)), Verifier(verifier));
+  }
+  // Kills the process, and then `again` times the one that continues. Returns what the last one
+  // writes again to a server whose verifier is `verifier`.
+  std::map<uint64_t, std::string> Left(uint64_t verifier, int again = 0) {
+    std::unique_ptr<Next> next = Kill();
+    for (;;) {
+      std::unique_ptr<LiveRecord> live = NewLive();
+      auto live_client = std::make_unique<LiveClient>(*live);
+      next->client->RecordIn(live_client.get());
+      EXPECT_TRUE(RestoreData(left_, live_->memfd(), *live, *next->client).ok());
+      if (again-- == 0) {
+        const std::map<uint64_t, std::string> parts =
+            WrittenAgain(next->client->uncommitted(), verifier);
+        next.reset();  // before its record
+        return parts;
+      }
+      const auto items = LiveRecord::Read(live->memfd());
+      HandoverRecord record;
+      SaveBasis(next->state, *next->client, record);
+      AfterKill(*items, record);
+      EXPECT_EQ(record.kept.size(), left_.kept.size() + left_.pieces.size());
+      left_.kept = record.kept;
+      left_.kept_files = record.kept_files;
+      left_.pieces = record.pieces;
+      // A killed process frees nothing.
+      killed_.push_back({std::move(live_), std::move(live_client), std::move(next)});
+      next = std::make_unique<Next>(*provider_, record);
+      live_ = std::move(live);
+    }
+  }
+  struct Killed {
+    std::unique_ptr<LiveRecord> live;
+    std::unique_ptr<LiveClient> live_client;
+    std::unique_ptr<Next> next;
+  };
+  std::vector<Killed> killed_;
+
+  std::map<uint64_t, std::string> WrittenAgain(client::Uncommitted& store, uint64_t verifier) {
+    std::map<uint64_t, std::string> parts;
+    if (!store.BeginRewrite(HandleOf(1))) return parts;
+    EXPECT_EQ(store.WriterOf(HandleOf(1))->who, who_);
+    while (auto piece = store.NextStale(HandleOf(1), Verifier(verifier), 1000)) {
+      parts[piece->offset] = {reinterpret_cast<const char*>(piece->data.data()),
+                              piece->data.size()};
+      store.Rewritten(HandleOf(1), piece->offset, piece->data.size(), Verifier(verifier));
+    }
+    store.EndRewrite(HandleOf(1));
+    return parts;
+  }
+};
+using Parts = std::map<uint64_t, std::string>;
+
+TEST_F(KillDataTest, DataThatWasNotSentIsSent) {
   const uint64_t fh = OpenLive(O_RDWR);
   const std::shared_ptr<OpenState> open = state_.open_files.Find(fh);
-  const auto piece = state_.live_files.PutPiece(*open, 100, 5);
-  state_.live_files.Lengthen(piece, 70000);
-  const auto sent = state_.live_files.PutPiece(*open, 900000, 4096);
+  LiveRecord::Slot piece = 0;
+  LiveRecord::Slot sent = 0;
+  ASSERT_TRUE(state_.live_files.PutPiece(*open, 100, Buffer("behind").first(2), &piece));
+  state_.live_files.Lengthen(piece, 6);
+  ASSERT_TRUE(state_.live_files.PutPiece(*open, 900, Buffer("sent"), &sent));
   state_.live_files.Drop(sent);
+  state_.live_files.End(*open);  // a file that the kernel has released is sent, too
+  EXPECT_EQ(Left(1), (Parts{{100, "behind"}}));
+}
+
+TEST_F(KillDataTest, DataOutsideOfTheRecordIsNotWrittenBehind) {
+  const uint64_t fh = OpenLive(O_RDWR);
+  const std::string data = "elsewhere";
+  LiveRecord::Slot piece = 0;
+  EXPECT_FALSE(state_.live_files.PutPiece(*state_.open_files.Find(fh), 0,
+                                          std::as_bytes(std::span(data)), &piece));
+}
+
+TEST_F(KillDataTest, UncommittedDataIsWrittenAgainIfTheServerLostIt) {
+  Write(0, "lost", 1);
+  Write(100, "there", 2);
+  EXPECT_EQ(Left(2), (Parts{{0, "lost"}}));
+}
+
+TEST_F(KillDataTest, CommittedDataIsNotKept) {
+  Write(0, "safe", 1);
+  EXPECT_TRUE(Commit(1));
+  EXPECT_TRUE(Left(2).empty());
+  EXPECT_TRUE(left_.kept.empty() && left_.kept_files.empty());
+}
+
+// Each way in which a range changes.
+TEST_F(KillDataTest, RangesAreAsTheyWereChangedLast) {
+  Write(0, "aaaaaaaaaa", 1);
+  Write(10, "bbbb", 1);  // continues it
+  Write(3, "cc", 1);     // its middle
+  Write(12, "dddd", 1);  // its end
+  Write(20, "eeee", 1);
+  Write(18, "fff", 1);                                         // the front of another
+  client_->uncommitted().Forget(HandleOf(1), 23, UINT64_MAX);  // a truncation
+  EXPECT_EQ(Left(2),
+            (Parts{{0, "aaa"}, {3, "cc"}, {5, "aaaaabb"}, {12, "dddd"}, {18, "fff"}, {21, "ee"}}));
+}
+
+TEST_F(KillDataTest, OutlivesEachFurtherKill) {
+  const uint64_t fh = OpenLive(O_RDWR);
+  LiveRecord::Slot piece = 0;
+  Write(0, "older", 1);
+  ASSERT_TRUE(state_.live_files.PutPiece(*state_.open_files.Find(fh), 5, Buffer("behind"), &piece));
+  EXPECT_EQ(Left(1, 2), (Parts{{5, "behind"}}));
+}
+
+TEST_F(KillDataTest, DataWrittenBehindIsNewerThanKeptData) {
+  const uint64_t fh = OpenLive(O_RDWR);
+  LiveRecord::Slot piece = 0;
+  ASSERT_TRUE(state_.live_files.PutPiece(*state_.open_files.Find(fh), 2, Buffer("new"), &piece));
+  Write(0, "older", 1);
+  EXPECT_EQ(Left(2), (Parts{{0, "ol"}, {2, "new"}}));
+}
+
+TEST_F(KillDataTest, PlacesThatCannotBeAreRefused) {
+  Write(0, "data", 1);
   const std::unique_ptr<Next> next = Kill();
-  std::map<uint64_t, uint32_t> parts;
-  for (const auto& [number, part] : next->state.left_writes.All()) {
-    EXPECT_EQ(part.open, next->state.open_files.Find(fh));
-    parts[part.offset] = part.size;
-    EXPECT_TRUE(next->state.left_writes.Take(number).has_value());
-    EXPECT_FALSE(next->state.left_writes.Take(number).has_value());
+  std::unique_ptr<LiveRecord> live = NewLive();
+  for (const auto change : {+[](HandoverRecord::Kept& kept) { kept.place = 0; },
+                            +[](HandoverRecord::Kept& kept) { kept.place = ~uint64_t{0}; },
+                            +[](HandoverRecord::Kept& kept) { kept.size = 0; },
+                            +[](HandoverRecord::Kept& kept) { kept.size = ~uint64_t{0}; },
+                            +[](HandoverRecord::Kept& kept) { kept.size = uint64_t{1} << 36; },
+                            +[](HandoverRecord::Kept& kept) { kept.offset = ~uint64_t{0}; }}) {
+    HandoverRecord bad = left_;
+    change(bad.kept.at(0));
+    EXPECT_FALSE(RestoreData(bad, live_->memfd(), *live, *next->client).ok());
   }
-  EXPECT_EQ(parts, (std::map<uint64_t, uint32_t>{{100, 65436}, {65536, 4564}}));
-  EXPECT_TRUE(next->state.behind.Holds(node_));
-  next->state.behind.End(node_, 100);
-  next->state.behind.End(node_, 65536);
-  EXPECT_TRUE(next->state.behind.idle());
 }
 
 TEST_F(KillTest, KeepsOwnersOfRecordLocks) {

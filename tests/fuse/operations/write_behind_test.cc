@@ -63,58 +63,6 @@ class WriteBehindTest : public HoldingWorkerTest {
   }
 };
 
-// After a crash (docs/restart.md).
-class LeftWritesTest : public WriteBehindTest {
- protected:
-  // As RestoreMount does: 5 bytes of the file from byte 3 on are with the kernel alone.
-  void Leave(const Created& file) {
-    const std::shared_ptr<OpenState> open = state_->open_files.Find(file.open.fh);
-    ASSERT_NE(open, nullptr);
-    ASSERT_TRUE(state_->behind.Begin(open->nodeid, 3, 5));
-    number_ = state_->left_writes.Add({open, 3, 5, 0});
-  }
-  // The answer of the kernel to NOTIFY_RETRIEVE.
-  void SendBack(const Created& file, const std::string& data) {
-    fuse_notify_retrieve_in in = {};
-    in.offset = 3;
-    in.size = static_cast<uint32_t>(data.size());
-    fuse_in_header header = {};
-    header.len = static_cast<uint32_t>(sizeof(header) + sizeof(in) + data.size());
-    header.opcode = FUSE_NOTIFY_REPLY;
-    header.unique = number_;
-    header.nodeid = file.entry.nodeid;
-    kernel_.SendRaw(Raw(header) + Raw(in) + data);
-  }
-  uint64_t number_ = 0;
-};
-
-TEST_F(LeftWritesTest, IsSentBeforeARequestCouldSeeThatItIsMissing) {
-  Created file = Create("file");
-  Leave(file);
-  const uint64_t unique = kernel_.Send(FUSE_GETATTR, file.entry.nodeid, Raw(fuse_getattr_in{}));
-  EXPECT_EQ(kernel_.Receive(kNotYet).unique, 0u);
-  SendBack(file, "hello");
-  SendBack(file, "other");  // the kernel sends it once
-  const FakeKernel::Answer answer = kernel_.Receive();
-  EXPECT_EQ(answer.unique, unique);
-  EXPECT_EQ(answer.As<fuse_attr_out>().attr.size, 8u);
-  EXPECT_EQ(Content("file"), std::string("\0\0\0hello", 8));
-  EXPECT_EQ(Flush(file), 0);
-  EXPECT_TRUE(state_->behind.idle());
-}
-
-TEST_F(LeftWritesTest, IsReportedIfTheKernelHasDroppedIt) {
-  Created file = Create("file");
-  Leave(file);
-  SendBack(file, "hell");
-  EXPECT_EQ(Flush(file), EIO);
-  EXPECT_EQ(kernel_.Call(FUSE_FSYNC, file.entry.nodeid, FsyncBody(file)).error, EIO);
-  EXPECT_EQ(kernel_.Call(FUSE_FSYNC, file.entry.nodeid, FsyncBody(file)).error, 0);
-  EXPECT_TRUE(state_->behind.idle());
-  EXPECT_EQ(Write(file, 3, "hello").error, 0);
-  EXPECT_EQ(Flush(file), 0);
-}
-
 TEST_F(WriteBehindTest, WritesAreAnsweredEarlyAndLaterOnesAreSentTogether) {
   Created file = Create("file");
   const uint64_t before = holding_->sent;

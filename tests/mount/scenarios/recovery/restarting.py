@@ -456,6 +456,48 @@ def restart_cycle(rig):
     os.close(descriptor)
 
 
+def scribbler(path, size, rest):
+    """Writes at random places of a file, reads them back, and calls fsync. An error is a failure."""
+    held = []
+    chance = random.Random(path)
+    model = bytearray(size)
+
+    def step(n):
+        if not held:
+            held.append(os.open(path, os.O_RDWR))
+        at, length = chance.randrange(size - 9000), chance.randrange(1, 9000)
+        data = chance.randbytes(length)
+        assert os.pwrite(held[0], data, at) == length
+        model[at:at + length] = data
+        if n % rest == 0:
+            os.fsync(held[0])
+        at = chance.randrange(size - 9000)
+        assert os.pread(held[0], 9000, at) == model[at:at + 9000], f"step {n}: other data at {at}"
+    return step
+
+
+@scenario(timeout=600, where="server", long_only=True)
+def restart_killed_writing(rig):
+    """Twenty kills, often before the last one is settled, under buffered writes: no byte is lost, no fsync fails."""
+    need_survival()
+    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*were written again")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    rig.mount(server, "guardian,nconnect=2")
+    size = 1 << 20
+    names = [f"data{n}" for n in range(3)]
+    for name in names:
+        (rig.mnt / name).write_bytes(bytes(size))
+    workers = [Worker(scribbler(str(rig.mnt / name), size, 7 * n + 1)) for n, name in enumerate(names)]
+    for _ in range(20):
+        time.sleep(random.random() / 2)
+        kill_program(rig)
+        time.sleep(1.5 * random.randrange(2))
+    counts = [worker.end() for worker in workers]
+    note(f"20 kills, {counts} writes")
+    for name in names:
+        equal((rig.mnt / name).read_bytes(), (rig.export / name).read_bytes(), f"{name} at the server")
+
+
 def keeper_of(directory):
     """Writes files again until no error is seen. What fsync, close and rename have confirmed must be there."""
     def step(n):
