@@ -1,7 +1,7 @@
 # ccache where it is installed; -DCMAKE_CXX_COMPILER_LAUNCHER= builds without it.
 find_program(DAFS_CCACHE ccache)
 if(DAFS_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/compile-with-ccache)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${DAFS_CCACHE})
 endif()
 
 # Warnings are errors with both compilers. Clang also checks the lock annotations.
@@ -23,6 +23,11 @@ endif()
 target_include_directories(dafs_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # 64-bit file offsets on every architecture.
 target_compile_definitions(dafs_flags INTERFACE _FILE_OFFSET_BITS=64 _GNU_SOURCE)
+
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC takes files that are compiled together for headers, whose types should have linkage.
+  target_compile_options(dafs_flags INTERFACE -Wno-subobject-linkage)
+endif()
 
 if(DAFS_SANITIZE)
   add_compile_options(-fsanitize=${DAFS_SANITIZE} -fno-omit-frame-pointer -g)

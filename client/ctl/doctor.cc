@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* Word(Verdict verdict) {
+const char* VerdictText(Verdict verdict) {
   switch (verdict) {
     case Verdict::kOk:
       return "ok";
@@ -46,12 +46,12 @@ void Print(const Findings& findings, bool json) {
   for (const Finding& one : findings) {
     if (json) {
       list.push_back({{"check", one.check},
-                      {"verdict", Word(one.verdict)},
+                      {"verdict", VerdictText(one.verdict)},
                       {"found", one.found},
                       {"remedy", one.remedy}});
       continue;
     }
-    std::printf("%-8s %-9s %s\n", Word(one.verdict), one.check.c_str(), one.found.c_str());
+    std::printf("%-8s %-9s %s\n", VerdictText(one.verdict), one.check.c_str(), one.found.c_str());
     if (!one.remedy.empty()) std::printf("%-18s %s\n", "", one.remedy.c_str());
   }
   if (!json) return;

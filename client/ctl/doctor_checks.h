@@ -1,6 +1,6 @@
 // The checks of `dafsctl doctor`. Each looks at one thing, and reports what it found and, unless
 // all is well, what to do. None changes anything. Called on one thread. Those of a server block for
-// at most kPatience for each address.
+// at most kDoctorPatience for each address.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -25,13 +26,17 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+inline Finding Ok(const char* check, std::string found) {
+  return {.check = check, .verdict = Verdict::kOk, .found = std::move(found), .remedy = ""};
+}
+
 // Where the checks look; tests pass another place.
 struct DoctorPlace {
   std::string root;  // before /dev, /etc, /proc, /sys and /sbin
   std::string server_socket = "/run/dafs/dafsd.sock";
 };
 
-inline constexpr absl::Duration kPatience = absl::Seconds(3);
+inline constexpr absl::Duration kDoctorPatience = absl::Seconds(3);
 
 // This machine as a client.
 Findings CheckFuse(const DoctorPlace& place);

@@ -36,10 +36,6 @@ constexpr int kLeastMinor = 4;
 // The data buffers of one session with the defaults, which an RDMA device pins.
 constexpr rlim_t kLeastMemlock = rlim_t{128} << 20;
 
-Finding Ok(const char* check, std::string found) {
-  return {.check = check, .verdict = Verdict::kOk, .found = std::move(found), .remedy = ""};
-}
-
 // Empty: there is no such file.
 std::string ReadText(const std::string& path) {
   std::ifstream file(path);

@@ -33,10 +33,6 @@ namespace {
 
 constexpr int kLeastMtu = 1280;  // IPv6 needs it
 
-Finding Ok(const char* check, std::string found) {
-  return {.check = check, .verdict = Verdict::kOk, .found = std::move(found), .remedy = ""};
-}
-
 Finding Failed(const char* check, std::string found, std::string remedy) {
   return {.check = check,
           .verdict = Verdict::kFailed,
@@ -78,14 +74,14 @@ int MtuOf(const std::string& device) {
   return ioctl(fd.get(), SIOCGIFMTU, &request) == 0 ? request.ifr_mtu : 0;
 }
 
-// Connects within kPatience. 0, or the error.
+// Connects within kDoctorPatience. 0, or the error.
 int TryPort(const dat::Address& peer) {
   const UniqueFd fd(socket(peer.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return errno;
   if (connect(fd.get(), peer.get(), peer.size()) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   pollfd ready = {.fd = fd.get(), .events = POLLOUT, .revents = 0};
-  if (poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(kPatience))) <= 0) {
+  if (poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(kDoctorPatience))) <= 0) {
     return ETIMEDOUT;
   }
   int error = 0;
@@ -134,7 +130,7 @@ absl::StatusOr<SessionReport> OpenSession(const std::string& server, const std::
   options.max_requests = 4;
   options.buffers.bytes = size_t{4} << 20;
   options.soft = true;
-  options.timeout = options.connect_timeout = kPatience;
+  options.timeout = options.connect_timeout = kDoctorPatience;
   ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Create(std::move(options)));
   ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
   ASSIGN_OR_RETURN(const std::unique_ptr<Files> files, Files::Create(*client, *loop));

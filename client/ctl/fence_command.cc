@@ -29,12 +29,12 @@ using wire::FenceAccess;
 using wire::FenceObject;
 using wire::FenceUpdate;
 
-struct Word {
+struct FenceWord {
   const char* name;
   const char* about;
   bool has_ids;
 };
-constexpr Word kWords[] = {
+constexpr FenceWord kFenceWords[] = {
     {"show", "Show the fence ids that have access", false},
     {"init", "Make a list of these fence ids; without an id, remove the list", true},
     {"allow", "Add fence ids to the list", true},
@@ -218,7 +218,7 @@ CLI::App* AddFenceCommand(CLI::App& app, FenceQuestion& question) {
   CLI::App* const fence =
       app.add_subcommand("fence", "Show and change which clients may access an export");
   fence->require_subcommand(1);
-  for (const Word& word : kWords) {
+  for (const FenceWord& word : kFenceWords) {
     CLI::App* const command = fence->add_subcommand(word.name, word.about);
     command
         ->add_option("TARGET", question.target,

@@ -12,6 +12,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "client/memory/pages.h"
 #include "runtime/check.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
@@ -31,13 +32,6 @@ constexpr size_t kLeastForHugePages = 8 * kHugePage;
 
 // Smaller buffers share a block, so that there are few regions.
 constexpr size_t kLeastLargeBlock = size_t{1} << 20;
-
-size_t PageBytes() {
-  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
-size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 void Set(std::vector<uint64_t>& bits, uint32_t at) { bits[at / 64] |= uint64_t{1} << (at % 64); }
 void Clear(std::vector<uint64_t>& bits, uint32_t at) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/memory/pages.h"
 #include "runtime/check.h"
 #include "runtime/status_macros.h"
 
@@ -23,14 +24,7 @@ constexpr int kLooks = 4;
 // writes in progress. If there are fewer than eight, none may be kept.
 uint32_t MostKept(uint32_t writes) { return writes < 8 ? 0 : writes - std::max(4u, writes / 4); }
 
-size_t PageBytes() {
-  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
 absl::Status Closed() { return absl::CancelledError("buffer pool closed"); }
-
-size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 

@@ -15,7 +15,7 @@ using wire::DafsStatus;
 // Caches that wait to be discarded. More accumulate only if the server refuses to discard.
 constexpr size_t kMostUseless = 64;
 constexpr int kMostDiscards = 60;  // tries for one cache
-constexpr absl::Duration kPause = absl::Seconds(2);
+constexpr absl::Duration kDiscardPause = absl::Seconds(2);
 
 }  // namespace
 
@@ -67,7 +67,7 @@ Task<void> ResponseCaches::Discard() {
     const bool later =
         discard.status == DafsStatus::kBadSession || discard.status == DafsStatus::kDelay;
     if (later && ++tries < kMostDiscards) {
-      Task<absl::Status> pause = connection_.Pause(kPause);
+      Task<absl::Status> pause = connection_.Pause(kDiscardPause);
       if (!(co_await pause).ok()) break;
       continue;
     }

@@ -16,7 +16,7 @@ constexpr absl::Duration kAskedAgain = absl::Seconds(1);
 static_assert(sizeof(Inode) <= 528);
 
 // A table's capacity may be twice its nodes. It is worth shrinking above twice that.
-constexpr size_t kSpacious = 4;
+constexpr size_t kSpaciousTable = 4;
 
 }  // namespace
 
@@ -205,8 +205,9 @@ void InodeTable::ShrinkToFit() {
   for (Shard& shard : shards_) {
     absl::MutexLock lock(&shard.mutex);
     // Erasing does not reduce the capacity of a table.
-    if (shard.by_node.capacity() > kSpacious * (shard.by_node.size() + 1)) shard.by_node.rehash(0);
-    if (shard.by_handle.capacity() > kSpacious * (shard.by_handle.size() + 1)) {
+    if (shard.by_node.capacity() > kSpaciousTable * (shard.by_node.size() + 1))
+      shard.by_node.rehash(0);
+    if (shard.by_handle.capacity() > kSpaciousTable * (shard.by_handle.size() + 1)) {
       shard.by_handle.rehash(0);
     }
   }

@@ -39,16 +39,16 @@ std::string ReadAll(int fd) {
   _exit(report[0]);
 }
 
+}  // namespace
+
 void LeaveTerminal() {
   setsid();
-  [[maybe_unused]] int changed = chdir("/");
-  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  [[maybe_unused]] const int changed = chdir("/");
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) return;
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
   if (null > STDERR_FILENO) close(null);
 }
-
-}  // namespace
 
 void PrintReason(const Outcome& outcome) {
   if (!outcome.reason.empty()) LogFailure("mount.dafs", outcome.reason);

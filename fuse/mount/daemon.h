@@ -40,6 +40,10 @@ class Daemon {
   bool reported_ = false;
 };
 
+// Gives the calling process a session of its own, /dev/null as its standard streams, and "/" as its
+// directory.
+void LeaveTerminal();
+
 // Prints "mount.dafs: reason" to standard error, if there is a reason.
 void PrintReason(const Outcome& outcome);
 

@@ -202,15 +202,6 @@ class Guardian {
   int starts_ = 0;  // with this record
 };
 
-void LeaveTerminal() {
-  setsid();
-  [[maybe_unused]] const int changed = chdir("/");
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null < 0) return;
-  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
-  if (null > STDERR_FILENO) close(null);
-}
-
 }  // namespace
 
 absl::StatusOr<GuardianLink> StartGuardian(const GuardianPlan& plan, Daemon& daemon) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/gather.h"
 #include "runtime/loop.h"
+#include "server/admin/json_fields.h"
 #include "server/admin/report_names.h"
 #include "server/admin/reports.h"
 #include "server/clients/client_name.h"
@@ -120,11 +121,9 @@ Json ClientRow(const AdminView& view, const ClientTable::Entry& entry,
           {"sessions", std::move(activity.sessions)}};
 }
 
-uint64_t Number(const Json& row, const char* name) { return row[name].get<uint64_t>(); }
-
 uint64_t LoadOf(const Json& row) {
-  return WeightOf(Number(row, "requests_per_s"),
-                  Number(row, "received_bytes_per_s") + Number(row, "sent_bytes_per_s"));
+  return WeightOf(NumberOf(row, "requests_per_s"),
+                  NumberOf(row, "received_bytes_per_s") + NumberOf(row, "sent_bytes_per_s"));
 }
 
 // The load on a file from all workers together, per second.
@@ -147,7 +146,7 @@ Json ClientsReport(const AdminView& view, std::string_view order) {
   }
   const bool by_load = order == kByLoad;
   std::stable_sort(rows.begin(), rows.end(), [by_load](const Json& a, const Json& b) {
-    return by_load ? LoadOf(a) > LoadOf(b) : Number(a, "requests") > Number(b, "requests");
+    return by_load ? LoadOf(a) > LoadOf(b) : NumberOf(a, "requests") > NumberOf(b, "requests");
   });
   return {{"clients", std::move(rows)}, {"silent_workers", sessions.silent_workers}, {"cut", cut}};
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "runtime/size_text.h"
+#include "server/admin/json_fields.h"
 #include "server/store/objects/export.h"
 #include "wire/protocol/lock_ranges.h"
 
@@ -37,8 +38,7 @@ std::string Table(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string Text(const Json& json, const char* name) { return json[name].get<std::string>(); }
-uint64_t Number(const Json& json, const char* name) { return json[name].get<uint64_t>(); }
+std::string TextOf(const Json& json, const char* name) { return json[name].get<std::string>(); }
 bool Is(const Json& json, const char* name) { return json[name].get<bool>(); }
 
 std::string Time(const Json& json, const char* name) {
@@ -50,8 +50,8 @@ std::string Time(const Json& json, const char* name) {
 }
 
 // Their number, and their mean and longest time.
-std::string Recalls(const Json& recalls) {
-  const uint64_t count = Number(recalls, "count");
+std::string RecallTimes(const Json& recalls) {
+  const uint64_t count = NumberOf(recalls, "count");
   if (count == 0) return "0";
   return absl::StrCat(count, " in ", Time(recalls, "mean_us"), "/", Time(recalls, "longest_us"));
 }
@@ -62,30 +62,31 @@ std::string Cut(const Json& report, size_t rows) {
 }
 
 std::string Silent(const Json& report, std::string_view consequence) {
-  const uint64_t silent = Number(report, "silent_workers");
+  const uint64_t silent = NumberOf(report, "silent_workers");
   if (silent == 0) return "";
   return absl::StrCat(silent, " workers did not answer in time: ",
                       absl::string_view(consequence.data(), consequence.size()), "\n");
 }
 
 std::string FileOf(const Json& row) {
-  const std::string path = Text(row, "file");
-  return path.empty() ? absl::StrCat(Text(row, "export"), ": handle ", Text(row, "handle")) : path;
+  const std::string path = TextOf(row, "file");
+  return path.empty() ? absl::StrCat(TextOf(row, "export"), ": handle ", TextOf(row, "handle"))
+                      : path;
 }
 
 std::string ClientOf(const Json& row) {
-  const std::string name = Text(row, "client");
-  return name.empty() ? Text(row, "client_id") : name;
+  const std::string name = TextOf(row, "client");
+  return name.empty() ? TextOf(row, "client_id") : name;
 }
 
 }  // namespace
 
 std::string DrainText(const Json& drain) {
-  const std::string state = Text(drain, "state");
+  const std::string state = TextOf(drain, "state");
   if (state == "serving") return "takes new clients";
   if (state == "drained") return "drained: no client is left";
-  return absl::StrCat("draining: ", Number(drain, "clients"), " clients left, with ",
-                      Number(drain, "opens"), " opens and ", Number(drain, "locks"), " locks");
+  return absl::StrCat("draining: ", NumberOf(drain, "clients"), " clients left, with ",
+                      NumberOf(drain, "opens"), " opens and ", NumberOf(drain, "locks"), " locks");
 }
 
 std::string StatusReportText(const Json& report) {
@@ -99,31 +100,32 @@ std::string StatusReportText(const Json& report) {
       "  %d exports, %d not served yet\n"
       "  %d clients, %d connections of at most %d, lease %s\n"
       "  %d opens, %d locks, %d waiting, %d descriptors\n",
-      Text(report, "version"), Number(report, "process"), Time(report, "up_us"),
-      Text(report, "since"), absl::StrJoin(report["listens"].get<std::vector<std::string>>(), ", "),
-      Text(report, "state_directory"), Number(report, "exports"),
-      Number(report, "exports_not_served"), Number(report, "clients"),
-      Number(report, "connections"), Number(report, "connections_most"), Time(report, "lease_us"),
-      Number(report, "opens"), Number(report, "locks"), Number(report, "lock_waiters"),
-      Number(report, "descriptors"));
+      TextOf(report, "version"), NumberOf(report, "process"), Time(report, "up_us"),
+      TextOf(report, "since"),
+      absl::StrJoin(report["listens"].get<std::vector<std::string>>(), ", "),
+      TextOf(report, "state_directory"), NumberOf(report, "exports"),
+      NumberOf(report, "exports_not_served"), NumberOf(report, "clients"),
+      NumberOf(report, "connections"), NumberOf(report, "connections_most"),
+      Time(report, "lease_us"), NumberOf(report, "opens"), NumberOf(report, "locks"),
+      NumberOf(report, "lock_waiters"), NumberOf(report, "descriptors"));
   absl::StrAppendFormat(&text,
                         "  %d promises to %d clients, %d refused; %d times a client lost all\n"
                         "  %d calls, answered in %s on average, %s at most\n"
                         "  %d delegations; %d recalled, returned in %s on average, %s at most; "
                         "%d revoked after %s\n"
                         "  response caches %s of %s, messages %s of %s\n",
-                        Number(promises, "held"), Number(promises, "clients"),
-                        Number(promises, "refused"), Number(promises, "clients_voided"),
-                        Number(promises, "calls"), Time(promises, "answer_mean_us"),
-                        Time(promises, "answer_longest_us"), Number(delegations, "held"),
-                        Number(delegations, "recalled"), Time(delegations, "recall_mean_us"),
-                        Time(delegations, "recall_longest_us"), Number(delegations, "revoked"),
+                        NumberOf(promises, "held"), NumberOf(promises, "clients"),
+                        NumberOf(promises, "refused"), NumberOf(promises, "clients_voided"),
+                        NumberOf(promises, "calls"), Time(promises, "answer_mean_us"),
+                        Time(promises, "answer_longest_us"), NumberOf(delegations, "held"),
+                        NumberOf(delegations, "recalled"), Time(delegations, "recall_mean_us"),
+                        Time(delegations, "recall_longest_us"), NumberOf(delegations, "revoked"),
                         Time(report, "recall_us"),
-                        BytesText(Number(report, "response_cache_bytes")),
-                        BytesText(Number(report, "response_cache_bytes_most")),
-                        BytesText(Number(report, "message_memory_bytes")),
-                        BytesText(Number(report, "message_memory_bytes_most")));
-  if (Text(report["drain"], "state") != "serving") {
+                        BytesText(NumberOf(report, "response_cache_bytes")),
+                        BytesText(NumberOf(report, "response_cache_bytes_most")),
+                        BytesText(NumberOf(report, "message_memory_bytes")),
+                        BytesText(NumberOf(report, "message_memory_bytes_most")));
+  if (TextOf(report["drain"], "state") != "serving") {
     absl::StrAppend(&text, "  ", DrainText(report["drain"]), ", for ",
                     Time(report["drain"], "since_us"), "\n");
   }
@@ -131,7 +133,7 @@ std::string StatusReportText(const Json& report) {
     absl::StrAppend(&text, "  grace period for at most ", Time(grace, "left_us"), ": ",
                     Is(grace, "clients_unknown")
                         ? "every client"
-                        : absl::StrCat(Number(grace, "clients_expected"), " clients"),
+                        : absl::StrCat(NumberOf(grace, "clients_expected"), " clients"),
                     " may reclaim\n");
   }
   return text;
@@ -141,17 +143,18 @@ std::string StatsReportText(const Json& report) {
   std::vector<Row> rows = {
       {"PROCEDURE", "CALLS", "ERRORS", "IN", "OUT", "QUEUED", "MEAN", "P99", "LONGEST"}};
   for (const auto& [name, one] : report["procedures"].items()) {
-    rows.push_back({name, absl::StrCat(Number(one, "calls")), absl::StrCat(Number(one, "errors")),
-                    BytesText(Number(one, "received_bytes")), BytesText(Number(one, "sent_bytes")),
-                    absl::StrCat(Number(one, "queued")), Time(one, "mean_us"), Time(one, "p99_us"),
-                    Time(one, "longest_us")});
+    rows.push_back({name, absl::StrCat(NumberOf(one, "calls")),
+                    absl::StrCat(NumberOf(one, "errors")),
+                    BytesText(NumberOf(one, "received_bytes")),
+                    BytesText(NumberOf(one, "sent_bytes")), absl::StrCat(NumberOf(one, "queued")),
+                    Time(one, "mean_us"), Time(one, "p99_us"), Time(one, "longest_us")});
   }
   const Json& sessions = report["sessions"];
   std::string text =
-      Table(rows) + absl::StrFormat("%d sessions opened, %d lost\n", Number(sessions, "opened"),
-                                    Number(sessions, "lost"));
-  if (const uint64_t slow = Number(report, "slow_us"); slow > 0) {
-    absl::StrAppend(&text, Number(report, "slow_operations"), " requests took ",
+      Table(rows) + absl::StrFormat("%d sessions opened, %d lost\n", NumberOf(sessions, "opened"),
+                                    NumberOf(sessions, "lost"));
+  if (const uint64_t slow = NumberOf(report, "slow_us"); slow > 0) {
+    absl::StrAppend(&text, NumberOf(report, "slow_operations"), " requests took ",
                     Time(report, "slow_us"), " or longer\n");
   }
   return text + Silent(report, "their requests are missing");
@@ -164,20 +167,21 @@ std::string ClientsReportText(const Json& report) {
   for (const Json& client : report["clients"]) {
     const Json& sessions = client["sessions"];
     std::string state = absl::StrCat(sessions.size());
-    if (!sessions.empty()) absl::StrAppend(&state, " ", Text(sessions[0], "transport"));
+    if (!sessions.empty()) absl::StrAppend(&state, " ", TextOf(sessions[0], "transport"));
     if (!Is(client, "has_lease")) absl::StrAppend(&state, " (lease expired)");
-    const std::string version = Text(client, "version");
+    const std::string version = TextOf(client, "version");
     rows.push_back(
-        {Text(client, "id"), Text(client, "address"), version.empty() ? "-" : version,
-         Time(client, "age_us"), Time(client, "idle_us"), absl::StrCat(Number(client, "requests")),
-         BytesText(Number(client, "received_bytes")), BytesText(Number(client, "sent_bytes")),
-         absl::StrCat(Number(client, "requests_per_s")),
-         BytesText(Number(client, "received_bytes_per_s")),
-         BytesText(Number(client, "sent_bytes_per_s")), absl::StrCat(Number(client, "opens")),
-         absl::StrCat(Number(client, "locks")), absl::StrCat(Number(client, "promises")),
-         absl::StrCat(Number(client, "delegations")), Recalls(client["recalls"]),
-         absl::StrCat(Number(client["recalls"], "revoked")), std::move(state),
-         Text(client, "name")});
+        {TextOf(client, "id"), TextOf(client, "address"), version.empty() ? "-" : version,
+         Time(client, "age_us"), Time(client, "idle_us"),
+         absl::StrCat(NumberOf(client, "requests")), BytesText(NumberOf(client, "received_bytes")),
+         BytesText(NumberOf(client, "sent_bytes")),
+         absl::StrCat(NumberOf(client, "requests_per_s")),
+         BytesText(NumberOf(client, "received_bytes_per_s")),
+         BytesText(NumberOf(client, "sent_bytes_per_s")), absl::StrCat(NumberOf(client, "opens")),
+         absl::StrCat(NumberOf(client, "locks")), absl::StrCat(NumberOf(client, "promises")),
+         absl::StrCat(NumberOf(client, "delegations")), RecallTimes(client["recalls"]),
+         absl::StrCat(NumberOf(client["recalls"], "revoked")), std::move(state),
+         TextOf(client, "name")});
   }
   return Table(rows) + Cut(report, rows.size() - 1) + Silent(report, "their sessions are missing");
 }
@@ -185,8 +189,8 @@ std::string ClientsReportText(const Json& report) {
 std::string FilesReportText(const Json& report) {
   std::vector<Row> rows = {{"REQUESTS/S", "BYTES/S", "FILE"}};
   for (const Json& file : report["files"]) {
-    rows.push_back({absl::StrCat(Number(file, "requests_per_s")),
-                    BytesText(Number(file, "bytes_per_s")), FileOf(file)});
+    rows.push_back({absl::StrCat(NumberOf(file, "requests_per_s")),
+                    BytesText(NumberOf(file, "bytes_per_s")), FileOf(file)});
   }
   return Table(rows) + Silent(report, "their requests are missing");
 }
@@ -194,7 +198,7 @@ std::string FilesReportText(const Json& report) {
 std::string OpensReportText(const Json& report) {
   std::vector<Row> rows = {{"ACCESS", "KIND", "CLIENT", "FILE"}};
   for (const Json& open : report["opens"]) {
-    rows.push_back({Text(open, "access"), Text(open, "kind"), ClientOf(open), FileOf(open)});
+    rows.push_back({TextOf(open, "access"), TextOf(open, "kind"), ClientOf(open), FileOf(open)});
   }
   return Table(rows) + Cut(report, rows.size() - 1);
 }
@@ -202,16 +206,16 @@ std::string OpensReportText(const Json& report) {
 std::string LocksReportText(const Json& report) {
   std::vector<Row> rows = {{"ID", "STATE", "TYPE", "RANGE", "CLIENT", "OWNER", "FILE"}};
   for (const Json& lock : report["locks"]) {
-    const uint64_t last = Number(lock, "last");
+    const uint64_t last = NumberOf(lock, "last");
     const bool to_end = last >= wire::kFlockByte - 1;
-    std::string range = Text(lock, "kind");
+    std::string range = TextOf(lock, "kind");
     if (range == "range") {
-      range = absl::StrCat(Number(lock, "first"), "-", to_end ? "end" : absl::StrCat(last));
+      range = absl::StrCat(NumberOf(lock, "first"), "-", to_end ? "end" : absl::StrCat(last));
     }
-    std::string state = Text(lock, "state");
+    std::string state = TextOf(lock, "state");
     if (Is(lock, "for_local_program")) state += " for a local program";
-    rows.push_back({Text(lock, "id"), std::move(state), Text(lock, "type"), std::move(range),
-                    ClientOf(lock), Text(lock, "owner"), FileOf(lock)});
+    rows.push_back({TextOf(lock, "id"), std::move(state), TextOf(lock, "type"), std::move(range),
+                    ClientOf(lock), TextOf(lock, "owner"), FileOf(lock)});
   }
   return Table(rows) + Cut(report, rows.size() - 1);
 }
@@ -220,22 +224,22 @@ std::string ExportsReportText(const Json& report) {
   std::vector<Row> rows = {{"EXPORT", "DIRECTORY", "CLIENTS", "OPTIONS"}};
   for (const Json& e : report["exports"]) {
     std::vector<std::string> options = {Is(e, "read_only") ? "ro" : "rw"};
-    const std::string squash = Text(e, "squash");
+    const std::string squash = TextOf(e, "squash");
     options.push_back(squash == "none" ? "no_root_squash" : squash + "_squash");
     options.emplace_back(Is(e, "secure") ? "secure" : "insecure");
-    if (const std::string xprtsec = Text(e, "xprtsec"); xprtsec != XprtsecText(kXprtsecAll)) {
+    if (const std::string xprtsec = TextOf(e, "xprtsec"); xprtsec != XprtsecText(kXprtsecAll)) {
       options.push_back("xprtsec=" + xprtsec);
     }
     const auto certs = e["certs"].get<std::vector<std::string>>();
     if (!certs.empty()) options.push_back("certs=" + absl::StrJoin(certs, "+"));
-    if (const std::string sec = Text(e, "sec"); sec != "sys") options.push_back("sec=" + sec);
+    if (const std::string sec = TextOf(e, "sec"); sec != "sys") options.push_back("sec=" + sec);
     const auto principals = e["principals"].get<std::vector<std::string>>();
     if (!principals.empty()) options.push_back("principals=" + absl::StrJoin(principals, "+"));
     if (Is(e, "handles_lasting")) options.emplace_back("handles=lasting");
     if (Is(e, "changed_by_clients")) options.emplace_back("changed_by=clients");
     if (!Is(e, "served")) options.emplace_back("(not served yet)");
     const auto clients = e["clients"].get<std::vector<std::string>>();
-    rows.push_back({Text(e, "name"), Text(e, "directory"),
+    rows.push_back({TextOf(e, "name"), TextOf(e, "directory"),
                     clients.empty() ? "any" : absl::StrJoin(clients, "+"),
                     absl::StrJoin(options, ",")});
   }

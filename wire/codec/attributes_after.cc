@@ -10,6 +10,7 @@
 namespace dafs::wire {
 namespace {
 
+using internal::kChecksumAt;
 using internal::LoadAs;
 using internal::NeedsSwap;
 using internal::StoreAs;
@@ -17,7 +18,6 @@ using internal::Up8;
 
 constexpr size_t kFixedBytes = 16;
 // Places in the response header.
-constexpr size_t kChecksumAt = 24;
 constexpr size_t kLengthAt = 32;
 constexpr size_t kAttributesAt = 36;
 

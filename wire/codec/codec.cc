@@ -11,12 +11,11 @@
 namespace dafs::wire {
 namespace {
 
+using internal::kChecksumAt;
 using internal::LoadAs;
 using internal::NeedsSwap;
 using internal::StoreAs;
 using internal::Up8;
-
-constexpr size_t kChecksumAt = 24;  // message_checksum.S2, then S1
 
 void StoreChecksum(std::span<std::byte> out, Checksum sum, ByteOrder order) {
   StoreAs(out.data() + kChecksumAt, sum.s2, NeedsSwap(order));

@@ -19,6 +19,9 @@ constexpr size_t AlignUp(size_t position, size_t alignment) {
 }
 constexpr size_t Up8(size_t position) { return AlignUp(position, 8); }
 
+// Where both headers have message_checksum: S2, then S1.
+inline constexpr size_t kChecksumAt = 24;
+
 static_assert(std::endian::native == std::endian::little, "ByteOrder::kLittle is not swapped");
 constexpr bool NeedsSwap(ByteOrder order) { return order == ByteOrder::kBig; }
 

@@ -8,13 +8,13 @@
 // A blocking request (READW, WRITEW) gets its reply at once like any other: nothing waits here, and
 // no slot is held. If it is denied, a ticket in the table keeps its place in the queue while the
 // client retries, or waits for BC_LOCK_FREE. ABORT withdraws the ticket.
-#include "server/store/access/fence_check.h"
 #include "wire/messages/locks.h"
 
 #include <utility>
 
 #include "runtime/loop.h"
 #include "runtime/unique_fd.h"
+#include "server/store/access/fence_check.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/lock_procedures.h"
 #include "server/store/procedures/open_object.h"

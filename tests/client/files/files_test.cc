@@ -33,7 +33,7 @@ std::string Pattern(size_t size, unsigned seed = 1) {
   return text;
 }
 
-struct Variant {
+struct OptionSet {
   const char* name;
   wire::ByteOrder order;
   bool checksums;
@@ -42,11 +42,11 @@ struct Variant {
   bool rdma_read_channel = false;
   Windows windows = Windows::kOff;
 
-  friend void PrintTo(const Variant& one, std::ostream* out) { *out << one.name; }
+  friend void PrintTo(const OptionSet& one, std::ostream* out) { *out << one.name; }
 };
 
 // The operations of a mount, with each kind of negotiated session.
-class FilesServerTest : public ServerTest, public testing::WithParamInterface<Variant> {
+class FilesServerTest : public ServerTest, public testing::WithParamInterface<OptionSet> {
  protected:
   void SetUp() override {
     ServerTest::SetUp();
@@ -93,14 +93,14 @@ class FilesServerTest : public ServerTest, public testing::WithParamInterface<Va
 
 INSTANTIATE_TEST_SUITE_P(
     Sessions, FilesServerTest,
-    testing::Values(Variant{"Usual", HostByteOrder(), false, 16384, 64},
-                    Variant{"BigEndian", wire::ByteOrder::kBig, false, 16384, 64},
-                    Variant{"Checksums", HostByteOrder(), true, 16384, 64},
-                    Variant{"BigEndianChecksums", wire::ByteOrder::kBig, true, 16384, 64},
-                    Variant{"SmallestMessages", HostByteOrder(), false, 1024, 64},
-                    Variant{"OneCredit", HostByteOrder(), true, 4096, 1},
-                    Variant{"ReadChannel", wire::ByteOrder::kBig, true, 16384, 64, true},
-                    Variant{"Windows", HostByteOrder(), true, 16384, 64, false, Windows::kOn}),
+    testing::Values(OptionSet{"Usual", HostByteOrder(), false, 16384, 64},
+                    OptionSet{"BigEndian", wire::ByteOrder::kBig, false, 16384, 64},
+                    OptionSet{"Checksums", HostByteOrder(), true, 16384, 64},
+                    OptionSet{"BigEndianChecksums", wire::ByteOrder::kBig, true, 16384, 64},
+                    OptionSet{"SmallestMessages", HostByteOrder(), false, 1024, 64},
+                    OptionSet{"OneCredit", HostByteOrder(), true, 4096, 1},
+                    OptionSet{"ReadChannel", wire::ByteOrder::kBig, true, 16384, 64, true},
+                    OptionSet{"Windows", HostByteOrder(), true, 16384, 64, false, Windows::kOn}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Each reply of dafsd invalidates the window of its request (Send with Invalidate).

@@ -16,7 +16,7 @@ class AsyncIoTest : public AsyncTest, public testing::WithParamInterface<Windows
 INSTANTIATE_TEST_SUITE_P(Memory, AsyncIoTest, testing::Values(Windows::kOff, Windows::kOn),
                          [](const auto& info) { return NameOf(info.param); });
 
-constexpr uint32_t kBlock = 24 << 10;  // transferred directly, both ways
+constexpr uint32_t kDirectBlock = 24 << 10;  // transferred directly, both ways
 
 // Shows FAST03-4-06, FAST03-4-08, FAST03-4-11, DAFS-3.2.3.1-03.
 TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
@@ -24,9 +24,9 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
   constexpr size_t kDepth = 32;
   constexpr int kTotal = 1500;
   StartIo(Options());
-  std::string model = RandomText(kBlocks * kBlock, 1);
+  std::string model = RandomText(kBlocks * kDirectBlock, 1);
   std::unique_ptr<IoFile> file = OpenIo("file", model);
-  Pages memory(kDepth * kBlock);
+  Pages memory(kDepth * kDirectBlock);
   const MemoryHandle handle = Register(memory);
   std::mt19937_64 dice(2);
   struct Out {
@@ -46,14 +46,14 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
     } while (busy[out.block]);
     busy[out.block] = true;
     out.write = dice() % 2 == 0;
-    MemorySegment segment{memory.data() + place * kBlock, kBlock, handle};
-    const uint64_t offset = out.block * kBlock;
+    MemorySegment segment{memory.data() + place * kDirectBlock, kDirectBlock, handle};
+    const uint64_t offset = out.block * kDirectBlock;
     if (out.write) {
-      const std::string text = RandomText(kBlock, dice());
-      std::memcpy(segment.data, text.data(), kBlock);
-      model.replace(offset, kBlock, text);
+      const std::string text = RandomText(kDirectBlock, dice());
+      std::memcpy(segment.data, text.data(), kDirectBlock);
+      model.replace(offset, kDirectBlock, text);
     } else {
-      std::memset(segment.data, 0xee, kBlock);
+      std::memset(segment.data, 0xee, kDirectBlock);
     }
     ++issued;
     ASSERT_STATUS_OK(out.write ? Write(*file, segment, offset, place)
@@ -69,10 +69,10 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
       const Out out = outs[completion.cookie];
       ++ended;
       ASSERT_STATUS_OK(completion.status);
-      ASSERT_EQ(completion.count, kBlock);
+      ASSERT_EQ(completion.count, kDirectBlock);
       if (!out.write) {
-        ASSERT_EQ(memory.Text(completion.cookie * kBlock, kBlock),
-                  model.substr(out.block * kBlock, kBlock));
+        ASSERT_EQ(memory.Text(completion.cookie * kDirectBlock, kDirectBlock),
+                  model.substr(out.block * kDirectBlock, kDirectBlock));
       }
       busy[out.block] = false;
       if (issued < kTotal) issue(completion.cookie);
@@ -91,16 +91,17 @@ TEST_P(AsyncIoTest, SmallMessagesSufficeForManyLargeTransfers) {
   ClientOptions options = Options();
   options.max_request_size = options.max_response_size = 1024;
   StartIo(std::move(options));
-  std::unique_ptr<IoFile> file = OpenIo("file", RandomText(kDepth * kBlock, 9));
-  Pages memory(kDepth * kBlock);
+  std::unique_ptr<IoFile> file = OpenIo("file", RandomText(kDepth * kDirectBlock, 9));
+  Pages memory(kDepth * kDirectBlock);
   const MemoryHandle handle = Register(memory);
   for (size_t i = 0; i < kDepth; ++i) {
-    ASSERT_STATUS_OK(Read(*file, {memory.data() + i * kBlock, kBlock, handle}, i * kBlock, i));
+    ASSERT_STATUS_OK(
+        Read(*file, {memory.data() + i * kDirectBlock, kDirectBlock, handle}, i * kDirectBlock, i));
   }
   EXPECT_EQ(group_->out(), kDepth);
-  EXPECT_LT(4 * server_->message_bytes(), kDepth * kBlock);
+  EXPECT_LT(4 * server_->message_bytes(), kDepth * kDirectBlock);
   for (size_t i = 0; i < kDepth; ++i) EXPECT_STATUS_OK(Next().status);
-  EXPECT_EQ(memory.Text(0, kDepth * kBlock), LocalContent("file"));
+  EXPECT_EQ(memory.Text(0, kDepth * kDirectBlock), LocalContent("file"));
   CloseIo(*file);
 }
 
@@ -219,9 +220,9 @@ TEST_P(AsyncIoTest, GroupReturnsOnlyItsOwnCompletions) {
   Pages memory(1 << 20);
   const MemoryHandle handle = Register(memory);
   CompletionGroup other(*loop_);
-  const FileRange range{0, kBlock};
+  const FileRange range{0, kDirectBlock};
   for (uint64_t i = 0; i < 16; ++i) {
-    const MemorySegment segment{memory.data() + i * kBlock, kBlock, handle};
+    const MemorySegment segment{memory.data() + i * kDirectBlock, kDirectBlock, handle};
     IoOptions options;
     options.cookie = i;
     ASSERT_STATUS_OK(
@@ -272,14 +273,14 @@ TEST_P(AsyncIoTest, ReadStopsAtEndOfFile) {
 
 TEST_P(AsyncIoTest, ErrorAffectsOneIoAndNamesItsFile) {
   StartIo(Options());
-  std::unique_ptr<IoFile> good = OpenIo("good", RandomText(kBlock, 9));
+  std::unique_ptr<IoFile> good = OpenIo("good", RandomText(kDirectBlock, 9));
   IoFile bad;
   bad.name = "bad";
   bad.handle = root_.handle;  // a directory
-  Pages memory(2 * kBlock);
+  Pages memory(2 * kDirectBlock);
   const MemoryHandle handle = Register(memory);
-  ASSERT_STATUS_OK(Read(*good, {memory.data(), kBlock, handle}, 0, 1));
-  ASSERT_STATUS_OK(Write(bad, {memory.data() + kBlock, kBlock, handle}, 5, 2));
+  ASSERT_STATUS_OK(Read(*good, {memory.data(), kDirectBlock, handle}, 0, 1));
+  ASSERT_STATUS_OK(Write(bad, {memory.data() + kDirectBlock, kDirectBlock, handle}, 5, 2));
   for (int i = 0; i < 2; ++i) {
     IoCompletion end = Next();
     EXPECT_EQ(end.status.ok(), end.cookie == 1) << end.status;
@@ -296,35 +297,37 @@ TEST_P(AsyncIoTest, ErrorAffectsOneIoAndNamesItsFile) {
 TEST_P(AsyncIoTest, MemoryIsUsedOnlyAsRegistered) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 10));
-  Pages memory(kBlock), foreign(kBlock);
+  Pages memory(kDirectBlock), foreign(kDirectBlock);
   const MemoryHandle reads = Register(memory, MemoryAccess::kReads);
-  EXPECT_TRUE(absl::IsPermissionDenied(Write(*file, {memory.data(), kBlock, reads}, 0).status()));
-  EXPECT_TRUE(absl::IsOutOfRange(Read(*file, {foreign.data(), kBlock, reads}, 0).status()));
-  EXPECT_TRUE(absl::IsOutOfRange(Read(*file, {memory.data() + 1, kBlock, reads}, 0).status()));
+  EXPECT_TRUE(
+      absl::IsPermissionDenied(Write(*file, {memory.data(), kDirectBlock, reads}, 0).status()));
+  EXPECT_TRUE(absl::IsOutOfRange(Read(*file, {foreign.data(), kDirectBlock, reads}, 0).status()));
+  EXPECT_TRUE(
+      absl::IsOutOfRange(Read(*file, {memory.data() + 1, kDirectBlock, reads}, 0).status()));
   UserMemory& user_memory = files_->buffers().user_memory();
-  ASSERT_STATUS_OK(Read(*file, {memory.data(), kBlock, reads}, 0));
+  ASSERT_STATUS_OK(Read(*file, {memory.data(), kDirectBlock, reads}, 0));
   EXPECT_TRUE(absl::IsFailedPrecondition(user_memory.Deregister(reads)));  // it is in use
   EXPECT_STATUS_OK(Next().status);
   EXPECT_STATUS_OK(user_memory.Deregister(reads));
-  EXPECT_TRUE(absl::IsNotFound(Read(*file, {memory.data(), kBlock, reads}, 0).status()));
+  EXPECT_TRUE(absl::IsNotFound(Read(*file, {memory.data(), kDirectBlock, reads}, 0).status()));
   const MemoryHandle again = Register(foreign);  // replaces the other
   EXPECT_FALSE(again == reads);
-  EXPECT_TRUE(absl::IsNotFound(Read(*file, {foreign.data(), kBlock, reads}, 0).status()));
-  EXPECT_EQ(user_memory.bytes(), kBlock);
+  EXPECT_TRUE(absl::IsNotFound(Read(*file, {foreign.data(), kDirectBlock, reads}, 0).status()));
+  EXPECT_EQ(user_memory.bytes(), kDirectBlock);
   CloseIo(*file);
 }
 
 TEST_P(AsyncIoTest, InvalidIoIsRefusedAtIssue) {
   StartIo(Options(), 2);
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 11));
-  Pages memory(kBlock);
+  Pages memory(kDirectBlock);
   const MemoryHandle handle = Register(memory);
   const std::vector<MemorySegment> many(AsyncIo::kMostSegments + 1, {memory.data(), 1, handle});
   const FileRange long_range{0, AsyncIo::kMostSegments + 1};
   EXPECT_TRUE(absl::IsInvalidArgument(io_->Read(*file, many, {&long_range, 1}, *group_).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(
       io_->Read(*file, std::span(many).first(2), {&long_range, 1}, *group_).status()));
-  const MemorySegment segment{memory.data(), kBlock, handle};
+  const MemorySegment segment{memory.data(), kDirectBlock, handle};
   ASSERT_STATUS_OK(Read(*file, segment, 0));
   ASSERT_STATUS_OK(Read(*file, segment, 0));
   absl::Status full = Read(*file, segment, 0).status();
@@ -341,7 +344,7 @@ TEST_P(AsyncIoTest, IoCanBeCancelledAtAnyTurnOfTheLoop) {
   StartIo(Options());
   const std::string content = RandomText(1 << 20, 12);
   std::unique_ptr<IoFile> file = OpenIo("file", content);
-  Pages memory(8 * kBlock);
+  Pages memory(8 * kDirectBlock);
   const MemoryHandle handle = Register(memory);
   int cancelled = 0;
   for (int turns = 0; turns < 40; ++turns) {
@@ -350,9 +353,10 @@ TEST_P(AsyncIoTest, IoCanBeCancelledAtAnyTurnOfTheLoop) {
       std::memset(memory.data(), 0, memory.all().size());
       std::vector<IoId> ids;
       for (uint64_t i = 0; i < 8; ++i) {
-        auto id =
-            Read(*file, {memory.data() + i * kBlock, kBlock, registered ? handle : MemoryHandle()},
-                 i * kBlock, i);
+        auto id = Read(
+            *file,
+            {memory.data() + i * kDirectBlock, kDirectBlock, registered ? handle : MemoryHandle()},
+            i * kDirectBlock, i);
         ASSERT_STATUS_OK(id);
         ids.push_back(*id);
       }
@@ -361,18 +365,18 @@ TEST_P(AsyncIoTest, IoCanBeCancelledAtAnyTurnOfTheLoop) {
       for (int i = 0; i < 8; ++i) {
         const IoCompletion end = Next();
         // The memory belongs to the application again: no late data arrives.
-        const size_t at = end.cookie * kBlock;
+        const size_t at = end.cookie * kDirectBlock;
         if (end.status.ok()) {
-          ASSERT_EQ(memory.Text(at, kBlock), content.substr(at, kBlock));
+          ASSERT_EQ(memory.Text(at, kDirectBlock), content.substr(at, kDirectBlock));
         } else {
           ASSERT_TRUE(absl::IsCancelled(end.status)) << end.status;
           ASSERT_EQ(end.cookie, 3u);
           ++cancelled;
         }
-        std::memset(memory.data() + at, 0x11, kBlock);
+        std::memset(memory.data() + at, 0x11, kDirectBlock);
       }
       for (int i = 0; i < 5; ++i) loop_->Turn();
-      EXPECT_EQ(memory.Text(0, 8 * kBlock), std::string(8 * kBlock, '\x11'));
+      EXPECT_EQ(memory.Text(0, 8 * kDirectBlock), std::string(8 * kDirectBlock, '\x11'));
       EXPECT_TRUE(absl::IsNotFound(io_->Cancel(ids[3])));
     }
   }
@@ -401,10 +405,10 @@ TEST_P(AsyncIoTest, NoIoCompletesBeforeTheLoopRuns) {
 TEST_P(AsyncIoTest, ShutdownCompletesOutstandingIo) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 14));
-  Pages memory(4 * kBlock);
+  Pages memory(4 * kDirectBlock);
   const MemoryHandle handle = Register(memory);
   for (uint64_t i = 0; i < 4; ++i) {
-    ASSERT_STATUS_OK(Read(*file, {memory.data() + i * kBlock, kBlock, handle}, 0));
+    ASSERT_STATUS_OK(Read(*file, {memory.data() + i * kDirectBlock, kDirectBlock, handle}, 0));
   }
   files_->Shutdown();
   EXPECT_EQ(group_->out(), 0u);
@@ -418,17 +422,17 @@ TEST_P(AsyncIoTest, TwoSessionsShareOneLoopAndGroup) {
   ASSERT_STATUS_OK(second);
   AsyncIo io(**second, root_user_);
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 15));
-  Pages memory(2 * kBlock);
+  Pages memory(2 * kDirectBlock);
   const MemoryHandle handle = Register(memory);
   auto other = (*second)->buffers().user_memory().Register(memory.all(), MemoryAccess::kReads);
   ASSERT_STATUS_OK(other);
-  const FileRange range{100, kBlock};
-  const MemorySegment segment{memory.data() + kBlock, kBlock, *other};
+  const FileRange range{100, kDirectBlock};
+  const MemorySegment segment{memory.data() + kDirectBlock, kDirectBlock, *other};
   ASSERT_STATUS_OK(io.Read(*file, {&segment, 1}, {&range, 1}, *group_));
-  ASSERT_STATUS_OK(Read(*file, {memory.data(), kBlock, handle}, 100));
+  ASSERT_STATUS_OK(Read(*file, {memory.data(), kDirectBlock, handle}, 100));
   for (int i = 0; i < 2; ++i) EXPECT_STATUS_OK(Next().status);
-  EXPECT_EQ(memory.Text(0, kBlock), LocalContent("file").substr(100, kBlock));
-  EXPECT_EQ(memory.Text(0, kBlock), memory.Text(kBlock, kBlock));
+  EXPECT_EQ(memory.Text(0, kDirectBlock), LocalContent("file").substr(100, kDirectBlock));
+  EXPECT_EQ(memory.Text(0, kDirectBlock), memory.Text(kDirectBlock, kDirectBlock));
   CloseIo(*file);
   (*second)->Shutdown();
 }

@@ -33,7 +33,7 @@ class AfterKillTest : public ScriptedTest {
     entries_ = std::make_unique<InFlightEntries>(*table_);
   }
   std::span<std::byte> Memory() { return std::as_writable_bytes(std::span(memory_)); }
-  // What the process would leave if it were killed now.
+  // The record of a process that is killed now.
   void Snap() { left_.assign(Memory().begin(), Memory().end()); }
 
   Task<void> Run(InFlightOperation& operation, const Operation& run, absl::Status* status) {

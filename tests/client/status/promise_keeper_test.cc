@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using wire::DafsStatus;
 using wire::Proc;
 
-wire::FileHandle Handle(uint8_t number) {
+wire::FileHandle HandleOf(uint8_t number) {
   wire::FileHandle handle;
   handle.fileid.bytes[0] = number;
   return handle;
@@ -91,7 +91,7 @@ class PromiseKeeperTest : public ScriptedTest, public PromiseObserver {
     held_.push_back(std::move(dropped));
   }
   void OnVoid(absl::AnyInvocable<void()> dropped) override {
-    EXPECT_FALSE(promises().active() && IsGood(before_, Handle(1)));
+    EXPECT_FALSE(promises().active() && IsGood(before_, HandleOf(1)));
     ++voids_;
     if (!holds_) return dropped();
     held_.push_back(std::move(dropped));
@@ -192,10 +192,10 @@ TEST_F(PromiseKeeperTest, ChangeIsAnsweredWhenItsObjectIsDropped) {
   holds_ = true;
   before_ = Asked();
   const Promise of_other = Asked();
-  server_.BackControl()->Direct(Change(Handle(1), wire::kChangedNames, "name"), 3);
+  server_.BackControl()->Direct(Change(HandleOf(1), wire::kChangedNames, "name"), 3);
   ASSERT_TRUE(Until([this] { return changed_.size() == 1; }));
-  EXPECT_EQ(changed_[0], (wire::Changed{Handle(1), wire::kChangedNames, "name"}));
-  EXPECT_TRUE(IsGood(of_other, Handle(2)));
+  EXPECT_EQ(changed_[0], (wire::Changed{HandleOf(1), wire::kChangedNames, "name"}));
+  EXPECT_TRUE(IsGood(of_other, HandleOf(2)));
   Settle();
   EXPECT_THAT(Answered(), ElementsAre());
   DropHeld();
@@ -208,10 +208,10 @@ TEST_F(PromiseKeeperTest, ChangeIsAnsweredWhenItsObjectIsDropped) {
 TEST_F(PromiseKeeperTest, ChangesAreAnsweredInAnyOrder) {
   StartActive(this);
   holds_ = true;
-  wire::BcChangedArgs both = Change(Handle(1), wire::kChangedAttributes);
-  both.changed.push_back({Handle(2), wire::kChangedNames, ""});
+  wire::BcChangedArgs both = Change(HandleOf(1), wire::kChangedAttributes);
+  both.changed.push_back({HandleOf(2), wire::kChangedNames, ""});
   server_.BackControl()->Direct(both, 0);
-  server_.BackControl()->Direct(Change(Handle(3), wire::kChangedAttributes), 1);
+  server_.BackControl()->Direct(Change(HandleOf(3), wire::kChangedAttributes), 1);
   ASSERT_TRUE(Until([this] { return held_.size() == 3; }));
   std::vector<absl::AnyInvocable<void()>> held = std::move(held_);
   held[2]();
@@ -229,20 +229,20 @@ TEST_F(PromiseKeeperTest, ChangesAreAnsweredInAnyOrder) {
 TEST_F(PromiseKeeperTest, ChangeIsAnsweredAtOnceIfNothingIsCached) {
   StartActive(nullptr);
   before_ = Asked();
-  server_.BackControl()->Direct(Change(Handle(1), wire::kChangedAttributes));
+  server_.BackControl()->Direct(Change(HandleOf(1), wire::kChangedAttributes));
   ASSERT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
   EXPECT_THAT(Answered(), ElementsAre(0));
-  EXPECT_FALSE(IsGood(before_, Handle(1)));
+  EXPECT_FALSE(IsGood(before_, HandleOf(1)));
 }
 
 // The answer is OK, and nothing else is dropped.
 TEST_F(PromiseKeeperTest, ChangeOfAnUnknownObjectEndsNoOtherPromise) {
   StartActive(this);
   const Promise of_other = Asked();
-  server_.BackControl()->Direct(Change(Handle(77), wire::kChangedAttributes));
+  server_.BackControl()->Direct(Change(HandleOf(77), wire::kChangedAttributes));
   ASSERT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
   EXPECT_THAT(Answered(), ElementsAre(0));
-  EXPECT_TRUE(IsGood(of_other, Handle(1)));
+  EXPECT_TRUE(IsGood(of_other, HandleOf(1)));
   EXPECT_EQ(voids_, 1);  // that of the start
 }
 
@@ -252,8 +252,8 @@ TEST_F(PromiseKeeperTest, ChangeOfEverythingDropsAllAndKeepsTheGrant) {
   before_ = Asked();
   server_.BackControl()->Direct(Change(wire::FileHandle(), wire::kChangedAll));
   ASSERT_TRUE(Until([this] { return voids_ == 2; }));
-  EXPECT_FALSE(IsGood(before_, Handle(1)));
-  EXPECT_TRUE(IsGood(Asked(), Handle(1)));
+  EXPECT_FALSE(IsGood(before_, HandleOf(1)));
+  EXPECT_TRUE(IsGood(Asked(), HandleOf(1)));
   Settle();
   EXPECT_THAT(Answered(), ElementsAre());
   DropHeld();
@@ -263,14 +263,14 @@ TEST_F(PromiseKeeperTest, ChangeOfEverythingDropsAllAndKeepsTheGrant) {
 
 TEST_F(PromiseKeeperTest, ChangeOfTheRootNamesTheHandleThatUsersKeep) {
   StartActive(this);
-  client_->root().Found(Handle(1));
-  ASSERT_TRUE(client_->root().Renew(Handle(1), Handle(2)));
+  client_->root().Found(HandleOf(1));
+  ASSERT_TRUE(client_->root().Renew(HandleOf(1), HandleOf(2)));
   before_ = Asked();
-  server_.BackControl()->Direct(Change(Handle(2), wire::kChangedAttributes));
+  server_.BackControl()->Direct(Change(HandleOf(2), wire::kChangedAttributes));
   ASSERT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
   ASSERT_EQ(changed_.size(), 1u);
-  EXPECT_EQ(changed_[0].filehandle, Handle(1));
-  EXPECT_FALSE(IsGood(before_, Handle(1)));
+  EXPECT_EQ(changed_[0].filehandle, HandleOf(1));
+  EXPECT_FALSE(IsGood(before_, HandleOf(1)));
 }
 
 TEST_F(PromiseKeeperTest, VoidEndsAllAtOnceAndPromisesAreRequestedAfterTheDrop) {
@@ -293,8 +293,8 @@ TEST_F(PromiseKeeperTest, VoidEndsAllAtOnceAndPromisesAreRequestedAfterTheDrop) 
   ASSERT_TRUE(Until([this] { return promises().active(); }));
   EXPECT_EQ(asked(), 3);
   EXPECT_EQ(voids_, 2);
-  EXPECT_FALSE(IsGood(before_, Handle(1)));
-  EXPECT_TRUE(IsGood(Asked(), Handle(1)));
+  EXPECT_FALSE(IsGood(before_, HandleOf(1)));
+  EXPECT_TRUE(IsGood(Asked(), HandleOf(1)));
 }
 
 TEST_F(PromiseKeeperTest, VoidWhilePromisesIsOutstandingRequestsThemAgain) {
@@ -326,7 +326,7 @@ TEST_F(PromiseKeeperTest, LossOfTheControlSessionEndsPromises) {
   ASSERT_TRUE(Until([this] { return promises().active(); }));
   EXPECT_EQ(asked(), 3);
   EXPECT_EQ(voids_, 2);
-  EXPECT_FALSE(IsGood(before_, Handle(1)));
+  EXPECT_FALSE(IsGood(before_, HandleOf(1)));
 }
 
 TEST_F(PromiseKeeperTest, LossOfTheBackControlChannelEndsPromises) {
@@ -343,7 +343,7 @@ TEST_F(PromiseKeeperTest, IdleClientSendsRequestsToKeepPromises) {
   before_ = Asked();
   const absl::Time begun = Loop::Now();
   ASSERT_TRUE(Until([&] { return Loop::Now() - begun > absl::Milliseconds(1300); }));
-  EXPECT_TRUE(IsGood(before_, Handle(1)));
+  EXPECT_TRUE(IsGood(before_, HandleOf(1)));
   EXPECT_GE(server_.Count(Proc::kNull), 4);
   EXPECT_EQ(asked(), 2);
 }
@@ -362,21 +362,21 @@ TEST_F(PromiseKeeperTest, SilenceOfTheServerEndsPromises) {
   server_.hold = false;
   server_.ServeHeld(*server_.connections.front());
   ASSERT_TRUE(Until([this] { return promises().active(); }));
-  EXPECT_FALSE(IsGood(before_, Handle(1)));
+  EXPECT_FALSE(IsGood(before_, HandleOf(1)));
 }
 
 TEST_F(PromiseKeeperTest, FreeLocksAreAnnouncedWhileTheSessionIsGranted) {
   StartActive(this);
   EXPECT_TRUE(client_->locks().announced());
   Locks::Wait wait;
-  wait.owner.file = Handle(1);
+  wait.owner.file = HandleOf(1);
   wait.range = {0, 9, false};
   bool woken = false;
   LoopWait waiting(*loop_);
   wait.waker = waiting.waker();
   client_->locks().BeginWait(&wait);
   Start(Note(waiting, &woken));
-  server_.BackControl()->Direct(wire::BcLockFreeArgs{Handle(1), 0, 10});
+  server_.BackControl()->Direct(wire::BcLockFreeArgs{HandleOf(1), 0, 10});
   EXPECT_TRUE(Until([&] { return woken; }));
   EXPECT_TRUE(Until([this] { return !server_.directive_answers.empty(); }));
   EXPECT_THAT(Answered(), ElementsAre(0));
@@ -389,7 +389,7 @@ TEST_F(PromiseKeeperTest, FreeLocksAreAnnouncedWhileTheSessionIsGranted) {
 TEST_F(PromiseKeeperTest, ObserverMayFinishAfterTheEnd) {
   StartActive(this);
   holds_ = true;
-  server_.BackControl()->Direct(Change(Handle(1), wire::kChangedAttributes));
+  server_.BackControl()->Direct(Change(HandleOf(1), wire::kChangedAttributes));
   ASSERT_TRUE(Until([this] { return held_.size() == 1; }));
   StopKeeper();
   EXPECT_FALSE(promises().active());
@@ -405,7 +405,7 @@ TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
   StartActive(nullptr);
   const auto grant = [this](uint8_t number) {
     OpenInfo info;
-    info.handle = Handle(number);
+    info.handle = HandleOf(number);
     info.share_access = wire::kShareRead;
     wire::OpenDelegation granted;
     granted.delegation_type = wire::OpenDelegationType::kRead;
@@ -417,7 +417,7 @@ TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
   };
   const auto recall = [this](uint8_t number, uint16_t stream) {
     wire::BcRecallArgs args;
-    args.filehandle = Handle(number);
+    args.filehandle = HandleOf(number);
     args.state_id = wire::OpaqueFromUint64<wire::StateId>(number);
     server_.directive_answers.clear();
     server_.BackControl()->Direct(args, stream);
@@ -432,12 +432,12 @@ TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
   EXPECT_EQ(recall(3, 1), DafsStatus::kBadStateId);
   std::vector<DelegationPtr> due = client_->delegations().TakeDue();
   ASSERT_EQ(due.size(), 1u);
-  EXPECT_EQ(due[0]->file, Handle(1));
+  EXPECT_EQ(due[0]->file, HandleOf(1));
   server_.only().Close(absl::UnavailableError("cut"));
   ASSERT_TRUE(Until([this] { return client_->delegations().any_due(); }));
   due = client_->delegations().TakeDue();
   ASSERT_EQ(due.size(), 1u);
-  EXPECT_EQ(due[0]->file, Handle(2));
+  EXPECT_EQ(due[0]->file, HandleOf(2));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace dafs::fuse {
 namespace {
 
-using Outcome = WholeDirectories::Outcome;
+using Answer = WholeDirectories::Outcome;
 using testing::UnorderedElementsAre;
 
 class WholeDirectoriesTest : public testing::Test {
@@ -31,7 +31,7 @@ class WholeDirectoriesTest : public testing::Test {
     return whole_.NamesOf(directory, SIZE_MAX, now_).has_value();
   }
   void Change(std::string_view appears, std::string_view vanished,
-              Outcome outcome = Outcome::kKnown) {
+              Answer outcome = Answer::kKnown) {
     whole_.End(directory_, whole_.Begin(directory_, appears), vanished, outcome);
   }
 
@@ -94,7 +94,7 @@ TEST_F(WholeDirectoriesTest, RenameMovesAName) {
 
 TEST_F(WholeDirectoriesTest, AnUnknownOutcomeEndsWhatIsKnown) {
   List(directory_, {"file"});
-  Change("", "file", Outcome::kUnsure);
+  Change("", "file", Answer::kUnsure);
   EXPECT_FALSE(IsWhole(directory_));
   EXPECT_FALSE(IsAbsent(directory_, "none"));
   EXPECT_EQ(whole_.size(), 0u);

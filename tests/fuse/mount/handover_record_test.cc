@@ -16,15 +16,15 @@ constexpr size_t kVersionAt = 8;
 constexpr size_t kCrcAt = 12;
 
 template <class Id>
-Id IdOf(uint8_t first) {
+Id WireId(uint8_t first) {
   Id id;
   id.bytes[0] = first;
   return id;
 }
 
-wire::FileHandle HandleOf(uint8_t first) {
+wire::FileHandle RecordedHandle(uint8_t first) {
   wire::FileHandle handle;
-  handle.fileid = IdOf<wire::FileId>(first);
+  handle.fileid = WireId<wire::FileId>(first);
   return handle;
 }
 
@@ -32,16 +32,16 @@ wire::FileHandle HandleOf(uint8_t first) {
 HandoverRecord Small() {
   HandoverRecord record;
   record.client_id_string = "host:/mnt/tag";
-  record.verifier = IdOf<wire::Verifier>(7);
+  record.verifier = WireId<wire::Verifier>(7);
   record.addresses = {std::string(16, '\2')};
-  record.root_handles = {HandleOf(1)};
+  record.root_handles = {RecordedHandle(1)};
   const client::Identity who{1, 2, {3}};
   HandoverRecord::Open& open = record.opens.emplace_back();
-  open.name = IdOf<wire::StateId>(3);
+  open.name = WireId<wire::StateId>(3);
   open.owner = "o";
   open.who = who;
   HandoverRecord::Lock& lock = record.locks.emplace_back();
-  lock.file = HandleOf(2);
+  lock.file = RecordedHandle(2);
   lock.ranges = {{0, 9, true}};
   record.credentials.emplace_back().who = who;
   record.mount_point = "/mnt";

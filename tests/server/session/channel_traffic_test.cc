@@ -76,9 +76,9 @@ class CountingEndpoint final : public dat::ForwardingEndpoint {
   const size_t number_;
 };
 
-class CountingProvider final : public client::ForwardingProvider {
+class PostCountingProvider final : public client::ForwardingProvider {
  public:
-  CountingProvider(std::shared_ptr<dat::Provider> inner, Posts& posts)
+  PostCountingProvider(std::shared_ptr<dat::Provider> inner, Posts& posts)
       : ForwardingProvider(*inner), inner_(std::move(inner)), posts_(posts) {}
 
  private:
@@ -104,7 +104,7 @@ class ChannelTrafficTest : public ServerTest {
     ServerTest::SetUp();
     options_.workers = 1;  // channels without private data find their session
     options_.rdma_read_channel = RdmaReadChannel::kOffered;
-    provider_ = std::make_shared<CountingProvider>(provider_, posts_);
+    provider_ = std::make_shared<PostCountingProvider>(provider_, posts_);
   }
   void TearDown() override {
     channel_.reset();

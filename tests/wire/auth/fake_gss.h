@@ -77,7 +77,7 @@ class FakeInitiator final : public Initiator {
     absl::MutexLock lock(&mutex_);
     return begun_;
   }
-  // What the next exchanges make of the server's answer.
+  // The result that the next exchanges give for the server's answer.
   void SetAnswer(absl::Status status) {
     absl::MutexLock lock(&mutex_);
     answer_ = std::move(status);

@@ -25,7 +25,7 @@
 
 namespace dafs::auth {
 namespace {
-// What the clock of this process is ahead of the realm's, for the Kerberos library.
+// How far the clock of this process is ahead of the realm's, for the Kerberos library.
 std::atomic<int64_t> ahead_seconds = 0;
 }  // namespace
 }  // namespace dafs::auth

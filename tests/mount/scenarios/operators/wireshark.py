@@ -187,7 +187,7 @@ def wireshark_damaged(rig):
     need_tshark(rig)
     made, expected = Capture(), {}
     stream = Stream(made)
-    # Of the rules of WIRE 9.2 the dissector checks sizes, offsets and counts, but not names, enums and limits.
+    # The dissector checks, by the rules of WIRE 9.2, sizes, offsets and counts, but not names, enums and limits.
     structural = re.compile(r"(fixed_section|offset_|length_|_beyond|_into_|_misaligned|_wrap|_huge|_absent|_cut|"
                             r"short_header|_undefined|_outside|fsattr_31|ok_without)")
     harmless = re.compile(r"cut_utf8|buffers_wrap_zero|limit|length_not_multiple")

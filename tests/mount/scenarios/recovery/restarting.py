@@ -499,7 +499,7 @@ def restart_killed_writing(rig):
 
 
 def keeper_of(directory):
-    """Writes files again until no error is seen. What fsync, close and rename have confirmed must be there."""
+    """Writes files again until no error is seen. All that fsync, close and rename have confirmed must be there."""
     def step(n):
         temporary, final = f"{directory}/tmp", f"{directory}/n{n % 11}"
         data = str(n).encode() * (1 + n % 5000)
