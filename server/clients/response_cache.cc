@@ -91,6 +91,15 @@ bool SessionCache::IsOutdated(const MappedFile& file) {
   return header.magic == kMagic && header.boot != 0 && header.boot != BootSum();
 }
 
+bool SessionCache::IsBegun(const MappedFile& file) {
+  const std::span<const std::byte> bytes = file.bytes();
+  const auto is_set = [](std::byte byte) { return byte != std::byte{0}; };
+  const std::span<const std::byte> magic = bytes.first(std::min(bytes.size(), sizeof(kMagic)));
+  const std::span<const std::byte> slots = bytes.subspan(std::min(bytes.size(), kHeaderBytes));
+  return std::any_of(magic.begin(), magic.end(), is_set) ||
+         std::any_of(slots.begin(), slots.end(), is_set);
+}
+
 std::shared_ptr<SessionCache> SessionCache::Load(MappedFile file) {
   if (file.bytes().size() < kHeaderBytes) return nullptr;
   const auto& header = *reinterpret_cast<const Header*>(file.bytes().data());
@@ -231,8 +240,7 @@ absl::Status ResponseCache::Load(const std::string& path, absl::Time now) {
     return absl::OkStatus();
   }
   if (file.ok()) {
-    was_begun = std::any_of(file->bytes().begin(), file->bytes().end(),
-                            [](std::byte byte) { return byte != std::byte{0}; });
+    was_begun = SessionCache::IsBegun(*file);
     cache = SessionCache::Load(*std::move(file));
   }
   if (cache == nullptr && was_begun) {

@@ -49,6 +49,10 @@ class SessionCache {
   // Returns true if `file` was written before the machine restarted, by a server that does not
   // write each slot to the device. Its entries may be older than the file system.
   static bool IsOutdated(const MappedFile& file);
+  // Returns true if a session may have used the cache in `file`. The header gets its magic number
+  // last and before the client learns of the cache, so a server that was killed before that has
+  // left no slot in it.
+  static bool IsBegun(const MappedFile& file);
   // Loads a cache of an earlier instance of the server. Null if the file is invalid.
   static std::shared_ptr<SessionCache> Load(MappedFile file);
 

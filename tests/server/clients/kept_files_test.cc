@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "server/clients/client_records.h"
@@ -66,12 +67,33 @@ class KeptFilesTest : public testing::Test {
         << status;
   }
 
+  // What the server logs about a response cache file of two pages, all zero but for `bytes` at
+  // `at`.
+  std::string LogOfResponses(size_t at, std::string_view bytes) {
+    std::filesystem::create_directory(directory_ + "/responses");
+    std::string content(2 * 4096, '\0');
+    content.replace(at, bytes.size(), bytes);
+    std::ofstream(directory_ + "/responses/0123456789abcdef") << content;
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(Responses().ok());
+    EXPECT_FALSE(std::filesystem::exists(directory_ + "/responses/0123456789abcdef"));
+    return testing::internal::GetCapturedStderr();
+  }
+
   const CacheOwner owner_ = {.client_id_string = "c1",
                              .verifier = wire::OpaqueFromUint64<wire::Verifier>(1),
                              .principal = {.host = *PeerAddress::Parse("192.0.2.1")}};
   std::string directory_;
   bool has_served_ = false;
 };
+
+// A server that is killed while it writes the header of a new cache has left nothing that a client
+// knows of.
+TEST_F(KeptFilesTest, CacheThatNoSessionHasUsedIsNotCalledDamaged) {
+  EXPECT_NE(LogOfResponses(8, "streams").find("empty; removed"), std::string::npos);
+  EXPECT_NE(LogOfResponses(0, "dafrec99").find("damaged; removed"), std::string::npos);
+  EXPECT_NE(LogOfResponses(4096, "slot").find("damaged; removed"), std::string::npos);
+}
 
 TEST_F(KeptFilesTest, ResponseCacheThatCannotBeOpenedIsKept) {
   const auto id = wire::OpaqueFromUint64<wire::SessionId>(7);
