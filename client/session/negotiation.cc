@@ -117,17 +117,22 @@ Task<absl::Status> Negotiation::ConnectAndAuthenticate(absl::Time deadline) {
   co_return status;
 }
 
-// Sends CLIENT_CONNECT, SECINFO to learn the methods on offer, and CLIENT_AUTH with the first one
-// that the client supports. A failed CLIENT_CONNECT_AUTH leaves no session, so the channel accepts
-// another connect request.
-Task<absl::Status> Negotiation::ConnectThenAuthenticate(absl::Time deadline) {
+// Sends CLIENT_CONNECT, which proves nothing yet.
+Task<absl::Status> Negotiation::Connect(absl::Time deadline) {
   Call<wire::ClientConnectArgs> connect;
   Propose(connect.args);
   Task<absl::Status> connecting = Send(connect, deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
   if (!connect.ok()) co_return Refused(connect);
-  CO_RETURN_IF_ERROR(Agree(connect.res));
+  co_return Agree(connect.res);
+}
 
+// Sends CLIENT_CONNECT, SECINFO to learn the methods on offer, and CLIENT_AUTH with the first one
+// that the client supports. A failed CLIENT_CONNECT_AUTH leaves no session, so the channel accepts
+// another connect request.
+Task<absl::Status> Negotiation::ConnectThenAuthenticate(absl::Time deadline) {
+  Task<absl::Status> connecting = Connect(deadline);
+  CO_RETURN_IF_ERROR(co_await connecting);
   Call<wire::SecinfoArgs> secinfo;
   Task<absl::Status> asking = Send(secinfo, deadline);
   CO_RETURN_IF_ERROR(co_await asking);
@@ -142,12 +147,8 @@ Task<absl::Status> Negotiation::ConnectThenAuthenticate(absl::Time deadline) {
 
 // The connect exchange has 4,096 bytes at most (WIRE 9.4), which is too little for some tickets.
 Task<absl::Status> Negotiation::ConnectThenLogIn(absl::Time deadline) {
-  Call<wire::ClientConnectArgs> connect;
-  Propose(connect.args);
-  Task<absl::Status> connecting = Send(connect, deadline);
+  Task<absl::Status> connecting = Connect(deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
-  if (!connect.ok()) co_return Refused(connect);
-  CO_RETURN_IF_ERROR(Agree(connect.res));
   context_.negotiated.auth = wire::AuthType::kGss;
   Task<absl::Status> authenticating = login_.Authenticate(deadline);
   CO_RETURN_IF_ERROR(co_await authenticating);

@@ -31,6 +31,7 @@ class Negotiation {
 
  private:
   Task<absl::Status> ConnectAndAuthenticate(absl::Time deadline);
+  Task<absl::Status> Connect(absl::Time deadline);
   Task<absl::Status> ConnectThenAuthenticate(absl::Time deadline);
   Task<absl::Status> ConnectThenLogIn(absl::Time deadline);
   Task<absl::Status> Authenticate(const wire::SecinfoRes& offered, absl::Time deadline);

@@ -1,6 +1,5 @@
 #include "fuse/mount/handover.h"
 
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -27,9 +26,6 @@ namespace {
 constexpr uint64_t kMostNumbers = uint64_t{1} << 40;
 // A file's CHANGE is never this, so its pages are dropped when its CHANGE is known.
 constexpr uint64_t kUnknownChange = ~uint64_t{0};
-// Of the data that a killed program has left. It had no more memory than that.
-constexpr uint64_t kMostLeft = uint64_t{1} << 37;
-constexpr uint64_t kMostOffset = uint64_t{1} << 63;
 
 // ---- Save --------------------------------------------------------------------------------------
 
@@ -95,10 +91,14 @@ void SaveMountBasis(const MountState& state, HandoverRecord& record) {
 
 // ---- Restore -----------------------------------------------------------------------------------
 
+}  // namespace
+
 absl::Status Contradiction(std::string_view what) {
   return absl::DataLossError(absl::StrCat("the record of the mount contradicts itself: ",
                                           absl::string_view(what.data(), what.size())));
 }
+
+namespace {
 
 absl::Status RestoreOpens(const HandoverRecord& record, client::Client& client) {
   client::Opens::Saved saved;
@@ -393,76 +393,6 @@ absl::Status RestoreMount(const HandoverRecord& record, MountState& state, clien
   RETURN_IF_ERROR(RestoreFiles(record, state));
   RETURN_IF_ERROR(RestoreDirectories(record, state));
   return RestoreOwners(record, state);
-}
-
-namespace {
-
-// A part of a file that a killed process has left, and its place in that process's live record.
-struct LeftData {
-  wire::FileHandle file;
-  client::Uncommitted::Writer writer;
-  uint64_t offset = 0;
-  uint64_t size = 0;
-  uint64_t place = 0;
-  wire::Verifier verifier;  // zero: the server does not have it
-};
-
-// What was written behind last: it is newer than what is kept of the same bytes.
-std::vector<LeftData> DataOf(const HandoverRecord& record) {
-  absl::flat_hash_map<uint64_t, const HandoverRecord::KeptFile*> files;
-  for (const HandoverRecord::KeptFile& file : record.kept_files) files[file.number] = &file;
-  std::vector<LeftData> data;
-  for (const HandoverRecord::Kept& kept : record.kept) {
-    const auto file = files.find(kept.file);
-    if (file == files.end()) continue;
-    data.push_back({file->second->file,
-                    {file->second->who, file->second->open},
-                    kept.offset,
-                    kept.size,
-                    kept.place,
-                    kept.verifier});
-  }
-  for (const SavedPiece& piece : record.pieces) {
-    data.push_back(
-        {piece.file, {piece.who, piece.open}, piece.offset, piece.size, piece.place, {}});
-  }
-  return data;
-}
-
-}  // namespace
-
-size_t LiveDataBytes(const Options& options, const client::ClientOptions& client) {
-  // The write buffers are half of the pool, and up to two huge pages more because of their
-  // alignment.
-  const size_t buffers = client.buffers.bytes / 2 + (size_t{4} << 20);
-  // Once for this program, and once for what it takes over from a killed one.
-  return 2 * (options.nconnect * buffers + client.uncommitted_bytes);
-}
-
-absl::Status RestoreData(const HandoverRecord& record, int left, LiveRecord& live,
-                         client::Client& client) {
-  const std::vector<LeftData> all = DataOf(record);
-  size_t bytes = 0;
-  for (const LeftData& one : all) {
-    if (one.size == 0 || one.size > kMostLeft - bytes || one.offset > kMostOffset - one.size) {
-      return Contradiction("uncommitted data");
-    }
-    bytes += one.size;
-  }
-  if (bytes == 0) return absl::OkStatus();
-  const std::span<std::byte> memory = live.TakeMemory(bytes);
-  if (memory.empty()) return absl::ResourceExhaustedError("no memory for uncommitted data");
-  // Owned by the parts of it that are kept; nothing else uses this memory again.
-  const std::shared_ptr<const void> owner(
-      memory.data(), [memory](const void*) { madvise(memory.data(), memory.size(), MADV_REMOVE); });
-  std::span<std::byte> rest = memory;
-  for (const LeftData& one : all) {
-    const std::span<std::byte> data = rest.first(one.size);
-    rest = rest.subspan(one.size);
-    if (!LiveRecord::ReadData(left, one.place, data)) return Contradiction("uncommitted data");
-    client.uncommitted().Restore(one.file, one.writer, one.offset, data, owner, one.verifier);
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace dafs::fuse

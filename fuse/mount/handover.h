@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,12 +33,7 @@ void SetClientOptions(const HandoverRecord& record, client::ClientOptions& optio
 // kDataLoss: the record contradicts itself.
 absl::Status RestoreMount(const HandoverRecord& record, MountState& state, client::Client& client);
 
-// How much memory for data the live record of a mount needs.
-size_t LiveDataBytes(const Options& options, const client::ClientOptions& client);
-// Copies the uncommitted data of a killed process, whose live record is the memfd `left`, to `live`
-// and to the client. The client sends it before it answers a request (client/recovery/committer.h).
-// After RestoreMount. kDataLoss: the record contradicts itself.
-absl::Status RestoreData(const HandoverRecord& record, int left, LiveRecord& live,
-                         client::Client& client);
+// The error of a record that contradicts itself in `what`.
+absl::Status Contradiction(std::string_view what);
 
 }  // namespace dafs::fuse

@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/mount/handover.h"
+#include "fuse/mount/left_data.h"
 #include "fuse/mount/mount.h"
 #include "fuse/mount/successor.h"
 #include "runtime/log.h"
@@ -313,8 +314,9 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   if (absl::Status status = RestoreMount(record, state_, client_.get()); !status.ok()) {
     return {ExitCode::kInternal, std::string(status.message())};
   }
-  if (killed && live_ != nullptr) {
-    if (absl::Status status = RestoreData(record, inheritance.live.get(), *live_, client_.get());
+  if (killed) {
+    if (absl::Status status =
+            RestoreData(record, inheritance.live.get(), live_.get(), client_.get());
         !status.ok()) {
       return {ExitCode::kInternal, std::string(status.message())};
     }

@@ -191,6 +191,8 @@ void Worker::Handle(std::span<const std::byte> request) {
     case FUSE_DESTROY:
       channel_->ReplyError(header.unique, 0);
       return;
+    case FUSE_NOTIFY_REPLY:  // of AskForNothing; the kernel expects no answer to it here
+      return;
     case FUSE_WRITE:
       if (body.size() < sizeof(fuse_write_in)) {
         channel_->ReplyError(header.unique, EINVAL);

@@ -32,7 +32,8 @@ Task<void> GetFencingList(Call& call) {
   wire::GetFencingListRes res;
   DafsStatus status = DafsStatus::kServerFault;
   auto get = [&] {
-    status = session.store().fencing_lists().GetFencingList(call.caller(), TrustOf(session), args, &res);
+    status =
+        session.store().fencing_lists().GetFencingList(call.caller(), TrustOf(session), args, &res);
   };
   co_await Offload(PoolFor(session, args.filehandle), session.loop(), get);
   call.Finish(status, args, res);

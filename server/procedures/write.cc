@@ -69,9 +69,7 @@ struct DirectSource {
 // Unstable writes go to the page cache, on the worker. Stable writes wait for the disk.
 template <class Args>
 requires requires(Args args) { args.offset; }
-bool MayWait(Store&, const Args& args) {
-  return args.stable_how != wire::StableHow::kUnstable;
-}
+bool MayWait(Store&, const Args& args) { return args.stable_how != wire::StableHow::kUnstable; }
 template <class Args>
 requires requires(Args args) { args.offset; }
 DafsStatus Put(Call& call, const Args& args, std::span<const iovec> from, wire::ResOf<Args>& res) {

@@ -19,8 +19,8 @@ DafsStatus ObjectAttributes::GetAttributes(Object& object, uint64_t bitmap,
 }
 
 DafsStatus ObjectAttributes::GetAttributesFrom(Object& object, uint64_t sample,
-                                            const struct statx& stx, uint64_t bitmap,
-                                            wire::FileAttributes* attributes) {
+                                               const struct statx& stx, uint64_t bitmap,
+                                               wire::FileAttributes* attributes) {
   STORE_RETURN_IF_NOT_OK(objects_.CheckAlive(object, stx.stx_nlink));
   const bool hidden_link =
       object.is_dir() ? orphans_.Of(object.fs()).IsIn(object.fs(), stx.stx_ino) : object.orphaned();

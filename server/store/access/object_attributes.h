@@ -25,7 +25,7 @@ class ObjectAttributes {
   wire::DafsStatus GetAttributes(Object& object, uint64_t bitmap, wire::FileAttributes* attributes);
   // The same from `stx`, which was read after `sample` was taken (ChangeCounter::Sample).
   wire::DafsStatus GetAttributesFrom(Object& object, uint64_t sample, const struct statx& stx,
-                                  uint64_t bitmap, wire::FileAttributes* attributes);
+                                     uint64_t bitmap, wire::FileAttributes* attributes);
   static void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
                                   wire::FileAttributes* attributes);
 

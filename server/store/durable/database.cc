@@ -121,7 +121,10 @@ absl::Status Database::Open(bool create) {
   if (create) {
     const UniqueFd fd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!fd.valid()) {
-      return absl::FailedPreconditionError(absl::StrCat(path_, ": ", std::strerror(errno)));
+      const int error = errno;
+      return error == ENOSPC || error == EDQUOT
+                 ? absl::ResourceExhaustedError(std::strerror(error))
+                 : absl::FailedPreconditionError(std::strerror(error));
     }
   }
   absl::Status status;
@@ -134,11 +137,7 @@ absl::Status Database::Open(bool create) {
   if (status.ok()) return status;
   sqlite3_close(connection_);
   connection_ = nullptr;
-  return absl::Status(
-      status.code(),
-      absl::StrCat(path_, ": ", status.message(),
-                   "; it says which clients are fenced off: restore it from a backup, or remove it "
-                   "to fence off none"));
+  return status;
 }
 
 absl::Status Database::Prepare() {

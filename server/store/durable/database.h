@@ -62,8 +62,8 @@ class Database {
   const std::string& path() const { return path_; }
 
   // Opens the database if there is one. Returns false if there is none: no transaction has been
-  // made yet. Errors: kFailedPrecondition with the remedy, also for a damaged database and for one
-  // of a later version.
+  // made yet. Errors: kFailedPrecondition, also for a damaged database and for one of a later
+  // version. Callers name path() and the remedy.
   absl::StatusOr<bool> OpenExisting() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Runs `work` in a transaction, and makes that durable before it returns OK. Creates the database

@@ -15,12 +15,23 @@ std::span<const uint8_t> StoredKey(const FencedObject& object) {
   return object.kind == wire::FenceObject::kFile ? bytes : bytes.first(sizeof(wire::FsHandle));
 }
 
+// The error of reading the lists: without them, dafsd would admit clients that are fenced off.
+absl::Status Unreadable(const Database& database, const absl::Status& why) {
+  return absl::Status(why.code(),
+                      absl::StrCat(database.path(), ": ", why.message(),
+                                   why.code() == absl::StatusCode::kResourceExhausted
+                                       ? "; free some space on its file system"
+                                       : "; it says which clients are fenced off: restore it from "
+                                         "a backup, or remove it to fence off none"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::pair<FencedObject, FenceList>>> FenceRecords::Load() {
   std::vector<std::pair<FencedObject, FenceList>> lists;
-  ASSIGN_OR_RETURN(const bool exists, database_.OpenExisting());
-  if (!exists) return lists;
+  const absl::StatusOr<bool> exists = database_.OpenExisting();
+  if (!exists.ok()) return Unreadable(database_, exists.status());
+  if (!*exists) return lists;
   const absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
     // SQLite compares text by its bytes, as FenceList does.
     Database::Statement rows(connection, "SELECT kind, key, id FROM fence ORDER BY kind, key, id");
@@ -39,14 +50,11 @@ absl::StatusOr<std::vector<std::pair<FencedObject, FenceList>>> FenceRecords::Lo
     }
   });
   if (status.ok()) return lists;
-  return absl::Status(status.code(),
-                      absl::StrCat(database_.path(), ": ", status.message(),
-                                   "; it says which clients are fenced off: restore it from a "
-                                   "backup, or remove it to fence off none"));
+  return Unreadable(database_, status);
 }
 
 absl::Status FenceRecords::Replace(const FencedObject& object, const FenceList& list) {
-  return database_.Transact([&](sqlite3* connection) -> absl::Status {
+  const absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
     Database::Statement clear(connection, "DELETE FROM fence WHERE kind = ?1 AND key = ?2");
     clear.Bind(1, static_cast<int64_t>(object.kind));
     clear.Bind(2, StoredKey(object));
@@ -60,6 +68,12 @@ absl::Status FenceRecords::Replace(const FencedObject& object, const FenceList& 
     }
     return absl::OkStatus();
   });
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(database_.path(), ": ", status.message(),
+                                   status.code() == absl::StatusCode::kResourceExhausted
+                                       ? "; free some space on its file system and try again"
+                                       : ""));
 }
 
 }  // namespace dafs::server

@@ -22,7 +22,7 @@ class FenceRecords {
   absl::StatusOr<std::vector<std::pair<FencedObject, FenceList>>> Load();
 
   // Replaces the list of `object`, on stable storage when this returns OK. Errors: as of
-  // Database::Transact; nothing has changed then.
+  // Database::Transact, with the path and, for a full disk, the remedy; nothing has changed then.
   absl::Status Replace(const FencedObject& object, const FenceList& list);
 
  private:

@@ -121,8 +121,8 @@ DafsStatus AttributeProcedures::Getattr(const Caller& caller, const wire::FileHa
   Place place;
   if (const auto* known = FindRecent(caller, filehandle, promises); known != nullptr) {
     STORE_RETURN_IF_NOT_OK(CheckFence(store_.fencing, caller, known->object->key()));
-    STORE_RETURN_IF_NOT_OK(store_.object_attributes.GetAttributesFrom(*known->object, known->sample,
-                                                                   known->stx, bitmap, attributes));
+    STORE_RETURN_IF_NOT_OK(store_.object_attributes.GetAttributesFrom(
+        *known->object, known->sample, known->stx, bitmap, attributes));
   } else {
     STORE_RETURN_IF_NOT_OK(store_.handles.Resolve(caller, filehandle, &place));
     if (place.pseudo != nullptr) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fuse/files/live_files.h"
+#include "fuse/mount/left_data.h"
 #include "fuse/mount/live_client.h"
 #include "fuse/operations/mount_state.h"
 #include "runtime/loop.h"
@@ -451,7 +452,7 @@ class KillDataTest : public KillTest {
       std::unique_ptr<LiveRecord> live = NewLive();
       auto live_client = std::make_unique<LiveClient>(*live);
       next->client->RecordIn(live_client.get());
-      EXPECT_TRUE(RestoreData(left_, live_->memfd(), *live, *next->client).ok());
+      EXPECT_TRUE(RestoreData(left_, live_->memfd(), live.get(), *next->client).ok());
       if (again-- == 0) {
         const std::map<uint64_t, std::string> parts =
             WrittenAgain(next->client->uncommitted(), verifier);
@@ -557,6 +558,17 @@ TEST_F(KillDataTest, DataWrittenBehindIsNewerThanKeptData) {
   EXPECT_EQ(Left(2), (Parts{{0, "ol"}, {2, "new"}}));
 }
 
+TEST_F(KillDataTest, IsKeptWithoutRoomInTheNextRecord) {
+  Write(0, "data", 1);
+  const std::unique_ptr<Next> with_full_record = Kill();
+  const std::unique_ptr<LiveRecord> full = *LiveRecord::Create();
+  ASSERT_TRUE(RestoreData(left_, live_->memfd(), full.get(), *with_full_record->client).ok());
+  EXPECT_EQ(WrittenAgain(with_full_record->client->uncommitted(), 2), (Parts{{0, "data"}}));
+  const std::unique_ptr<Next> without_record = Kill();
+  ASSERT_TRUE(RestoreData(left_, live_->memfd(), nullptr, *without_record->client).ok());
+  EXPECT_EQ(WrittenAgain(without_record->client->uncommitted(), 2), (Parts{{0, "data"}}));
+}
+
 TEST_F(KillDataTest, PlacesThatCannotBeAreRefused) {
   Write(0, "data", 1);
   const std::unique_ptr<Next> next = Kill();
@@ -569,7 +581,7 @@ TEST_F(KillDataTest, PlacesThatCannotBeAreRefused) {
                             +[](HandoverRecord::Kept& kept) { kept.offset = ~uint64_t{0}; }}) {
     HandoverRecord bad = left_;
     change(bad.kept.at(0));
-    EXPECT_FALSE(RestoreData(bad, live_->memfd(), *live, *next->client).ok());
+    EXPECT_FALSE(RestoreData(bad, live_->memfd(), live.get(), *next->client).ok());
   }
 }
 

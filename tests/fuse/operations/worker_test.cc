@@ -430,6 +430,7 @@ TEST_F(WorkerTest, MalformedRequestsAreRefusedAndTheNextOneIsServed) {
   kernel_.Send(FUSE_BATCH_FORGET, 5, Raw(fuse_batch_forget_in{.count = 1000000, .dummy = 0}));
   kernel_.Send(FUSE_INTERRUPT, 0, "x");
   kernel_.Send(FUSE_INTERRUPT, 0, Raw(fuse_interrupt_in{.unique = 4711}));
+  kernel_.Send(FUSE_NOTIFY_REPLY, kRootNode, Raw(fuse_notify_retrieve_in{}));
   // A WRITE whose size and length disagree.
   Created file = Create("file");
   fuse_write_in write = {};

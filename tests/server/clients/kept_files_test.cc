@@ -67,8 +67,8 @@ class KeptFilesTest : public testing::Test {
         << status;
   }
 
-  // What the server logs about a response cache file of two pages, all zero but for `bytes` at
-  // `at`.
+  // The log of a start with a response cache file of two pages, all zero but for `bytes` from `at`
+  // on.
   std::string LogOfResponses(size_t at, std::string_view bytes) {
     std::filesystem::create_directory(directory_ + "/responses");
     std::string content(2 * 4096, '\0');

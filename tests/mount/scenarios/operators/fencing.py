@@ -67,6 +67,15 @@ class Cluster:
         return errors
 
 
+def two_nodes(rig):
+    """Mounts node1 and node2, with a list that admits both. Returns the cluster and the two mount points."""
+    cluster = Cluster(rig)
+    first = cluster.mount("node1", rig.mnt)
+    second = cluster.mount("node2", cluster.second)
+    cluster.fence("init", "node1", "node2")
+    return cluster, first, second
+
+
 def content(directory):
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
@@ -86,10 +95,7 @@ def fenced_writers(rig):
     names = [f"f{number}" for number in range(32 if rig.full else 8)]
     for name in names + ["of-node2"]:
         (rig.export / name).write_bytes(b"-" * 65536)
-    cluster = Cluster(rig)
-    first = cluster.mount("node1", rig.mnt)
-    second = cluster.mount("node2", cluster.second)
-    cluster.fence("init", "node1", "node2")
+    cluster, first, second = two_nodes(rig)
     cluster.write(first, names)
     time.sleep(0.5)
     cluster.fence("deny", "node1")
@@ -120,10 +126,7 @@ def fenced_while_stopped(rig):
     names = [f"f{number}" for number in range(4)]
     for name in names:
         (rig.export / name).write_bytes(b"-" * 65536)
-    cluster = Cluster(rig)
-    first = cluster.mount("node1", rig.mnt)
-    second = cluster.mount("node2", cluster.second)
-    cluster.fence("init", "node1", "node2")
+    cluster, first, second = two_nodes(rig)
     cluster.write(first, names)
     time.sleep(0.3)
     stopped = rig.mounted[first].pid
@@ -192,10 +195,7 @@ def fence_agent(rig):
         rig.need("fence_dafs-needs-the-package-fence-agents")
     rig.expect(r"fenced off", r"lost|EACCES|ACCES")
     (rig.export / "f").write_text("content")
-    cluster = Cluster(rig)
-    first = cluster.mount("node1", rig.mnt)
-    second = cluster.mount("node2", cluster.second)
-    cluster.fence("init", "node1", "node2")
+    cluster, first, second = two_nodes(rig)
     environment = dict(os.environ, PATH=f"{rig.bin}:{os.environ['PATH']}")
     common = [f"--ip={rig.address}:{cluster.server.port}", "--export=/data"]
 

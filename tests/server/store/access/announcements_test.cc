@@ -497,8 +497,7 @@ TEST_F(AnnouncementsTest, AnswerOfAModificationSaysWhetherOnlyClientsChangeTheEx
 
 TEST_F(AnnouncementsTest, PathThatLeadsElsewhereEndsAllPromises) {
   std::vector<Promises::Call> calls;
-  store_->promise_ends().SetSend(
-      [&](std::vector<Promises::Call> all) { calls = std::move(all); });
+  store_->promise_ends().SetSend([&](std::vector<Promises::Call> all) { calls = std::move(all); });
   store_->directories().FollowPaths();
   EXPECT_THAT(calls, IsEmpty());
   Store::RestoreServerIdentity();

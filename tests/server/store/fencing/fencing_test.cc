@@ -210,7 +210,12 @@ TEST_F(FencingTest, AChangeThatFindsNoSpaceChangesNothing) {
   std::ofstream(directory_ + "/filler") << std::string(1 << 20, 'x');
   std::vector<std::string> many;
   for (int i = 0; i < 1000; ++i) many.push_back(std::string(100, 'n') + std::to_string(i));
+  testing::internal::CaptureStderr();
   EXPECT_EQ(fencing_->Set(FencedObject::File(f_), Allow(many)), DafsStatus::kResource);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("locks.db"), std::string::npos) << log;
+  EXPECT_NE(log.find("free some space"), std::string::npos) << log;
+  EXPECT_EQ(log.find("remove it"), std::string::npos) << log;  // that would fence off none
   EXPECT_EQ(fencing_->Get(FencedObject::File(f_)), (FenceList{"a", "b"}));
   fencing_.reset();
   database_.reset();
