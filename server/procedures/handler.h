@@ -144,11 +144,9 @@ Task<void> FinishModification(Call& call, typename Shape<decltype(kFunction)>::A
 }
 
 template <auto kFunction>
-void ExecuteModification(Call& call) {
+void ModifyNow(Call& call, Modification& modification,
+               typename Shape<decltype(kFunction)>::Args args) {
   using Function = Shape<decltype(kFunction)>;
-  typename Function::Args args;
-  if (!call.Decode(args)) return;
-  Modification& modification = call.BeginModification();
   typename Function::Res res;
   const wire::DafsStatus status = Function::Execute(kFunction, call, args, res);
   if (!modification.MustCall(status)) return call.Finish(status, args, res);
@@ -158,11 +156,20 @@ void ExecuteModification(Call& call) {
 }
 
 template <auto kFunction>
-Task<void> ExecuteModificationInPool(Call& call) {
-  using Function = Shape<decltype(kFunction)>;
-  typename Function::Args args;
-  if (!call.Decode(args)) co_return;
+void ExecuteModification(Call& call) {
+  typename Shape<decltype(kFunction)>::Args args;
+  if (!call.Decode(args)) return;
   Modification& modification = call.BeginModification();
+  ModifyNow<kFunction>(call, modification, std::move(args));
+}
+
+struct Always {
+  constexpr bool operator()(const Store&, const auto&) const { return true; }
+};
+
+template <auto kFunction>
+Task<void> ModifyInPool(Call& call, typename Shape<decltype(kFunction)>::Args args) {
+  using Function = Shape<decltype(kFunction)>;
   typename Function::Res res;
   wire::DafsStatus status = wire::DafsStatus::kServerFault;
   auto execute = [&] {
@@ -170,11 +177,27 @@ Task<void> ExecuteModificationInPool(Call& call) {
     status = Function::Execute(kFunction, call, args, res);
   };
   co_await Offload(call.pool(), call.session().loop(), execute);
+  Modification& modification = *call.modification();
   if (modification.MustCall(status)) {
     Task<void> repeating = CallAndRepeat(call, modification, true, call.pool(), &status, execute);
     co_await repeating;
   }
   call.Finish(status, args, res);
+}
+
+template <auto kFunction, auto kMayWait>
+void ExecuteModificationInPoolIf(Call& call) {
+  typename Shape<decltype(kFunction)>::Args args;
+  if (!call.Decode(args)) return;
+  Modification& modification = call.BeginModification();
+  if (kMayWait(call.session().store(), args)) {
+    call.NotInTurn();
+    call.OnSession([&call, args = std::move(args)]() mutable {
+      Start(ModifyInPool<kFunction>(call, std::move(args)));
+    });
+    return;
+  }
+  ModifyNow<kFunction>(call, modification, std::move(args));
 }
 
 // A function that only reads waits at most for the holder of a delegation.
@@ -183,10 +206,6 @@ void ExecuteReading(Call& call) {
   if (call.session().store().delegations().any_write()) return ExecuteModification<kFunction>(call);
   ExecuteAtOnce<kFunction>(call);
 }
-
-struct Always {
-  constexpr bool operator()(const Store&, const auto&) const { return true; }
-};
 
 template <auto kFunction, auto kMayWait>
 Task<void> ExecuteInPool(Call& call) {
@@ -223,8 +242,13 @@ inline constexpr Procedure kInPool = {.start =
 
 // Like kInPool, for a function that modifies something.
 template <auto kFunction>
-inline constexpr Procedure kModifiesInPool = {.start =
-                                                  internal::ExecuteModificationInPool<kFunction>};
+inline constexpr Procedure kModifiesInPool = {
+    .run = internal::ExecuteModificationInPoolIf<kFunction, internal::Always{}>};
+
+// Like kModifies, but in the pool if `bool kMayWait(Store&, const Args&)` says so.
+template <auto kFunction, auto kMayWait>
+inline constexpr Procedure kModifiesInPoolIf = {
+    .run = internal::ExecuteModificationInPoolIf<kFunction, kMayWait>};
 
 // Executed in the pool if `bool kMayWait(Store&, const Args&)` says so, otherwise at once.
 template <auto kFunction, auto kMayWait>

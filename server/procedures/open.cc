@@ -41,6 +41,10 @@ Task<void> Open(Call& call) {
   call.Finish(status, args, res);
 }
 
+bool CloseMayWait(Store& store, const wire::CloseArgs& args) {
+  return store.locks().ReleaseMayWait(args.filehandle);  // of PERSIST locks
+}
+
 }  // namespace
 
 constexpr Procedure kOpenHandler = {.start = Open};
@@ -49,7 +53,8 @@ constexpr Procedure kOpenDelegatedHandler = kModifies<&OpenProcedures::OpenDeleg
 constexpr Procedure kOpenExecuteHandler = kModifies<&OpenProcedures::OpenExecute>;
 constexpr Procedure kDelegpurgeHandler = kAtOnce<&OpenProcedures::Delegpurge>;
 constexpr Procedure kDelegreturnHandler = kAtOnce<&OpenProcedures::Delegreturn>;
-constexpr Procedure kCloseHandler = kModifies<&OpenProcedures::Close>;  // of a named attribute
+// Modifies a named attribute.
+constexpr Procedure kCloseHandler = kModifiesInPoolIf<&OpenProcedures::Close, CloseMayWait>;
 constexpr Procedure kOpenDowngradeHandler = kAtOnce<&OpenProcedures::OpenDowngrade>;
 
 }  // namespace dafs::server

@@ -7,6 +7,7 @@
 #include "server/session/worker.h"
 #include "server/store/fencing/fencing.h"
 #include "server/store/holdings/grace.h"
+#include "server/store/holdings/persistent_locks.h"
 #include "server/store/holdings/promises.h"
 #include "server/store/parts/releases.h"
 
@@ -72,6 +73,9 @@ ClientTable::Confirmation ClientIdentity::Confirm(AuthType method) {
     shared_.store->grace().Complete(result.replaced->client_id_string());
     shared_.clients->Released(result.replaced);
   }
+  if (result.status == DafsStatus::kOk) {
+    shared_.store->persistent_locks().Arrived(client_->client_id_string(), client_->verifier());
+  }
   if (result.has_no_promises) shared_.store->promises().Returned(client_->client_id_string());
   shared_.store->grace().Review();
   return result;
@@ -113,7 +117,10 @@ void ClientIdentity::ActFor(Request& request) const {
   caller.client_id = client_->client_id();
   // A client owns the name that it sends only after it was confirmed, and Grace identifies clients
   // by name.
-  if (admitted_) caller.client_name = client_->client_id_string();
+  if (admitted_) {
+    caller.client_name = client_->client_id_string();
+    caller.client_verifier = client_->verifier();
+  }
   caller.holdings = client_->holdings();
   caller.promisee = client_->promisee();
   caller.fence = fence_.get();

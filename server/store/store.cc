@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Create(StoreOptions options) {
                    WriteVerifier::Open(options.state_dir, instance));
   auto parts = std::make_unique<StoreParts>(std::move(options), key, instance, std::move(verifier));
   RETURN_IF_ERROR(parts->fencing.Load());
+  RETURN_IF_ERROR(parts->persistent_locks.Load());
   return std::unique_ptr<Store>(new Store(std::move(parts)));
 }
 
@@ -119,6 +120,8 @@ LockNotices& Store::lock_notices() { return parts_->lock_notices; }
 PromiseEnds& Store::promise_ends() { return parts_->promise_ends; }
 
 Fencing& Store::fencing() { return parts_->fencing; }
+
+PersistentLocks& Store::persistent_locks() { return parts_->persistent_locks; }
 
 Inventory Store::inventory() const { return Inventory(*parts_); }
 

@@ -43,6 +43,7 @@ class LockNotices;
 class LockProcedures;
 class NameProcedures;
 class OpenProcedures;
+class PersistentLocks;
 class PromiseEnds;
 class Promises;
 class Releases;
@@ -95,6 +96,7 @@ class Store {
   LockNotices& lock_notices();
   PromiseEnds& promise_ends();
   Fencing& fencing();
+  PersistentLocks& persistent_locks();
   Inventory inventory() const;  // for the administrator
 
   // After a restart.

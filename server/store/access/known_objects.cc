@@ -135,6 +135,17 @@ void KnownObjects::ForgetRemoved() {
   forgetting_.Unlock();
 }
 
+bool KnownObjects::IsGone(const wire::FileHandle& handle) {
+  const FileSystem* fs = uses_.mounts.FindByFileHandle(handle);
+  if (fs == nullptr || fs->retired.load() || uses_.opens.IsOpen(KeyOf(handle))) return false;
+  ScopedPrivilege privilege(Privilege::kOverFiles);
+  const int fd = OpenKernelHandle(*fs, KeyOf(handle));
+  if (fd < 0) return fd == -ESTALE || fd == -ENOENT;
+  const UniqueFd path(fd);
+  struct statx stx;
+  return Statx(fd, &stx) == 0 && stx.stx_nlink == 0;
+}
+
 DafsStatus KnownObjects::CheckAlive(Object& object, uint32_t nlink) {
   if (nlink != 0 || uses_.opens.FindObject(object.key()) != nullptr) return DafsStatus::kOk;
   uses_.cache.Erase(object.key());

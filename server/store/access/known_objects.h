@@ -62,6 +62,10 @@ class KnownObjects {
   // once.
   void ForgetRemoved();
 
+  // Whether the object of a genuine handle is certainly gone: its file system is served and has no
+  // such object, or one without a name that no client has open.
+  bool IsGone(const wire::FileHandle& handle);
+
   // STALE for an object that has no name and that no client has open. Such an object exists only
   // because the cache holds a descriptor, so it is forgotten. `nlink` comes from a statx that was
   // just made.

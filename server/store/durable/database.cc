@@ -16,14 +16,24 @@ namespace dafs::server {
 namespace {
 
 // PRAGMA user_version of the tables in kTables.
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;  // 1 had no plock
 
 constexpr char kTables[] =
     "CREATE TABLE IF NOT EXISTS fence("
     "  kind INTEGER NOT NULL,"  // wire::FenceObject
     "  key BLOB NOT NULL,"      // the ObjectKey of a file, the FsHandle of a file system
     "  id TEXT NOT NULL,"
-    "  PRIMARY KEY(kind, key, id)) WITHOUT ROWID";
+    "  PRIMARY KEY(kind, key, id)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS plock("
+    "  key BLOB NOT NULL,"         // the ObjectKey of the file
+    "  client BLOB NOT NULL,"      // its client_id_string
+    "  verifier BLOB NOT NULL,"    // of the instance of the client
+    "  owner BLOB NOT NULL,"       // as OPEN named it
+    "  first INTEGER NOT NULL,"    // bytes; those from 2^63 on are negative
+    "  last INTEGER NOT NULL,"     // inclusive
+    "  write INTEGER NOT NULL,"    // 1: exclusive
+    "  broken INTEGER NOT NULL);"  // 1: until it is repaired
+    "CREATE INDEX IF NOT EXISTS plock_key ON plock(key)";
 
 absl::Status StatusOf(sqlite3* connection) {
   const std::string why = sqlite3_errmsg(connection);

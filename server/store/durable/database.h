@@ -1,8 +1,8 @@
 // The database `locks.db` of the state directory, for state that changes a few times a second, must
-// change as a whole, and must survive a power failure whatever --stable is: fencing lists. State
-// that changes with every request is in mapped files (server/store/system/mapped_file.h) instead.
-// SQLite, with a write-ahead log and synchronous=FULL. An administrator may read it with
-// sqlite3(1).
+// change as a whole, and must survive a power failure whatever --stable is: fencing lists and
+// PERSIST locks. State that changes with every request is in mapped files instead
+// (server/store/system/mapped_file.h). SQLite, with a write-ahead log and synchronous=FULL. An
+// administrator may read it with sqlite3(1).
 //
 // Thread-safe. Every function blocks on the disk and leaves the calling thread with the server's
 // own identity. One transaction at a time.

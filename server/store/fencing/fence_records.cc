@@ -21,8 +21,9 @@ absl::Status Unreadable(const Database& database, const absl::Status& why) {
                       absl::StrCat(database.path(), ": ", why.message(),
                                    why.code() == absl::StatusCode::kResourceExhausted
                                        ? "; free some space on its file system"
-                                       : "; it says which clients are fenced off: restore it from "
-                                         "a backup, or remove it to fence off none"));
+                                       : "; it says which clients are fenced off and which locks "
+                                         "are broken: restore it from a backup, or remove it to "
+                                         "forget both"));
 }
 
 }  // namespace

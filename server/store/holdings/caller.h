@@ -21,10 +21,11 @@ struct Holdings;
 
 // The client and user for whom a request is executed. The store squashes the user, per export.
 struct Caller {
-  wire::ClientId client_id;      // of the session; keys the opens
-  std::string_view client_name;  // client_id_string, the same over restarts
-  Holdings* holdings = nullptr;  // counts what the client holds; may be null
-  uint32_t uid = 65534;          // as in the credential
+  wire::ClientId client_id;        // of the session; keys the opens
+  std::string_view client_name;    // client_id_string, the same over restarts
+  wire::Verifier client_verifier;  // another one for each instance of the client
+  Holdings* holdings = nullptr;    // counts what the client holds; may be null
+  uint32_t uid = 65534;            // as in the credential
   uint32_t gid = 65534;
   std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
   Peer peer;                         // checked against the export's clients and `insecure`

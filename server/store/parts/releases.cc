@@ -50,6 +50,7 @@ void Releases::ReleaseLocks(const wire::ClientId& client_id, const ObjectKey& ke
                             const Closed& closed) {
   const LockOwner owner{client_id, closed.owner};
   const LockCount count(store_.locks, key, owner, closed.holdings);
+  store_.persistent_locks.Fail(client_id, key, closed.owner);
   store_.locks.Release(key, owner);
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/log.h"
+
 namespace dafs::server {
 
 StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instance_number,
@@ -26,6 +28,7 @@ StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instan
       promise_ends(promises),
       announcements(promises, delegations, leases),
       leases([this](const ObjectKey& file) { announcements.RecallAll(file); }),
+      persistent_locks(database),
       lock_notices(locks, mac),
       objects({mac, cache, opens, *mounts, *write_verifier, announcements}),
       handles({mac, cache, *mounts, pseudo_tree, openings, fencing, objects}),
@@ -39,6 +42,16 @@ StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instan
   mounts->OnFound([this](const FileSystem& fs) { kept_orphans.TakeUp(fs); });
   grace.SetExportOf([this](const ObjectKey& file) { return mounts->ExportOf(file.fshandle()); });
   reload.StartLeasesIfNeeded();
+}
+
+void StoreParts::ForgetRemoved() {
+  objects.ForgetRemoved();
+  announcements.RecallRemoved();
+  for (const ObjectKey& file : persistent_locks.Files()) {
+    if (!objects.IsGone(mac.Seal(file))) continue;
+    LogNotice("the persistent locks of a file that was removed are forgotten");
+    persistent_locks.Drop(file);
+  }
 }
 
 }  // namespace dafs::server

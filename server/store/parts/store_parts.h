@@ -13,6 +13,7 @@
 #include "server/store/access/handle_resolver.h"
 #include "server/store/access/kept_orphans.h"
 #include "server/store/access/known_objects.h"
+#include "server/store/access/lock_check.h"
 #include "server/store/access/lock_notices.h"
 #include "server/store/access/object_attributes.h"
 #include "server/store/access/object_locks.h"
@@ -30,6 +31,7 @@
 #include "server/store/holdings/kernel_leases.h"
 #include "server/store/holdings/lock_table.h"
 #include "server/store/holdings/open_table.h"
+#include "server/store/holdings/persistent_locks.h"
 #include "server/store/holdings/promises.h"
 #include "server/store/objects/descriptor_cache.h"
 #include "server/store/objects/export_set.h"
@@ -50,11 +52,8 @@ struct StoreParts {
   StoreParts& operator=(const StoreParts&) = delete;
 
   // Removes what local programs have removed and no client has open, one part of it at each call.
-  // Recalls the delegations of such files.
-  void ForgetRemoved() {
-    objects.ForgetRemoved();
-    announcements.RecallRemoved();
-  }
+  // Recalls the delegations of such files, and forgets their PERSIST locks.
+  void ForgetRemoved();
 
   const StoreOptions options;  // its exports are those of the start: see `exports`
   const uint32_t instance;
@@ -81,6 +80,7 @@ struct StoreParts {
   Announcements announcements;  // before leases, whose thread uses it
   KernelLeases leases;
   LockTable locks;
+  PersistentLocks persistent_locks;
   Grace grace;
 
   // The steps that begin or end most procedures.

@@ -212,6 +212,8 @@ DafsStatus AttributeProcedures::Setattr(const Caller& caller, const wire::FileHa
   std::optional<absl::MutexLock> lock;
   if (resizes) {
     lock.emplace(&store_.object_locks.AppendLock(file->key()));
+    STORE_RETURN_IF_NOT_OK(CheckResize(store_.persistent_locks, caller, *file, !state_id.is_zero(),
+                                       attributes.object_size));
     store_.announcements.EndLease(file->key());
   }
   BeginSetattr(caller, *file, attributes);

@@ -1,4 +1,5 @@
 // The end of opens by the client: CLOSE, DELEGRETURN, DELEGPURGE. Spec: 6.5.7, 6.5.10, 6.5.11.
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -11,6 +12,17 @@
 namespace dafs::server {
 
 using wire::DafsStatus;
+
+namespace {
+
+DafsStatus ReleasePersistent(StoreParts& store, const Caller& caller, const ObjectKey& file,
+                             const std::string& owner) {
+  if (!store.persistent_locks.MayConcern(file)) return DafsStatus::kOk;
+  absl::MutexLock lock(&store.object_locks.FileLock(file));
+  return store.persistent_locks.Release(caller.client_id, file, owner, 0, UINT64_MAX);
+}
+
+}  // namespace
 
 DafsStatus OpenProcedures::Close(const Caller& caller, const wire::CloseArgs& args) {
   if (IsOfAttributes(args.filehandle)) return store_.attributes.Close(caller, args);
@@ -27,8 +39,11 @@ DafsStatus OpenProcedures::Close(const Caller& caller, const wire::CloseArgs& ar
     intent.value = Grace::SumOf(owner);
     caller.operation->Begin();
   }
-  const DafsStatus status =
-      store_.releases.CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle));
+  // The client is done with its PERSIST locks. Every other end of an open makes them breakable.
+  DafsStatus status = ReleasePersistent(store_, caller, KeyOf(args.filehandle), owner);
+  if (status == DafsStatus::kOk) {
+    status = store_.releases.CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle));
+  }
   if (caller.operation != nullptr) caller.operation->Done(status, std::span<const int>());
   return status;
 }

@@ -260,6 +260,8 @@ void Creation::Unopen(const ObjectRef& file, const Opened& opened) {
 // The append lock keeps writers out until the journal records that the file was empty.
 DafsStatus Creation::Truncate(const std::string& name, const ObjectRef& file) {
   absl::MutexLock lock(&store_.object_locks.AppendLock(file->key()));
+  STORE_RETURN_IF_NOT_OK(
+      CheckResize(store_.persistent_locks, caller_, *file, /*has_state=*/false, 0));
   store_.announcements.EndLease(file->key());
   Begin(name, Intent::kTruncates, file.get());
   const DafsStatus status =

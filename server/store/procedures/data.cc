@@ -107,6 +107,9 @@ ReadResult DataProcedures::Readv(const Caller& caller, const wire::FileHandle& f
   uint64_t size = 0;
   ssize_t n = 0;
   if (wanted > 0) {
+    result.status = CheckLocked(store_.persistent_locks, caller, !state_id.is_zero(),
+                                data.file->key(), {offset, wanted, /*write=*/false});
+    if (result.status != DafsStatus::kOk) return result;
     const bool no_wait = mode == ReadMode::kNoWait && !data.file->fs().memory;
     n = preadv2(fd, vecs.data(), static_cast<int>(vecs.size()), static_cast<off_t>(offset),
                 no_wait ? RWF_NOWAIT : 0);
@@ -181,6 +184,8 @@ DafsStatus DataProcedures::Write(const Caller& caller, const wire::FileHandle& f
   STORE_RETURN_IF_NOT_OK(ActAs(caller, *data.file->fs().exported));
   const int flags = SyncFlag(stable_how);
   absl::ReaderMutexLock lock(&store_.object_locks.AppendLock(data.file->key()));
+  STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller, !state_id.is_zero(),
+                                     data.file->key(), {offset, total, /*write=*/true}));
   BeginData(caller, *data.file, stable_how, res->verifier);
   const ssize_t n = pwritev2(data.fd->get(), vecs.data(), static_cast<int>(vecs.size()),
                              static_cast<off_t>(offset), flags);
@@ -261,6 +266,8 @@ DafsStatus DataProcedures::Append(const Caller& caller, const wire::FileHandle& 
   const int fd = data.fd->get();
   absl::MutexLock lock(&store_.object_locks.AppendLock(data.file->key()));
   if (!SizeOf(fd, &res->offset)) return StatusFromErrno();
+  STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller, !state_id.is_zero(),
+                                     data.file->key(), {res->offset, total, /*write=*/true}));
   BeginData(caller, *data.file, stable_how, res->verifier, res->offset, total);
   const int error = AppendAll(fd, std::move(vecs), flags, &res->offset);
   if (total > 0) data.file->change().Modified();

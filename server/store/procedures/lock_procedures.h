@@ -27,6 +27,11 @@ class LockProcedures {
   wire::DafsStatus Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res);
   wire::DafsStatus Locku(const Caller& caller, const wire::LockuArgs& args);
 
+  // Whether LOCK, or LOCKU and CLOSE of the file, may wait for the disk, because they change a
+  // PERSIST lock.
+  bool LockMayWait(const wire::LockArgs& args) const;
+  bool ReleaseMayWait(const wire::FileHandle& filehandle) const;
+
   // Private procedure 1010: an open for another owner of the client, with the access of an open
   // that the client has.
   wire::DafsStatus OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& args,

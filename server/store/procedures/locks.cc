@@ -2,8 +2,9 @@
 // Spec: 6.5.18, 6.5.19, 6.5.20, 4.4.1.2; WIRE 9.4 LOCK, LOCKT, LOCKU; R15.
 //
 // Locks are advisory, as on a local file system: reads and writes are not checked against them
-// (4.4.1.2 leaves that to the server). The LockTable grants a lock among the clients. Then the
-// server takes it in the kernel, against local programs.
+// (4.4.1.2 leaves that to the server). Those with PERSIST are mandatory among clients
+// (server/store/holdings/persistent_locks.h). The LockTable grants a lock among the clients. Then
+// the server takes it in the kernel, against local programs.
 //
 // A blocking request (READW, WRITEW) gets its reply at once like any other: nothing waits here, and
 // no slot is held. If it is denied, a ticket in the table keeps its place in the queue while the
@@ -148,6 +149,22 @@ DafsStatus AwaitHidden(StoreParts& store, const Caller& caller, const Object& fi
       caller, file.key(), hides ? Delegations::Use::kWrites : Delegations::Use::kReads);
 }
 
+// The LockTable has granted `range`. Undoes that if it must be recorded and cannot be.
+DafsStatus Record(StoreParts& store, const Caller& caller, const wire::LockArgs& args,
+                  const ObjectKey& key, const LockOwner& owner, const LockRange& range) {
+  const bool persist = (args.options & wire::kLockPersist) != 0;
+  const bool repair = (args.options & wire::kLockRepair) != 0;
+  const DafsStatus status =
+      store.persistent_locks.Granted(caller, key, owner.owner, range, persist, repair);
+  if (status == DafsStatus::kOk) return status;
+  if (KernelLock* kernel = store.locks.FindKernel(key, owner)) {
+    kernel->Unlock(range.first, range.last);
+  }
+  std::unique_ptr<KernelLock> unused;
+  store.locks.Clear(key, owner, range.first, range.last, &unused);
+  return status;
+}
+
 // One LOCK. LockProcedures::Lock adds the grace period and expired leases.
 DafsStatus LockFile(StoreParts& store, const Caller& caller, const wire::LockArgs& args,
                     wire::LockRes* res) {
@@ -155,6 +172,7 @@ DafsStatus LockFile(StoreParts& store, const Caller& caller, const wire::LockArg
   OpenRights rights;
   LockOwner owner;
   const bool reclaim = (args.options & wire::kLockReclaim) != 0;
+  bool is_owed = false;
   const LockTable::WaitMode mode{.awaits = (args.options & wire::kLockAwaits) != 0,
                                  .of_process = (args.options & wire::kLockOfProcess) != 0};
   const LockNoticesAtExit sending(store.lock_notices);
@@ -168,7 +186,13 @@ DafsStatus LockFile(StoreParts& store, const Caller& caller, const wire::LockArg
     if (rights.reclaimed && store.locks.Held(rights.object->key(), owner).Covers(range)) {
       return DafsStatus::kOk;
     }
-    STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimLock(caller, KeyOf(args.filehandle)));
+    // A PERSIST lock that is not broken may be reclaimed at any time (4.4.1.6).
+    const DafsStatus may = store.grace.MayReclaimLock(caller, KeyOf(args.filehandle));
+    is_owed = may == DafsStatus::kOk;
+    if (!is_owed &&
+        !store.persistent_locks.MayReclaim(caller, rights.object->key(), owner.owner, range)) {
+      return may;
+    }
   }
   if (args.lock_type == LockType::kAbort) {
     // There are no AUTORECOVERY locks to roll back, so only the ticket is withdrawn.
@@ -179,12 +203,18 @@ DafsStatus LockFile(StoreParts& store, const Caller& caller, const wire::LockArg
   STORE_RETURN_IF_NOT_OK(AwaitHidden(store, caller, *rights.object, range));
   const bool writable = (rights.access & wire::kShareWrite) != 0;
   const ObjectKey key = rights.object->key();
+  LockTable::Conflict broken;
+  const DafsStatus admitted = store.persistent_locks.Admit(
+      caller, key, owner.owner, range, (args.options & wire::kLockRepair) != 0, &broken);
+  if (admitted == DafsStatus::kLockBroken) Denied(broken, res);
+  STORE_RETURN_IF_NOT_OK(admitted);
   const LockCount count(store.locks, key, owner, caller.holdings);
   Locking locking(store, *rights.object, owner, range, writable, mode);
   const DafsStatus status = locking.Run(Blocks(args.lock_type), res);
   if (status != DafsStatus::kOk) return status;
+  STORE_RETURN_IF_NOT_OK(Record(store, caller, args, key, owner, range));
   if (reclaim) {
-    store.grace.ReclaimedLock(caller);
+    if (is_owed) store.grace.ReclaimedLock(caller);
   } else {
     store.grace.Granted(key);
   }
@@ -199,6 +229,13 @@ DafsStatus TestFile(StoreParts& store, const Caller& caller, const wire::LocktAr
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   absl::MutexLock lock(&store.object_locks.FileLock(file.key()));
   STORE_RETURN_IF_NOT_OK(AwaitHidden(store, caller, file, range));
+  LockTable::Conflict kept;
+  const DafsStatus of_failed =
+      store.persistent_locks.Test(caller, file.key(), args.owner, range, &kept);
+  if (of_failed != DafsStatus::kOk) {
+    Denied(kept, res);
+    return of_failed;
+  }
   if (auto conflict = store.locks.CheckHeld(file.key(), owner, range)) {
     return Denied(*conflict, res);
   }
@@ -223,9 +260,11 @@ DafsStatus TestFile(StoreParts& store, const Caller& caller, const wire::LocktAr
 DafsStatus LockProcedures::Lock(const Caller& caller, const wire::LockArgs& args,
                                 wire::LockRes* res) {
   const uint32_t options = args.options & wire::kLockOptionsAll;
-  const bool reclaim = options == wire::kLockReclaim;
+  const bool reclaim = (options & wire::kLockReclaim) != 0;
+  const bool repair = (options & wire::kLockRepair) != 0;
   // 6.5.18: an unsupported option.
-  if (options != 0 && !reclaim) return DafsStatus::kNotSupp;
+  if ((options & wire::kLockAutorecovery) != 0) return DafsStatus::kNotSupp;
+  if (reclaim && repair) return DafsStatus::kInval;
   if (!reclaim && store_.grace.active()) {
     // CheckLock counts this as a new request, after which the client has nothing to reclaim. A
     // client with a state id from before the restart has yet to reclaim, so the state id is checked
@@ -241,7 +280,20 @@ DafsStatus LockProcedures::Lock(const Caller& caller, const wire::LockArgs& args
     status = LockFile(store_, caller, args, res);
   } while ((status == DafsStatus::kDenied || status == DafsStatus::kDeadlock) &&
            store_.releases.RevokeExpired(KeyOf(args.filehandle)));
+  if (status == DafsStatus::kOk && (options & (wire::kLockPersist | wire::kLockRepair)) != 0) {
+    // 4.4.1.2: not answered while a write is under way that it forbids. A later one sees it.
+    absl::MutexLock writers(&store_.object_locks.AppendLock(KeyOf(args.filehandle)));
+  }
   return status;
+}
+
+bool LockProcedures::LockMayWait(const wire::LockArgs& args) const {
+  return (args.options & (wire::kLockPersist | wire::kLockRepair)) != 0 ||
+         ReleaseMayWait(args.filehandle);
+}
+
+bool LockProcedures::ReleaseMayWait(const wire::FileHandle& filehandle) const {
+  return store_.persistent_locks.MayConcern(KeyOf(filehandle));
 }
 
 DafsStatus LockProcedures::Lockt(const Caller& caller, const wire::LocktArgs& args,
@@ -268,6 +320,8 @@ DafsStatus LockProcedures::Locku(const Caller& caller, const wire::LockuArgs& ar
       FindOwner(store_, caller, args.filehandle, args.state_id, &rights, &owner));
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   const ObjectKey key = rights.object->key();
+  STORE_RETURN_IF_NOT_OK(
+      store_.persistent_locks.Release(caller.client_id, key, owner.owner, range.first, range.last));
   const LockCount count(store_.locks, key, owner, caller.holdings);
   if (KernelLock* kernel = store_.locks.FindKernel(key, owner)) {
     kernel->Unlock(range.first, range.last);

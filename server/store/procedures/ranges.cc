@@ -89,11 +89,20 @@ DafsStatus DataProcedures::Allocate(const Caller& caller, const wire::AllocateAr
   STORE_RETURN_IF_NOT_OK(ActAs(caller, *data.file->fs().exported));
   const auto offset = static_cast<off_t>(args.offset);
   const auto length = static_cast<off_t>(args.length);
-  // Modes that move no bytes do not take the append lock. They may take long, and writers that wait
-  // for the lock would block their worker. An append that fails half-way at the same moment may
-  // undo the new size.
+  // Modes that move no bytes do not exclude others. They may take long, and writers that wait for
+  // the lock would block their worker. An append that fails half-way at the same moment may undo
+  // the new size.
   std::optional<absl::MutexLock> lock;
-  if (Moves(args.mode)) lock.emplace(&store_.object_locks.AppendLock(data.file->key()));
+  std::optional<absl::ReaderMutexLock> shared;
+  const bool moves = Moves(args.mode);
+  if (moves) {
+    lock.emplace(&store_.object_locks.AppendLock(data.file->key()));
+  } else if (store_.persistent_locks.MayConcern(data.file->key())) {
+    shared.emplace(&store_.object_locks.AppendLock(data.file->key()));
+  }
+  STORE_RETURN_IF_NOT_OK(
+      CheckLocked(store_.persistent_locks, caller, !args.state_id.is_zero(), data.file->key(),
+                  {args.offset, moves ? UINT64_MAX : args.length, /*write=*/true}));
   STORE_RETURN_IF_NOT_OK(BeginAllocate(caller, data, args));
   const int result = fallocate(data.fd->get(), FallocateMode(args.mode), offset, length);
   const DafsStatus status = result == 0 ? DafsStatus::kOk : StatusFromErrno();
@@ -132,6 +141,11 @@ DafsStatus DataProcedures::CopyRange(const Caller& caller, const wire::CopyRange
   const uint64_t length = std::min(args.length, kMostCopied);
   if (!FitsInFile(args.offset, length)) return DafsStatus::kFbig;
   if (!FitsInFile(args.source_offset, length)) return DafsStatus::kInval;
+  STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller,
+                                     !args.source_state_id.is_zero(), source.file->key(),
+                                     {args.source_offset, length, /*write=*/false}));
+  STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller, !args.state_id.is_zero(),
+                                     target.file->key(), {args.offset, length, /*write=*/true}));
   STORE_RETURN_IF_NOT_OK(ActAs(caller, *target.file->fs().exported));
   // Read before the copy, so that a loss during the copy shows.
   res->verifier = store_.write_verifier->Of(target.file->fs());
@@ -149,6 +163,10 @@ DafsStatus DataProcedures::CopyRange(const Caller& caller, const wire::CopyRange
     ssize_t n = 0;
     {
       absl::ReaderMutexLock lock(&store_.object_locks.AppendLock(target.file->key()));
+      // Another client may have locked the range since the first check.
+      status = CheckLocked(store_.persistent_locks, caller, !args.state_id.is_zero(),
+                           target.file->key(), {args.offset + res->count, part, /*write=*/true});
+      if (status != DafsStatus::kOk) break;
       n = copy_file_range(source.fd->get(), &from, target.fd->get(), &to, part, 0);
     }
     if (n < 0) status = StatusFromErrno();

@@ -181,7 +181,7 @@ TEST_F(FencingTest, ADatabaseThatCannotBeReadIsRefusedWithTheRemedy) {
 TEST_F(FencingTest, ADatabaseOfALaterVersionIsRefused) {
   ASSERT_TRUE(database_
                   ->Transact([](sqlite3* connection) {
-                    return Database::Statement(connection, "PRAGMA user_version=2").Run();
+                    return Database::Statement(connection, "PRAGMA user_version=1000").Run();
                   })
                   .ok());
   Database later(directory_);

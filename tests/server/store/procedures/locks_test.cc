@@ -121,9 +121,7 @@ TEST_F(StoreLocksTest, ClientsSeeLocksOfOtherClients) {
 // Shows DAFS-6.5.18-03, DAFS-4.4.1.4-11, DAFS-6.5.19-02
 TEST_F(StoreLocksTest, InvalidLockIsRefused) {
   const Opened file = OpenAs(user_, "me"), reader = OpenAs(user_, "reader", wire::kShareRead);
-  for (uint32_t option : {wire::kLockPersist, wire::kLockAutorecovery, wire::kLockRepair}) {
-    EXPECT_DAFS(kNotSupp, Lock(user_, file, LockType::kRead, 0, 1, nullptr, option));
-  }
+  EXPECT_DAFS(kNotSupp, Lock(user_, file, LockType::kRead, 0, 1, nullptr, wire::kLockAutorecovery));
   EXPECT_DAFS(kAcces, Lock(user_, reader, LockType::kWrite, 0, 1));
   EXPECT_DAFS(kBadStateId, Lock(other_, file, LockType::kRead, 0, 1));
   Opened bad = file;
@@ -139,12 +137,12 @@ TEST_F(StoreLocksTest, InvalidLockIsRefused) {
   EXPECT_OK(Test(user_, file, "anybody", LockType::kWrite, 0, 1));
 }
 
-// Shows DAFS-6.5.18-02: RECLAIM is 1; here there is nothing to reclaim. PERSIST is 2 and
-// AUTORECOVERY is 4; the server has neither.
+// Shows DAFS-6.5.18-02: RECLAIM is 1; here there is nothing to reclaim. PERSIST is 2
+// (persistent_locks_test.cc). AUTORECOVERY is 4; the server does not have it.
 TEST_F(StoreLocksTest, LockOptionsAreBits) {
   const Opened file = OpenAs(user_, "me");
   EXPECT_DAFS(kExpired, Lock(user_, file, LockType::kRead, 0, 1, nullptr, 1));
-  for (const uint32_t options : {2u, 4u, 1u | 2u, 1u | 4u, 1u | 2u | 4u}) {
+  for (const uint32_t options : {4u, 1u | 4u, 2u | 4u, 1u | 2u | 4u}) {
     EXPECT_DAFS(kNotSupp, Lock(user_, file, LockType::kRead, 0, 1, nullptr, options));
   }
   EXPECT_EQ(store_->inventory().lock_count(), 0u);

@@ -1,0 +1,419 @@
+#include "server/store/holdings/persistent_locks.h"
+
+#include <algorithm>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "runtime/text.h"
+#include "server/store/holdings/caller.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+using wire::LockRange;
+
+namespace {
+
+std::span<const uint8_t> BytesOf(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+std::string TextOf(std::span<const uint8_t> bytes) {
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+// The bytes of an I/O, which are never those of a flock(2) lock. A read conflicts only with a lock
+// for writing.
+LockRange RangeOf(const PersistentLocks::Io& io) {
+  const uint64_t most = wire::kFlockByte - 1 - io.offset;
+  return {io.offset, io.length - 1 > most ? wire::kFlockByte - 1 : io.offset + io.length - 1,
+          io.write};
+}
+
+// A flock(2) lock stands for the whole file.
+bool Concerns(const LockRange& lock, const LockRange& io) {
+  return lock.Overlaps(io) || lock.is_flock();
+}
+
+}  // namespace
+
+// ---- On disk -----------------------------------------------------------------------------------
+
+absl::Status PersistentLocks::Load() {
+  ASSIGN_OR_RETURN(const bool exists, database_.OpenExisting());
+  if (!exists) return absl::OkStatus();
+  absl::flat_hash_map<ObjectKey, File> files;
+  size_t broken = 0;
+  const absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
+    Database::Statement rows(
+        connection, "SELECT key, client, verifier, owner, first, last, write, broken FROM plock");
+    while (true) {
+      ASSIGN_OR_RETURN(const bool has_row, rows.Step());
+      if (!has_row) return absl::OkStatus();
+      ObjectKey key;
+      Holder holder;
+      if (rows.Blob(0).size() != key.bytes.size() ||
+          rows.Blob(2).size() != holder.verifier.bytes.size()) {
+        return absl::FailedPreconditionError("a row of the table plock is damaged");
+      }
+      std::copy(rows.Blob(0).begin(), rows.Blob(0).end(), key.bytes.begin());
+      holder.client_name = TextOf(rows.Blob(1));
+      std::copy(rows.Blob(2).begin(), rows.Blob(2).end(), holder.verifier.bytes.begin());
+      holder.owner = TextOf(rows.Blob(3));
+      const LockRange range{static_cast<uint64_t>(rows.Int(4)), static_cast<uint64_t>(rows.Int(5)),
+                            rows.Int(6) != 0};
+      if (range.first > range.last) {
+        return absl::FailedPreconditionError("a row of the table plock is damaged");
+      }
+      File& file = files[key];
+      if (rows.Int(7) != 0) {
+        file.broken.push_back({std::move(holder), range, std::nullopt});
+        ++broken;
+        continue;
+      }
+      const auto held = std::find_if(file.held.begin(), file.held.end(),
+                                     [&](const Held& each) { return each.holder == holder; });
+      (held != file.held.end() ? *held : file.held.emplace_back(Held{std::move(holder), {}, {}}))
+          .ranges.Set(range);
+    }
+  });
+  if (!status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(database_.path(), ": ", status.message(),
+                                                    "; restore it from a backup, or remove it to "
+                                                    "forget fencing lists and broken locks"));
+  }
+  if (broken > 0) {
+    LogNotice(absl::StrCat(broken, broken == 1 ? " lock is" : " locks are",
+                           " broken: what their clients were changing is unfinished, and reads and "
+                           "writes there are refused until a client repairs it"));
+  }
+  for (auto& [key, file] : files) Put(key, std::move(file));
+  return absl::OkStatus();
+}
+
+absl::Status PersistentLocks::Write(const ObjectKey& key, const File& file) {
+  return database_.Transact([&](sqlite3* connection) -> absl::Status {
+    Database::Statement clear(connection, "DELETE FROM plock WHERE key = ?1");
+    clear.Bind(1, key.bytes);
+    RETURN_IF_ERROR(clear.Run());
+    Database::Statement add(connection, "INSERT INTO plock VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+    const auto insert = [&](const Holder& holder, const LockRange& range, bool broken) {
+      add.Bind(1, key.bytes);
+      add.Bind(2, BytesOf(holder.client_name));
+      add.Bind(3, holder.verifier.bytes);
+      add.Bind(4, BytesOf(holder.owner));
+      add.Bind(5, static_cast<int64_t>(range.first));
+      add.Bind(6, static_cast<int64_t>(range.last));
+      add.Bind(7, range.write ? 1 : 0);
+      add.Bind(8, broken ? 1 : 0);
+      return add.Run();
+    };
+    for (const Held& held : file.held) {
+      for (const LockRange& range : held.ranges.ranges()) {
+        RETURN_IF_ERROR(insert(held.holder, range, false));
+      }
+    }
+    for (const Broken& each : file.broken) RETURN_IF_ERROR(insert(each.holder, each.range, true));
+    return absl::OkStatus();
+  });
+}
+
+PersistentLocks::File PersistentLocks::FileOf(const ObjectKey& key) const {
+  if (!MayConcern(key)) return {};
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  return file != files_.end() ? file->second : File();
+}
+
+void PersistentLocks::Put(const ObjectKey& key, File file) {
+  std::erase_if(file.held, [](const Held& held) { return held.ranges.empty(); });
+  absl::MutexLock lock(&mutex_);
+  if (file.empty()) {
+    if (files_.erase(key) > 0) --marks_[MarkOf(key)];
+  } else {
+    const auto [place, is_new] = files_.try_emplace(key);
+    place->second = std::move(file);
+    if (is_new) ++marks_[MarkOf(key)];
+  }
+  any_ = !files_.empty();
+}
+
+DafsStatus PersistentLocks::Replace(const ObjectKey& key, File file) {
+  if (const absl::Status stored = Write(key, file); !stored.ok()) {
+    LogError(absl::StrCat("persistent lock not changed: ", stored.message()));
+    return stored.code() == absl::StatusCode::kResourceExhausted ? DafsStatus::kResource
+                                                                 : DafsStatus::kServerFault;
+  }
+  Put(key, std::move(file));
+  return DafsStatus::kOk;
+}
+
+// ---- Who may do what ---------------------------------------------------------------------------
+
+PersistentLocks::Holder PersistentLocks::HolderOf(const Caller& caller, const std::string& owner) {
+  return {std::string(caller.client_name), caller.client_verifier, owner};
+}
+
+DafsStatus PersistentLocks::CheckIo(const Caller& caller, bool has_state, const ObjectKey& key,
+                                    const Io& bytes) const {
+  if (bytes.length == 0) return DafsStatus::kOk;
+  const LockRange io = RangeOf(bytes);
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  if (file == files_.end()) return DafsStatus::kOk;
+  for (const Broken& each : file->second.broken) {
+    if (!Concerns(each.range, io)) continue;
+    if (!each.repairer) return has_state ? DafsStatus::kStaleStateId : DafsStatus::kLocked;
+    if (each.repairer->client_id != caller.client_id) return DafsStatus::kLocked;
+  }
+  for (const Held& held : file->second.held) {
+    const bool own = held.client_id.is_zero() ? held.holder.client_name == caller.client_name &&
+                                                    held.holder.verifier == caller.client_verifier
+                                              : held.client_id == caller.client_id;
+    if (own) continue;
+    const std::vector<LockRange>& ranges = held.ranges.ranges();
+    const bool conflicts = std::any_of(ranges.begin(), ranges.end(), [&](const LockRange& each) {
+      return Concerns(each, io) && (each.write || io.write);
+    });
+    if (conflicts) return DafsStatus::kLocked;
+  }
+  return DafsStatus::kOk;
+}
+
+void PersistentLocks::Break(File& file,
+                            absl::FunctionRef<bool(const Held&, const LockRange&)> which) {
+  for (Held& held : file.held) {
+    const std::vector<LockRange> ranges = held.ranges.ranges();
+    for (const LockRange& range : ranges) {
+      if (!which(held, range)) continue;
+      held.ranges.Clear(range.first, range.last);
+      file.broken.push_back({held.holder, range, std::nullopt});
+    }
+  }
+}
+
+DafsStatus PersistentLocks::Admit(const Caller& caller, const ObjectKey& key,
+                                  const std::string& owner, const LockRange& range, bool repair,
+                                  LockTable::Conflict* conflict) {
+  if (FileOf(key).empty()) return repair ? DafsStatus::kInval : DafsStatus::kOk;
+  const Holder holder = HolderOf(caller, owner);
+  absl::MutexLock changing(&changing_);
+  File file = FileOf(key);
+  const size_t before = file.broken.size();
+  Break(file, [&](const Held& held, const LockRange& each) {
+    return held.client_id.is_zero() && held.holder != holder && each.ConflictsWith(range);
+  });
+  const bool has_broken_one = file.broken.size() > before;
+  if (has_broken_one) {
+    const DafsStatus status = Replace(key, file);
+    if (status != DafsStatus::kOk) return status;
+  }
+  size_t to_repair = 0;
+  for (const Broken& each : file.broken) {
+    if (!each.range.Overlaps(range)) continue;
+    if (each.repairer) continue;  // held: a matter of the LockTable
+    if (!repair || has_broken_one) {
+      *conflict = {LockOwner{{}, each.holder.owner}, each.range};
+      return DafsStatus::kLockBroken;
+    }
+    ++to_repair;
+    if (each.range.first < range.first || each.range.last > range.last) {
+      return DafsStatus::kLockRange;
+    }
+  }
+  return repair && to_repair == 0 ? DafsStatus::kInval : DafsStatus::kOk;
+}
+
+DafsStatus PersistentLocks::Granted(const Caller& caller, const ObjectKey& key,
+                                    const std::string& owner, const LockRange& range, bool persist,
+                                    bool repair) {
+  if (!persist && FileOf(key).empty()) return DafsStatus::kOk;
+  const Holder holder = HolderOf(caller, owner);
+  absl::MutexLock changing(&changing_);
+  File file = FileOf(key);
+  if (repair) {
+    for (Broken& each : file.broken) {
+      if (each.range.Overlaps(range)) each.repairer = LockOwner{caller.client_id, owner};
+    }
+    Put(key, std::move(file));  // on disk it stays broken: if this server ends, it is
+    return DafsStatus::kOk;
+  }
+  const LockRange any_type{range.first, range.last, /*write=*/true};
+  bool overlaps = false;
+  bool is_stored = false;  // locked again, or reclaimed
+  for (Held& held : file.held) {
+    if (held.holder != holder) continue;
+    overlaps = overlaps || held.ranges.FindConflict(any_type) != nullptr;
+    is_stored = is_stored || (range.write && held.ranges.Covers(range));
+    if (held.client_id.is_zero()) held.ranges.Clear(range.first, range.last);
+  }
+  if (!persist && !overlaps) return DafsStatus::kOk;
+  // Ranges that the owner has not locked again stay breakable.
+  const auto own = std::find_if(file.held.begin(), file.held.end(), [&](const Held& held) {
+    return held.holder == holder && held.client_id == caller.client_id;
+  });
+  Held& held =
+      own != file.held.end() ? *own : file.held.emplace_back(Held{holder, caller.client_id, {}});
+  held.ranges.Set(range);
+  if (!is_stored) return Replace(key, std::move(file));
+  Put(key, std::move(file));
+  return DafsStatus::kOk;
+}
+
+DafsStatus PersistentLocks::Test(const Caller& caller, const ObjectKey& key,
+                                 const std::string& owner, const LockRange& range,
+                                 LockTable::Conflict* conflict) const {
+  if (!MayConcern(key)) return DafsStatus::kOk;
+  const Holder holder = HolderOf(caller, owner);
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  if (file == files_.end()) return DafsStatus::kOk;
+  for (const Broken& each : file->second.broken) {
+    if (!each.range.Overlaps(range) || each.repairer) continue;
+    *conflict = {LockOwner{{}, each.holder.owner}, each.range};
+    return DafsStatus::kLockBroken;
+  }
+  for (const Held& held : file->second.held) {
+    if (!held.client_id.is_zero() || held.holder == holder) continue;
+    if (const LockRange* breakable = held.ranges.FindConflict(range)) {
+      *conflict = {LockOwner{{}, held.holder.owner}, *breakable};
+      return DafsStatus::kDenied;
+    }
+  }
+  return DafsStatus::kOk;
+}
+
+bool PersistentLocks::MayReclaim(const Caller& caller, const ObjectKey& key,
+                                 const std::string& owner, const LockRange& range) const {
+  if (!MayConcern(key)) return false;
+  const Holder holder = HolderOf(caller, owner);
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  if (file == files_.end()) return false;
+  const std::vector<Held>& held = file->second.held;
+  return std::any_of(held.begin(), held.end(), [&](const Held& each) {
+    return each.holder == holder && each.ranges.Covers(range);
+  });
+}
+
+// ---- Ends --------------------------------------------------------------------------------------
+
+DafsStatus PersistentLocks::Release(const wire::ClientId& client_id, const ObjectKey& key,
+                                    const std::string& owner, uint64_t first, uint64_t last) {
+  if (FileOf(key).empty()) return DafsStatus::kOk;
+  absl::MutexLock changing(&changing_);
+  File file = FileOf(key);
+  bool changed = false;
+  for (Held& held : file.held) {
+    if (held.client_id != client_id || held.holder.owner != owner) continue;
+    if (held.ranges.FindConflict({first, last, /*write=*/true}) == nullptr) continue;
+    held.ranges.Clear(first, last);
+    changed = true;
+  }
+  std::vector<Broken> broken;
+  for (Broken& each : file.broken) {
+    if (each.repairer != LockOwner{client_id, owner} || first > each.range.last ||
+        last < each.range.first) {
+      broken.push_back(std::move(each));
+      continue;
+    }
+    changed = true;
+    wire::LockRanges rest;
+    rest.Set(each.range);
+    rest.Clear(first, last);
+    for (const LockRange& range : rest.ranges()) {
+      broken.push_back({each.holder, range, each.repairer});
+    }
+  }
+  file.broken = std::move(broken);
+  return changed ? Replace(key, std::move(file)) : DafsStatus::kOk;
+}
+
+void PersistentLocks::Fail(const wire::ClientId& client_id, const ObjectKey& key,
+                           const std::string& owner) {
+  if (!MayConcern(key)) return;
+  absl::MutexLock changing(&changing_);  // which may replace the file
+  absl::MutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  if (file == files_.end()) return;
+  for (Held& held : file->second.held) {
+    if (held.client_id == client_id && held.holder.owner == owner) held.client_id = {};
+  }
+  for (Broken& each : file->second.broken) {
+    if (each.repairer == LockOwner{client_id, owner}) each.repairer.reset();
+  }
+}
+
+void PersistentLocks::Arrived(std::string_view client_name, const wire::Verifier& verifier) {
+  if (!any_.load(std::memory_order_relaxed)) return;
+  absl::MutexLock changing(&changing_);
+  std::vector<std::pair<ObjectKey, File>> changed;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto& [key, file] : files_) {
+      const size_t before = file.broken.size();
+      Break(file, [&](const Held& held, const LockRange&) {
+        return held.holder.client_name == client_name && held.holder.verifier != verifier;
+      });
+      if (file.broken.size() == before) continue;
+      std::erase_if(file.held, [](const Held& held) { return held.ranges.empty(); });
+      changed.emplace_back(key, file);
+    }
+  }
+  for (const auto& [key, file] : changed) {
+    if (const absl::Status stored = Write(key, file); !stored.ok()) {
+      LogError(absl::StrCat("a lock of ", Text(client_name),
+                            " is broken, but that could not be stored: ", stored.message()));
+    }
+  }
+  if (!changed.empty()) {
+    LogWarning(absl::StrCat(Text(client_name),
+                            " is a new instance: persistent locks of the earlier "
+                            "one on ",
+                            changed.size(),
+                            " files are broken; reads and writes there "
+                            "are refused until a client repairs them"));
+  }
+}
+
+DafsStatus PersistentLocks::Forget(const ObjectKey& key, size_t* count) {
+  absl::MutexLock changing(&changing_);
+  File file = FileOf(key);
+  *count = std::erase_if(file.broken, [](const Broken& each) { return !each.repairer; });
+  return *count > 0 ? Replace(key, std::move(file)) : DafsStatus::kOk;
+}
+
+void PersistentLocks::Drop(const ObjectKey& key) {
+  if (FileOf(key).empty()) return;
+  absl::MutexLock changing(&changing_);
+  Replace(key, {});
+}
+
+std::vector<ObjectKey> PersistentLocks::Files() const {
+  std::vector<ObjectKey> keys;
+  absl::ReaderMutexLock lock(&mutex_);
+  keys.reserve(files_.size());
+  for (const auto& [key, file] : files_) keys.push_back(key);
+  return keys;
+}
+
+std::vector<PersistentLocks::Entry> PersistentLocks::List() const {
+  std::vector<Entry> all;
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& [key, file] : files_) {
+    for (const Held& held : file.held) {
+      const State state = held.client_id.is_zero() ? State::kBreakable : State::kHeld;
+      for (const LockRange& range : held.ranges.ranges()) {
+        all.push_back({key, state, held.holder.client_name, held.holder.owner, range});
+      }
+    }
+    for (const Broken& each : file.broken) {
+      all.push_back({key, each.repairer ? State::kInRepair : State::kBroken,
+                     each.holder.client_name, each.holder.owner, each.range});
+    }
+  }
+  return all;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,308 @@
+// PERSIST locks: what stays of them when their holder, its client or the server fails, and what
+// others may do meanwhile. Spec: 4.4.1.3, 4.4.1.5, 4.4.1.6, 6.5.18.
+#include "server/store/holdings/persistent_locks.h"
+
+#include "tests/server/store/store_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::LockType;
+using State = PersistentLocks::State;
+
+class PersistentLocksTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (IsSkipped()) return;
+    Start();
+    user_ = Client("node1", 1, 1);
+    other_ = Client("node2", 2, 1);
+    ASSERT_OK(Write(user_, MustOpen(user_, CreateArgs(A(), "f", 0666)), 0, "0123456789"));
+    mine_ = MustOpen(user_, OpenArgs(A(), "f"));
+    theirs_ = MustOpen(other_, OpenArgs(A(), "f"));
+  }
+
+  Caller Client(std::string_view name, uint64_t client_id, uint8_t instance) {
+    Caller caller;
+    caller.client_id = wire::OpaqueFromUint64<wire::ClientId>(client_id);
+    caller.client_name = name;
+    caller.client_verifier.bytes[0] = instance;
+    caller.uid = caller.gid = 0;
+    return caller;
+  }
+  DafsStatus Lock(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length,
+                  uint32_t options, LockType type = LockType::kWrite) {
+    wire::LockArgs args;
+    args.filehandle = opened.filehandle;
+    args.state_id = opened.state_id;
+    args.offset = offset;
+    args.length = length;
+    args.lock_type = type;
+    args.options = options;
+    result_ = {};
+    return store_->locks().Lock(caller, args, &result_);
+  }
+  DafsStatus Unlock(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length) {
+    wire::LockuArgs args;
+    args.filehandle = opened.filehandle;
+    args.state_id = opened.state_id;
+    args.offset = offset;
+    args.length = length;
+    args.lock_type = LockType::kWrite;
+    return store_->locks().Locku(caller, args);
+  }
+  DafsStatus Test(const Caller& caller, uint64_t offset, uint64_t length) {
+    wire::LocktArgs args;
+    args.filehandle = mine_.filehandle;
+    args.owner = "tester";
+    args.offset = offset;
+    args.length = length;
+    args.lock_type = LockType::kWrite;
+    wire::LocktRes res;
+    return store_->locks().Lockt(caller, args, &res);
+  }
+  std::vector<State> States() {
+    std::vector<State> states;
+    for (const auto& entry : store_->persistent_locks().List()) states.push_back(entry.state);
+    return states;
+  }
+  // The next instance of the server. Its clients have no opens yet.
+  void Restart() {
+    Start();
+    mine_ = MustOpen(user_, OpenArgs(A(), "f"));
+    theirs_ = MustOpen(other_, OpenArgs(A(), "f"));
+  }
+
+  Opened mine_, theirs_;
+  wire::LockRes result_;
+};
+
+// Shows DAFS-4.4.1.3-03, DAFS-4.4.1.3-04, DAFS-4.4.1.3-10, DAFS-4.4.1.5-03.
+TEST_F(PersistentLocksTest, AConflictingLockBreaksThatOfAFailedClient) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  EXPECT_EQ(States(), std::vector{State::kHeld});
+  EXPECT_DAFS(kDenied, Lock(other_, theirs_, 2, 4, 0));
+  store_->releases().ExpireClient(user_.client_id);
+  EXPECT_EQ(States(), std::vector{State::kBreakable});
+  EXPECT_OK(Lock(other_, theirs_, 4, 4, 0));  // beside it
+  EXPECT_DAFS(kDenied, Test(other_, 2, 4));   // breaks nothing
+  EXPECT_EQ(States(), std::vector{State::kBreakable});
+  EXPECT_DAFS(kLockBroken, Lock(other_, theirs_, 2, 1, 0));
+  EXPECT_EQ(States(), std::vector{State::kBroken});
+  EXPECT_EQ(result_.owner, "owner");
+  EXPECT_EQ(result_.offset, 0u);
+  EXPECT_EQ(result_.length, 4u);
+  EXPECT_DAFS(kLockBroken, Lock(other_, theirs_, 0, 10, wire::kLockPersist));
+  EXPECT_DAFS(kLockBroken, Test(other_, 2, 4));
+  mine_ = MustOpen(user_, OpenArgs(A(), "f"));
+  EXPECT_DAFS(kLockBroken, Lock(user_, mine_, 0, 4, wire::kLockPersist));  // its former holder
+}
+
+// Shows DAFS-4.4.1.5-02.
+TEST_F(PersistentLocksTest, AFailedHolderMayLockAgainBeforeAnyoneElse) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  store_->releases().ExpireClient(user_.client_id);
+  mine_ = MustOpen(user_, OpenArgs(A(), "f"));
+  EXPECT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  EXPECT_EQ(States(), std::vector{State::kHeld});
+  EXPECT_DAFS(kDenied, Lock(other_, theirs_, 0, 4, 0));
+}
+
+// Shows DAFS-4.4.1.3-05.
+TEST_F(PersistentLocksTest, ANewInstanceOfTheClientBreaksItAtOnce) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  const Caller again = Client("node1", 7, 2);
+  store_->releases().SupersedeClient(user_.client_id, again.client_id, "node1");
+  store_->persistent_locks().Arrived("node1", again.client_verifier);
+  EXPECT_EQ(States(), std::vector{State::kBroken});
+  const Opened opened = MustOpen(again, OpenArgs(A(), "f"));
+  EXPECT_DAFS(kLockBroken, Lock(again, opened, 0, 4, 0));
+  store_->persistent_locks().Arrived("node1", again.client_verifier);
+  EXPECT_EQ(States(), std::vector{State::kBroken});
+}
+
+// Shows DAFS-4.4.1.3-06, DAFS-4.4.1.3-07, DAFS-4.4.1.3-08.
+TEST_F(PersistentLocksTest, RangesAreMandatoryAndABrokenOneIsRefusedToAll) {
+  ASSERT_OK(Lock(user_, mine_, 4, 4, wire::kLockPersist));
+  EXPECT_DAFS(kLocked, Write(other_, theirs_, 6, "xx"));
+  EXPECT_EQ(Read(other_, theirs_), "DAFSERR_LOCKED");
+  EXPECT_OK(Write(other_, theirs_, 2, "ab"));
+  EXPECT_OK(Write(user_, mine_, 4, "cd"));
+  wire::FileAttributes size;
+  size.set(wire::kFattrObjectSize);
+  size.object_size = 5;
+  uint64_t set = 0;
+  EXPECT_DAFS(kLocked, store_->attributes().Setattr(other_, theirs_.filehandle, theirs_.state_id,
+                                                    size, &set));
+  wire::OpenArgs truncating = CreateArgs(A(), "f");
+  truncating.createattrs.set(wire::kFattrObjectSize);
+  wire::OpenRes open_res;
+  truncating.owner = "another";
+  EXPECT_DAFS(kLocked, store_->opens().Open(other_, truncating, &open_res));
+  wire::AllocateArgs hole;
+  hole.filehandle = theirs_.filehandle;
+  hole.state_id = theirs_.state_id;
+  hole.offset = 0;
+  hole.length = 5;
+  EXPECT_DAFS(kLocked, store_->data().Allocate(other_, hole));
+  // Others may read what is locked for reading.
+  ASSERT_OK(Lock(user_, mine_, 4, 4, wire::kLockPersist, LockType::kRead));
+  EXPECT_EQ(Read(other_, theirs_), "01abcd6789");
+  EXPECT_DAFS(kLocked, Write(other_, theirs_, 6, "xx"));
+
+  store_->releases().ExpireClient(user_.client_id);
+  EXPECT_DAFS(kLocked, Write(other_, theirs_, 6, "xx"));  // breakable: as if it were held
+  ASSERT_DAFS(kLockBroken, Lock(other_, theirs_, 4, 1, 0));
+  EXPECT_DAFS(kStaleStateId, Write(other_, theirs_, 6, "xx"));
+  EXPECT_EQ(Read(other_, theirs_), "DAFSERR_STALE_STATEID");
+  EXPECT_DAFS(kLocked, Write(other_, {theirs_.filehandle, {}}, 6, "xx"));
+  EXPECT_EQ(Read(other_, {theirs_.filehandle, {}}), "DAFSERR_LOCKED");
+  EXPECT_OK(Write(other_, theirs_, 0, "ok"));
+  mine_ = MustOpen(user_, OpenArgs(A(), "f"));
+  EXPECT_DAFS(kStaleStateId, Write(user_, mine_, 6, "xx"));
+  EXPECT_EQ(FileContent(Path("a/f")), "okabcd6789");
+}
+
+// Shows DAFS-4.4.1.3-01, DAFS-4.4.1.3-09, DAFS-4.4.1.3-11.
+TEST_F(PersistentLocksTest, RepairTakesTheBrokenLockOverAndUnlockEndsIt) {
+  ASSERT_OK(Lock(user_, mine_, 2, 4, wire::kLockPersist));
+  store_->releases().ExpireClient(user_.client_id);
+  ASSERT_DAFS(kLockBroken, Lock(other_, theirs_, 0, 10, 0));
+  EXPECT_DAFS(kInval, Lock(other_, theirs_, 6, 2, wire::kLockRepair));  // nothing broken there
+  EXPECT_DAFS(kLockRange, Lock(other_, theirs_, 3, 10, wire::kLockRepair));
+  EXPECT_DAFS(kInval, Lock(other_, theirs_, 2, 4, wire::kLockRepair | wire::kLockReclaim));
+  ASSERT_OK(Lock(other_, theirs_, 2, 4, wire::kLockRepair));
+  EXPECT_EQ(States(), std::vector{State::kInRepair});
+  EXPECT_OK(Write(other_, theirs_, 2, "fixd"));
+  mine_ = MustOpen(user_, OpenArgs(A(), "f"));
+  EXPECT_DAFS(kLocked, Write(user_, mine_, 2, "x"));
+  EXPECT_DAFS(kDenied, Lock(user_, mine_, 2, 4, 0));
+
+  // The repairer fails, too.
+  store_->releases().ExpireClient(other_.client_id);
+  EXPECT_EQ(States(), std::vector{State::kBroken});
+  EXPECT_DAFS(kLockBroken, Lock(user_, mine_, 2, 4, 0));
+  ASSERT_OK(Lock(user_, mine_, 0, 10, wire::kLockRepair));
+  ASSERT_OK(Unlock(user_, mine_, 0, 4));
+  EXPECT_EQ(States(), std::vector{State::kInRepair});  // bytes 4 and 5
+  ASSERT_OK(Unlock(user_, mine_, 4, 10));
+  EXPECT_TRUE(States().empty());
+  theirs_ = MustOpen(other_, OpenArgs(A(), "f"));
+  EXPECT_OK(Lock(other_, theirs_, 0, 10, 0));
+  EXPECT_OK(Write(other_, theirs_, 2, "free"));
+}
+
+TEST_F(PersistentLocksTest, UnlockAndCloseOfALivingHolderLeaveNothing) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  ASSERT_OK(Unlock(user_, mine_, 1, 2));
+  EXPECT_EQ(States(), (std::vector{State::kHeld, State::kHeld}));
+  ASSERT_OK(Unlock(user_, mine_, 0, 4));
+  EXPECT_TRUE(States().empty());
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  ASSERT_OK(Close(user_, mine_));
+  EXPECT_TRUE(States().empty());
+  Restart();
+  EXPECT_TRUE(States().empty());
+  EXPECT_OK(Lock(other_, theirs_, 0, 4, 0));
+}
+
+// Shows DAFS-4.4.1.3-02, DAFS-4.4.1.6-08.
+TEST_F(PersistentLocksTest, StatesSurviveTheServer) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  ASSERT_OK(Lock(user_, mine_, uint64_t{1} << 63, wire::kLockToEnd, wire::kLockPersist));
+  Restart();
+  EXPECT_EQ(States(), (std::vector{State::kBreakable, State::kBreakable}));
+  EXPECT_DAFS(kLocked, Write(other_, theirs_, 0, "x"));
+  // No grace period is active: that it has ended does not matter before another client asks.
+  EXPECT_OK(Lock(user_, mine_, 0, 4, wire::kLockReclaim));
+  EXPECT_DAFS(kDenied, Lock(other_, theirs_, 0, 4, 0));
+  EXPECT_DAFS(kLockBroken, Lock(other_, theirs_, uint64_t{1} << 63, 1, 0));
+  Restart();
+  EXPECT_DAFS(kLockBroken, Lock(other_, theirs_, 0, 1, 0));
+  EXPECT_EQ(Lock(user_, mine_, 0, 4, wire::kLockReclaim), DafsStatus::kExpired);
+  Restart();
+  EXPECT_EQ(States(), (std::vector{State::kBroken, State::kBroken}));
+  ASSERT_OK(Lock(other_, theirs_, 0, wire::kLockToEnd, wire::kLockRepair));
+  Restart();  // a repair that was not finished
+  EXPECT_EQ(States(), (std::vector{State::kBroken, State::kBroken}));
+  ASSERT_OK(Lock(other_, theirs_, 0, wire::kLockToEnd, wire::kLockRepair));
+  ASSERT_OK(Unlock(other_, theirs_, 0, wire::kLockToEnd));
+  Restart();
+  EXPECT_TRUE(States().empty());
+}
+
+TEST_F(PersistentLocksTest, AnotherInstanceOfTheClientMayNotReclaim) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  Restart();
+  const Caller again = Client("node1", 7, 2);
+  const Opened opened = MustOpen(again, OpenArgs(A(), "f"));
+  EXPECT_DAFS(kExpired, Lock(again, opened, 0, 4, wire::kLockReclaim));
+  EXPECT_DAFS(kLocked, Write(again, opened, 0, "x"));
+  EXPECT_DAFS(kLockBroken, Lock(again, opened, 0, 4, wire::kLockPersist));
+}
+
+// A flock(2) lock stands for the whole file.
+TEST_F(PersistentLocksTest, AFlockLockIsMandatoryForTheWholeFile) {
+  ASSERT_OK(Lock(user_, mine_, wire::kFlockByte, wire::kLockToEnd, wire::kLockPersist));
+  EXPECT_DAFS(kLocked, Write(other_, theirs_, 0, "xx"));
+  EXPECT_DAFS(kLocked, Write(other_, theirs_, uint64_t{1} << 40, "xx"));
+  EXPECT_OK(Write(user_, mine_, 0, "xx"));
+  store_->releases().ExpireClient(user_.client_id);
+  ASSERT_DAFS(kLockBroken, Lock(other_, theirs_, wire::kFlockByte, wire::kLockToEnd, 0));
+  EXPECT_EQ(Read(other_, theirs_), "DAFSERR_STALE_STATEID");
+  ASSERT_OK(Lock(other_, theirs_, wire::kFlockByte, wire::kLockToEnd, wire::kLockRepair));
+  EXPECT_OK(Write(other_, theirs_, 0, "ok"));
+}
+
+TEST_F(PersistentLocksTest, OtherFilesAndOrdinaryLocksCostNothing) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, 0));
+  EXPECT_FALSE(store_->persistent_locks().MayConcern(KeyOf(mine_.filehandle)));
+  EXPECT_OK(Write(other_, theirs_, 0, "advisory"));
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  EXPECT_TRUE(store_->persistent_locks().MayConcern(KeyOf(mine_.filehandle)));
+  size_t concerned = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Opened file = MustOpen(other_, CreateArgs(A(), "other" + std::to_string(i)));
+    concerned += store_->persistent_locks().MayConcern(KeyOf(file.filehandle)) ? 1 : 0;
+    EXPECT_OK(Write(other_, file, 0, "x"));
+  }
+  EXPECT_LT(concerned, 20u);
+  ASSERT_OK(Unlock(user_, mine_, 0, 4));
+  EXPECT_FALSE(store_->persistent_locks().MayConcern(KeyOf(mine_.filehandle)));
+}
+
+TEST_F(PersistentLocksTest, TheLocksOfARemovedFileAreForgotten) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  ASSERT_EQ(unlink(Path("a/f").c_str()), 0);
+  store_->ForgetRemoved();
+  EXPECT_EQ(States(), std::vector{State::kHeld});  // still open
+  store_->releases().ExpireClient(user_.client_id);
+  store_->releases().ExpireClient(other_.client_id);
+  for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
+  EXPECT_TRUE(States().empty());
+}
+
+TEST_F(PersistentLocksTest, AutomaticRecoveryIsNotOffered) {
+  EXPECT_DAFS(kNotSupp, Lock(user_, mine_, 0, 4, wire::kLockAutorecovery));
+  EXPECT_DAFS(kNotSupp, Lock(user_, mine_, 0, 4, wire::kLockAutorecovery | wire::kLockPersist));
+  EXPECT_TRUE(States().empty());
+}
+
+TEST_F(PersistentLocksTest, AnAdministratorForgetsBrokenLocks) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  store_->releases().ExpireClient(user_.client_id);
+  size_t count = 9;
+  const ObjectKey key = store_->persistent_locks().List().at(0).file;
+  EXPECT_OK(store_->persistent_locks().Forget(key, &count));
+  EXPECT_EQ(count, 0u);
+  ASSERT_DAFS(kLockBroken, Lock(other_, theirs_, 0, 4, 0));
+  EXPECT_OK(store_->persistent_locks().Forget(key, &count));
+  EXPECT_EQ(count, 1u);
+  EXPECT_OK(Lock(other_, theirs_, 0, 4, 0));
+  Restart();
+  EXPECT_TRUE(States().empty());
+}
+
+}  // namespace
+}  // namespace dafs::server
