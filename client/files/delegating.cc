@@ -71,7 +71,9 @@ Task<absl::Status> DelegationOperations::Convert(DelegationPtr delegation, wire:
   Task<absl::Status> opening = OpenWithLocks(*delegation, *info, locks, &opened);
   absl::Status status = co_await opening;
   if (opened.is_refused && !opened.state_id.is_zero()) {
-    Start(CloseUnused(delegation, std::exchange(opened.state_id, {})));
+    // Before it is claimed: that is an open of the same owner, which the CLOSE would end.
+    Task<void> closing = CloseUnused(delegation, std::exchange(opened.state_id, {}));
+    co_await closing;
   }
   if (opened.state_id.is_zero()) {
     if (opened.is_refused) client_.delegations().Forgotten(delegation, open);
@@ -190,20 +192,13 @@ Task<void> DelegationOperations::ReturnInUse(DelegationPtr delegation) {
   Task<void> task = Return(delegation, false);
   co_await task;
   for (const wire::StateId& open : opens) {
-    Task<void> reclaiming = ReclaimLocked(open);
-    co_await reclaiming;
+    // One that the server refused, because it had ended the delegation, is claimed at once: another
+    // client may take its locks, or remove the file. What is lost is reported.
+    Task<absl::Status> reclaiming = runner_.reclaim().ReclaimOpen(open);
+    absl::Status ignored = co_await reclaiming;
   }
   client_.locks().WakeAll(delegation->file);
   --returning_;
-}
-
-// If locks of the open are not at the server yet, because that has revoked the delegation, they are
-// claimed at once. Those that are lost are reported.
-Task<void> DelegationOperations::ReclaimLocked(wire::StateId open) {
-  const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(open);
-  if (info == nullptr || client_.locks().HeldBy(info->handle, open).empty()) co_return;
-  Task<absl::Status> task = runner_.reclaim().ReclaimOpen(open);
-  absl::Status ignored = co_await task;
 }
 
 // Unlocking under a delegation commits nothing. Other clients may lock the file after its return:

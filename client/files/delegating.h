@@ -58,7 +58,6 @@ class DelegationOperations : public OperationGroup {
   Task<absl::Status> OpenWithLocks(const Delegation& delegation, const OpenInfo& info,
                                    const std::vector<wire::LockRange>& locks, ServerOpen* opened);
   Task<void> CommitIfLocked(DelegationPtr delegation);
-  Task<void> ReclaimLocked(wire::StateId open);
   Task<void> CloseUnused(DelegationPtr delegation, wire::StateId state_id);
   Task<void> ReturnInUse(DelegationPtr delegation);
   Task<void> ReturnUnused();

@@ -69,7 +69,9 @@ Delegations::Plan Delegations::PlanOpen(const wire::FileHandle& file, const Iden
                                         uint32_t share_access) {
   absl::MutexLock lock(&mutex_);
   const DelegationPtr delegation = Find(file);
-  if (delegation == nullptr) return {.delegated = true};
+  // A write delegation in its place would end one that is being returned, before the opens under
+  // that are opens at the server.
+  if (delegation == nullptr) return {.delegated = !returning_files_.contains(file)};
   const bool busy = delegation->upgrading || delegation->downgrading;
   if (busy || !delegation->locals.empty()) return {};
   if (delegation->stopped || !IsTrusted(*delegation)) {
@@ -90,7 +92,7 @@ void Delegations::Upgraded(const DelegationPtr& delegation, Outcome outcome) {
   if (outcome == Outcome::kUnknown) return MakeDue(delegation);
   End(delegation);
   ForgetLocals(delegation);
-  returning_.erase(delegation->state_id);
+  DropReturning(delegation);
   DropRecord(*delegation);
 }
 
@@ -287,8 +289,18 @@ void Delegations::End(const DelegationPtr& delegation) {
   NotIdle(*delegation);
   const auto it = by_file_.find(delegation->file);
   if (it != by_file_.end() && it->second == delegation) by_file_.erase(it);
-  returning_[delegation->state_id] = delegation;
+  if (returning_.emplace(delegation->state_id, delegation).second) {
+    ++returning_files_[delegation->file];
+  }
   Doom(delegation->file);
+}
+
+void Delegations::DropReturning(const DelegationPtr& delegation) {
+  const auto it = returning_.find(delegation->state_id);
+  if (it == returning_.end() || it->second != delegation) return;
+  returning_.erase(it);
+  const auto files = returning_files_.find(delegation->file);
+  if (--files->second == 0) returning_files_.erase(files);
 }
 
 void Delegations::MakeDue(const DelegationPtr& delegation) {
@@ -395,8 +407,7 @@ void Delegations::Returned(const DelegationPtr& delegation) {
   ForgetLocals(delegation);
   DropRecord(*delegation);
   read_locked_.erase(delegation);
-  const auto it = returning_.find(delegation->state_id);
-  if (it != returning_.end() && it->second == delegation) returning_.erase(it);
+  DropReturning(delegation);
   if (delegation->recalled_at != absl::InfiniteFuture()) {
     counts_.returns.Add(Loop::Now() - delegation->recalled_at);
     delegation->recalled_at = absl::InfiniteFuture();

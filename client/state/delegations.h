@@ -282,6 +282,8 @@ class Delegations {
   void Idle(const DelegationPtr& delegation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends it, if it has not ended. The caller returns it.
   void End(const DelegationPtr& delegation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // It is returned, or was never to be.
+  void DropReturning(const DelegationPtr& delegation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends it, to be returned by TakeDue.
   void MakeDue(const DelegationPtr& delegation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Delegations of the file that were requested before this are not used.
@@ -299,6 +301,8 @@ class Delegations {
   absl::flat_hash_map<wire::FileHandle, DelegationPtr> by_file_ ABSL_GUARDED_BY(mutex_);
   // Those that have ended and are not returned yet.
   absl::flat_hash_map<wire::StateId, DelegationPtr> returning_ ABSL_GUARDED_BY(mutex_);
+  // The number of these for each file that has any.
+  absl::flat_hash_map<wire::FileHandle, size_t> returning_files_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::StateId, DelegationPtr> locals_ ABSL_GUARDED_BY(mutex_);  // by name
   std::list<DelegationPtr> idle_ ABSL_GUARDED_BY(mutex_);  // of by_file_; the oldest first
   std::vector<DelegationPtr> due_ ABSL_GUARDED_BY(mutex_);

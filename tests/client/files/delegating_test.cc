@@ -15,6 +15,7 @@
 namespace dafs::client::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using wire::DafsStatus;
@@ -265,10 +266,10 @@ TEST_F(DelegatingTest, OpenWithLessAccessThanTheLocalOneIsReclaimed) {
   };
   EXPECT_TRUE(Recall());
   AwaitReturned();
-  EXPECT_TRUE(Until([this] { return Opens().empty(); }));
-  server_.delegates = Type::kNone;
-  EXPECT_OK(Read(writer));
   EXPECT_THAT(Opens(), ElementsAre("f|1"));
+  EXPECT_THAT(Sent(), Contains(Proc::kClose)) << "of the open with less access";
+  EXPECT_OK(Read(writer));
+  EXPECT_THAT(Sent(), ElementsAre(Proc::kReadInline)) << "it was claimed with the return";
   Close(writer);
 }
 

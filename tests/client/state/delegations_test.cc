@@ -122,6 +122,20 @@ TEST_F(DelegationsTest, NoLocalOpenWhileAnUpgradeIsUnderWay) {
   EXPECT_TRUE(Open(1).has_value());
 }
 
+// The server ends a read delegation when its holder opens the file for writing. Then the opens
+// under it could not become opens at the server any more.
+TEST_F(DelegationsTest, NoOpenInPlaceOfADelegationThatIsBeingReturned) {
+  Grant(1);
+  ASSERT_TRUE(table().Recall(File(1), wire::OpaqueFromUint64<wire::StateId>(1001)));
+  EXPECT_FALSE(table().PlanOpen(File(1), who_, wire::kShareWrite).delegated);
+  EXPECT_TRUE(table().PlanOpen(File(2), who_, wire::kShareWrite).delegated);
+  const std::vector<DelegationPtr> due = table().TakeDue();
+  ASSERT_EQ(due.size(), 1u);
+  EXPECT_FALSE(table().PlanOpen(File(1), who_, wire::kShareWrite).delegated);
+  table().Returned(due[0]);
+  EXPECT_TRUE(table().PlanOpen(File(1), who_, wire::kShareWrite).delegated);
+}
+
 // A grant that was requested before the delegation ended may be that delegation.
 TEST_F(DelegationsTest, GrantThatIsOlderThanTheEndOfADelegationIsReturned) {
   EXPECT_EQ(table().Close(Grant(1)).what, What::kDone);

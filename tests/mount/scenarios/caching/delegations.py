@@ -571,3 +571,36 @@ def delegations_unmounted(rig):
     rig.umount(here)
     took = timed(lambda: [write(there / f"file{number}", b"new") for number in range(100)])
     check(took < LATE + 2, f"100 writes took {took:.2f} s")
+
+
+@scenario(timeout=60, where="server")
+def delegations_of_removed_files(rig):
+    """A file that is open for reading loses its name, and is opened again by /proc/self/fd for writing: that ends its
+    delegation while the first open becomes one at the server. No open may be lost, since nothing else keeps the file."""
+    rig.mount(rig.serve([f"/data={rig.export},rw,no_root_squash"]))
+    check(processes.wait_until(lambda: os.stat(rig.mnt) and status(rig, rig.mnt)["caching"] == "bounded", 10 * rig.slowness),
+          "the mount has no promises of the server")
+    failed = []
+
+    def run(number):
+        chance = random.Random(number)
+        for i in range(400 if rig.full else 40):
+            path = rig.mnt / f"{number}-{i}"
+            write(path, b"content")
+            descriptor = os.open(path, os.O_RDONLY)
+            os.unlink(path)
+            try:
+                for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR):
+                    os.close(os.open(f"/proc/self/fd/{descriptor}", flags))
+                    time.sleep(chance.choice((0, 0, 0.002, 0.01)))
+                equal(os.pread(descriptor, 10, 0), b"content", "data of a descriptor of a removed file")
+            except OSError as error:
+                failed.append(f"file {i} of thread {number}: {error}")
+            os.close(descriptor)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    equal(failed, [], "opens of removed files that failed")
