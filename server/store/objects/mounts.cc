@@ -47,11 +47,11 @@ absl::StatusOr<Mounts::Opened> Mounts::Open(size_t export_index) {
   Opened opened;
   opened.root.directory = real;
   opened.root.id = mac_.Identify(absl::StrCat("export\n", exported.name, "\n", real));
-  for (const MountPoint& point : MountPointsBeneath(real)) {
-    if (!point.local) NoteMayHang(export_index);
-  }
   ASSIGN_OR_RETURN(opened.top, OpenFileSystem(export_index, real, "", opened.root.id));
-  if (opened.top->may_hang) NoteMayHang(export_index);
+  opened.may_hang = opened.top->may_hang;
+  for (const MountPoint& point : MountPointsBeneath(real)) {
+    opened.may_hang = opened.may_hang || !point.local;
+  }
   KernelHandle handle;
   if (int error = GetKernelHandle(opened.top->root.get(), "", &handle); error != 0) {
     return NoHandles(exported, real, error);
@@ -70,6 +70,8 @@ const ExportRoot* Mounts::Serve(size_t export_index, Opened opened) {
   // An export that was removed may have had the same name and led to the same directory.
   std::erase_if(next->ids, [&](const auto& each) { return each.first == root->id; });
   next->ids.emplace_back(root->id, export_index);
+  // Files of a former directory may still be open.
+  if (before == nullptr || opened.may_hang) SetMayHang(export_index, opened.may_hang);
   if (before != nullptr) former_roots_.insert(KeyOf(before->handle));
   former_roots_.erase(KeyOf(root->handle));
   Add(std::move(opened.top));
@@ -148,13 +150,13 @@ void Mounts::Add(std::unique_ptr<FileSystem> fs) {
   all_.push_back(std::move(fs));
 }
 
-void Mounts::NoteMayHang(size_t export_index) {
-  may_hang_[export_index].store(true, std::memory_order_relaxed);
-  any_may_hang_.store(true, std::memory_order_relaxed);
+void Mounts::SetMayHang(size_t export_index, bool may_hang) {
+  if (may_hang_[export_index].exchange(may_hang, std::memory_order_relaxed) == may_hang) return;
+  may_hang_count_.fetch_add(may_hang ? 1 : -1, std::memory_order_relaxed);
 }
 
 std::optional<size_t> Mounts::ExportThatMayHang(const wire::FsHandle& fshandle) const {
-  if (!any_may_hang_.load(std::memory_order_relaxed)) return std::nullopt;
+  if (!any_may_hang()) return std::nullopt;
   const std::optional<size_t> index = ExportOf(fshandle);
   return index && MayHang(*index) ? index : std::nullopt;
 }

@@ -51,6 +51,7 @@ class Mounts {
   struct Opened {
     ExportRoot root;
     std::unique_ptr<FileSystem> top;
+    bool may_hang = false;  // a file system in it
   };
   // Opens the directory to which the path of an export leads now, and checks that its files have
   // handles that fit. Errors name the export, the reason and the remedy. Needs privilege.
@@ -100,9 +101,10 @@ class Mounts {
   bool MayHang(size_t export_index) const {
     return may_hang_[export_index].load(std::memory_order_relaxed);
   }
-  // Records that a file system in the export may hang.
-  void NoteMayHang(size_t export_index);
-  bool any_may_hang() const { return any_may_hang_.load(std::memory_order_relaxed); }
+  // Records that a file system in the export may hang. Serve records that by itself. The first
+  // Serve of an export decides, whatever was recorded before it.
+  void NoteMayHang(size_t export_index) { SetMayHang(export_index, true); }
+  bool any_may_hang() const { return may_hang_count_.load(std::memory_order_relaxed) != 0; }
 
   // Whether the directory `fd` is the root of a known file system, of any export.
   bool IsRoot(int fd) const;
@@ -138,6 +140,7 @@ class Mounts {
                                                              const std::string& path,
                                                              const std::string& place,
                                                              const ExportId& id) const;
+  void SetMayHang(size_t export_index, bool may_hang);
   void Add(std::unique_ptr<FileSystem> fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Opens the mounts inside an export for which `wanted` is true.
   struct MountPoint;
@@ -165,9 +168,9 @@ class Mounts {
   const HandleMac& mac_;
   // Publishes the newest of all_served_.
   std::atomic<const Served*> served_;
-  // By export, and whether any is set. They publish no other data.
+  // By export, and how many are set. They publish no other data.
   std::vector<std::atomic<bool>> may_hang_;
-  std::atomic<bool> any_may_hang_ = false;
+  std::atomic<int> may_hang_count_ = 0;
   std::function<void(const FileSystem&)> found_;
   mutable absl::Mutex mutex_;  // never held during a file system call
   absl::flat_hash_set<std::pair<uint64_t, uint64_t>> roots_

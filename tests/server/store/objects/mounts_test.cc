@@ -702,6 +702,15 @@ TEST_F(StoreLateExportTest, NoRequestReachesItBeforeItsJournalsAreSettled) {
   EXPECT_EQ(Handle({"deep", "b"}), b);
 }
 
+// It would get threads of its own, and no delegations, until the server's next start.
+TEST_F(StoreLateExportTest, IsNotTakenForOneThatMayHang) {
+  Start();
+  const wire::FsHandle b = Handle({"deep", "b"}).fshandle;
+  Begin();
+  Settle();
+  EXPECT_FALSE(store_->export_threads().ExportThatMayHang(b).has_value());
+}
+
 TEST_F(StoreLateExportTest, OrphansAreKeptUntilItsGracePeriodEnds) {
   StoreOptions options = Options();
   options.keep_orphans = true;
