@@ -3,8 +3,12 @@
 The process runs set-up, call and teardown of one test and leaves their reports in a file. The parent never touches the
 mount. It kills the process when its time is over, aborts and unmounts what is left, and reports one result: what a test
 leaves behind makes it fail.
+
+With -n several tests run at a time, except those marked alone.
 """
 
+import contextlib
+import fcntl
 import marshal
 import os
 import pathlib
@@ -31,13 +35,27 @@ REPORTS = "reports"  # the file by which a child hands over its reports
 def pytest_timeout_set_timer(item, settings):
     """Of pytest-timeout: replaces its signal or thread, neither of which ends a call that hangs in the kernel."""
     item.stash[SECONDS] = settings.timeout
-    item.stash[DEADLINE] = time.monotonic() + settings.timeout
     return True
+
+
+@contextlib.contextmanager
+def _turn(item, workplace):
+    """Waits until no other worker runs a test that is marked alone, or, if `item` is, until none runs any test."""
+    with open(pathlib.Path(workplace) / "turn", "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+        yield
 
 
 def run(item, workplace, keep_logs=None):
     """Runs one test and reports it. `keep_logs`: a directory for its logs, or None."""
+    with _turn(item, workplace):
+        _run(item, workplace, keep_logs)
+
+
+def _run(item, workplace, keep_logs):
     start = time.monotonic()
+    if SECONDS in item.stash:
+        item.stash[DEADLINE] = start + item.stash[SECONDS]
     name = item.originalname
     base = item.stash[BASE] = pathlib.Path(tempfile.mkdtemp(prefix=f"dafs-{name}-", dir=workplace))
     logs = item.stash[LOGS] = pathlib.Path(tempfile.mkdtemp(prefix=f"dafs-log-{name}-", dir=workplace))

@@ -30,17 +30,18 @@ class Failure(AssertionError):
     """The scenario failed."""
 
 
-def scenario(timeout=60, where="tree", variants=False, long_only=False, loopback=False):
+def scenario(timeout=60, where="tree", variants=False, long_only=False, loopback=False, alone=False):
     """Makes a function a test of pytest under its own name.
 
     timeout: seconds. where: "tree" works on any directory; "mount" needs a mount; "server" makes its own. variants:
     mount options could change the outcome. long_only: runs with --all only. loopback: speaks TCP to 127.0.0.1 itself.
+    alone: measures time or CPU, so no other test runs at the same time.
     """
     marks = [pytest.mark.timeout(timeout)]
     if where != "server":
         marks.append(pytest.mark.usefixtures(where))
     marks += [mark for mark, wanted in ((pytest.mark.variants, variants), (pytest.mark.long_only, long_only),
-                                        (pytest.mark.loopback, loopback)) if wanted]
+                                        (pytest.mark.loopback, loopback), (pytest.mark.alone, alone)) if wanted]
 
     def register(function):
         function.__test__ = True  # pytest collects it whatever its name is

@@ -110,7 +110,7 @@ def runner(rig):
     check("--variants" in rig.run([MOUNT / "run", "--help"], cwd="/"), "--help without the options")
 
 
-@scenario(timeout=60, where="server")
+@scenario(timeout=180, where="server", alone=True)
 def runner_interrupted(rig):
     """SIGINT and SIGTERM end a run within seconds. Its mounts and processes end with it."""
     command, environment = _command(rig, "--all", "-k", "sleeps")
@@ -118,7 +118,7 @@ def runner_interrupted(rig):
         with open(rig.logs / "runner.txt", "ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
                                        env=environment)
-        check(processes.wait_until(lambda: processes.mounts_below(rig.local), 20 * rig.slowness), "no mount")
+        check(processes.wait_until(lambda: processes.mounts_below(rig.local), 60 * rig.slowness), "no mount")
         process.send_signal(number)
         equal(process.wait(20 * rig.slowness), status, f"exit status after {number.name}")
         equal(processes.mounts_below(rig.local), [], f"mounts after {number.name}")

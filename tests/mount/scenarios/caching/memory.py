@@ -68,7 +68,7 @@ def _controllers(root):
         return []
 
 
-@scenario(timeout=240, variants=False)
+@scenario(timeout=240, variants=False, alone=True)
 def pressure(rig):
     """192 MiB written by write(2) and by a shared map, the writer and mount.dafs in 64 MiB beyond its own."""
     total = 192 * MIB
@@ -130,7 +130,7 @@ def _memory(pid):
         return {line.split(":")[0]: int(line.split()[1]) for line in status if line.startswith("Vm")}
 
 
-@scenario(timeout=180, where="server", loopback=True)
+@scenario(timeout=180, where="server", loopback=True, alone=True)
 def idle_memory(rig):
     """An idle mount takes 12 MiB at most: when it is new, after a load, and after inodes were forgotten."""
     server = rig.serve()

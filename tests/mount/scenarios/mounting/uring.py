@@ -41,7 +41,7 @@ def _requests_by(rig, mounts):
     return said
 
 
-@scenario(timeout=60, where="server")
+@scenario(timeout=60, where="server", alone=True)
 def uring_choice(rig):
     """Requests use io_uring if the kernel offers it and an option allows it; log and dafsctl show it, or why not."""
     server = rig.serve()
@@ -65,7 +65,7 @@ def uring_choice(rig):
         check(uring.PARAMETER in text and not os.path.ismount(rig.mnt), f"io_uring=on was not refused: {text}")
 
 
-@scenario(timeout=120, where="server")
+@scenario(timeout=120, where="server", alone=True)
 def uring_requests(rig):
     """The largest requests and replies pass through an io_uring whole: data, names, values, listings."""
     server = rig.serve()
@@ -118,7 +118,7 @@ def _wait_for_lock(path, ready=None, go=None):
     return pid
 
 
-@scenario(timeout=120, where="server")
+@scenario(timeout=120, where="server", alone=True)
 def uring_waits(rig):
     """More processes wait for a lock on one CPU than its queue has entries: after its release each of them gets it."""
     server = rig.serve()
@@ -149,7 +149,7 @@ def _ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
-@scenario(timeout=90, where="server")
+@scenario(timeout=90, where="server", alone=True)
 def uring_ends(rig):
     """An idle mount sleeps; umount, umount -f and a killed mount.dafs leave no process waiting."""
     server = rig.serve()

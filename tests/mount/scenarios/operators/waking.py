@@ -42,7 +42,7 @@ def seen_while_busy(path):
     return seen
 
 
-@scenario(timeout=60, where="server", loopback=True)
+@scenario(timeout=60, where="server", loopback=True, alone=True)
 def idle_cpus(rig):
     """cpu_latency= and --cpu-latency: CPUs wake fast under load, and may sleep after it."""
     prepare()

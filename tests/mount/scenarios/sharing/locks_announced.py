@@ -32,7 +32,7 @@ def _leave(stage, *cast):
         stage.cast.remove(one)
 
 
-@scenario(timeout=240, where="server", variants=True)
+@scenario(timeout=240, where="server", variants=True, alone=True)
 def locks_pass(rig):
     """A lock passes between two mounts at once, and a waiter sends nothing while it waits."""
     rounds = 1000 if rig.full else 100
