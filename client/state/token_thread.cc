@@ -1,8 +1,15 @@
 #include "client/state/token_thread.h"
 
+#include <atomic>
+#include <thread>
 #include <utility>
 
 namespace dafs::client {
+namespace {
+
+std::atomic<bool> has_left_thread{false};  // orders no other memory
+
+}  // namespace
 
 void TokenThread::Job::Cancel() {
   absl::MutexLock lock(&mutex_);
@@ -24,40 +31,53 @@ void TokenThread::Job::Run(const std::shared_ptr<Job>& job) {
 
 TokenThread::~TokenThread() {
   std::thread thread;
+  bool joins = true;
   {
-    absl::MutexLock lock(&mutex_);
-    is_ending_ = true;
-    jobs_.clear();
+    absl::MutexLock lock(&queue_->mutex);
+    queue_->is_ending = true;
+    queue_->jobs.clear();
     thread = std::move(thread_);
+    if (thread.joinable()) {
+      joins = queue_->mutex.AwaitWithTimeout(absl::Condition(&queue_->has_ended), kMostWait);
+    }
   }
-  if (thread.joinable()) thread.join();
+  if (!thread.joinable()) return;
+  if (joins) {
+    thread.join();
+  } else {
+    has_left_thread.store(true, std::memory_order_relaxed);
+    thread.detach();
+  }
 }
+
+bool TokenThread::HasLeftThread() { return has_left_thread.load(std::memory_order_relaxed); }
 
 std::shared_ptr<TokenThread::Job> TokenThread::Run(Loop& loop, absl::AnyInvocable<void()> work,
                                                    absl::AnyInvocable<void()> done) {
   auto job = std::make_shared<Job>(loop, std::move(work), std::move(done));
-  absl::MutexLock lock(&mutex_);
-  jobs_.push_back(job);
-  if (!thread_.joinable()) thread_ = std::thread([this] { Serve(); });
+  absl::MutexLock lock(&queue_->mutex);
+  queue_->jobs.push_back(job);
+  if (!thread_.joinable()) {
+    thread_ = std::thread([queue = queue_] {
+      while (std::shared_ptr<Job> next = queue->Take()) Job::Run(next);
+      absl::MutexLock ended(&queue->mutex);
+      queue->has_ended = true;
+    });
+  }
   return job;
 }
 
-void TokenThread::Serve() {
-  while (true) {
-    std::shared_ptr<Job> job;
-    {
-      absl::MutexLock lock(&mutex_);
-      auto has_work = [this] {
-        mutex_.AssertHeld();
-        return is_ending_ || !jobs_.empty();
-      };
-      mutex_.Await(absl::Condition(&has_work));
-      if (is_ending_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-    }
-    Job::Run(job);
-  }
+std::shared_ptr<TokenThread::Job> TokenThread::Queue::Take() {
+  const auto has_work = [this] {
+    mutex.AssertHeld();
+    return is_ending || !jobs.empty();
+  };
+  absl::MutexLock lock(&mutex);
+  mutex.Await(absl::Condition(&has_work));
+  if (is_ending) return nullptr;
+  std::shared_ptr<Job> job = std::move(jobs.front());
+  jobs.pop_front();
+  return job;
 }
 
 }  // namespace dafs::client

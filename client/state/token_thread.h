@@ -1,22 +1,30 @@
 // The thread that makes and takes the tokens of GSS exchanges: that may wait for key distribution
 // centres, and the loops of workers must not. One for a client, started by its first job. Its jobs
 // run one after the other, so that they share the tickets that the first one gets.
+//
+// Nothing can interrupt a job that waits for a key distribution centre. So the thread may outlive
+// this object: it shares the queue, and each job owns what it uses.
 // Thread-safe.
 #pragma once
 
 #include <deque>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "runtime/loop.h"
 
 namespace dafs::client {
 
 class TokenThread {
  public:
+  // The longest wait of the destructor. A mount ends within a second.
+  static constexpr absl::Duration kMostWait = absl::Milliseconds(500);
+
   class Job {
    public:
     Job(Loop& loop, absl::AnyInvocable<void()> work, absl::AnyInvocable<void()> done)
@@ -36,22 +44,34 @@ class TokenThread {
   };
 
   TokenThread() = default;
-  // Waits for the job that is running; drops the others.
+  // Drops the jobs that have not begun. Waits up to kMostWait for the one that runs, then leaves it
+  // to its thread.
   ~TokenThread();
   TokenThread(const TokenThread&) = delete;
   TokenThread& operator=(const TokenThread&) = delete;
 
   // Runs `work` on the thread, then `done` on `loop`.
   std::shared_ptr<Job> Run(Loop& loop, absl::AnyInvocable<void()> work,
-                           absl::AnyInvocable<void()> done) ABSL_LOCKS_EXCLUDED(mutex_);
+                           absl::AnyInvocable<void()> done);
+
+  // Whether a thread of this process was left to itself. Its library must not be unloaded under it:
+  // end the process with _exit(2).
+  static bool HasLeftThread();
 
  private:
-  void Serve() ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the thread uses. Owned by it and by this object.
+  struct Queue {
+    // Waits for the next job; null: no further one is run.
+    std::shared_ptr<Job> Take() ABSL_LOCKS_EXCLUDED(mutex);
 
-  absl::Mutex mutex_;
-  std::deque<std::shared_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);
-  bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+    absl::Mutex mutex;
+    std::deque<std::shared_ptr<Job>> jobs ABSL_GUARDED_BY(mutex);
+    bool is_ending ABSL_GUARDED_BY(mutex) = false;
+    bool has_ended ABSL_GUARDED_BY(mutex) = false;  // the thread joins at once
+  };
+
+  const std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
+  std::thread thread_ ABSL_GUARDED_BY(queue_->mutex);
 };
 
 }  // namespace dafs::client

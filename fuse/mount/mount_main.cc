@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "client/state/token_thread.h"
 #include "client/status/mount_point.h"
 #include "fuse/cache/live_nodes.h"
 #include "fuse/mount/daemon.h"
@@ -27,6 +28,16 @@ namespace {
 using dafs::fuse::ExitCode;
 
 int Code(ExitCode code) { return static_cast<int>(code); }
+
+// Ends the process after its mount.
+int End(ExitCode code) {
+  // exit(3) runs the destructors of the Kerberos libraries, which the thread uses.
+  if (dafs::client::TokenThread::HasLeftThread()) {
+    std::fflush(nullptr);
+    _exit(Code(code));
+  }
+  return Code(code);
+}
 
 int Fail(const dafs::fuse::Outcome& outcome) {
   dafs::fuse::PrintReason(outcome);
@@ -61,8 +72,8 @@ int Continue(dafs::fuse::GuardianLink guardian, const std::vector<std::string>& 
   if (!options.ok()) return Fail({ExitCode::kUsage, std::string(options.status().message())});
   options->mount_point = record->mount_point;
   StartLog(*options, options->foreground);
-  return Code(dafs::fuse::ContinueMount(*options, {guardian, program, record->by_mount8}, *record,
-                                        *std::move(left)));
+  return End(dafs::fuse::ContinueMount(*options, {guardian, program, record->by_mount8}, *record,
+                                       *std::move(left)));
 }
 
 }  // namespace
@@ -113,5 +124,5 @@ int main(int argc, char** argv) {
     // The mount works without, but cannot be restarted.
     if (link.ok()) guardian = *std::move(link);
   }
-  return Code(dafs::fuse::RunMount(*options, daemon, {guardian, program, caller.by_mount8}));
+  return End(dafs::fuse::RunMount(*options, daemon, {guardian, program, caller.by_mount8}));
 }

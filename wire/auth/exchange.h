@@ -16,6 +16,7 @@
 namespace dafs::auth {
 
 // One side of one exchange, and then the established context. One call at a time, from any thread.
+// A client that ends does not wait long for a Step that blocks. So an exchange owns what it uses.
 class Exchange {
  public:
   Exchange() = default;

@@ -1,0 +1,58 @@
+#include "client/state/token_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "absl/synchronization/notification.h"
+#include "runtime/run.h"
+
+namespace dafs::client {
+namespace {
+
+// What a job and the test share: the job may outlive its TokenThread.
+struct Hanging {
+  absl::Notification begun;
+  absl::Notification go;
+  absl::Notification ended;
+};
+
+void Hang(const std::shared_ptr<Hanging>& shared) {
+  shared->begun.Notify();
+  shared->go.WaitForNotification();
+  shared->ended.Notify();
+}
+
+TEST(TokenThreadTest, JobThatHangsDoesNotHoldTheEnd) {
+  auto loop = *Loop::Create();
+  const auto shared = std::make_shared<Hanging>();
+  bool is_done = false;
+  bool has_second_run = false;
+  {
+    TokenThread thread;
+    auto job = thread.Run(
+        *loop, [shared] { Hang(shared); }, [&is_done] { is_done = true; });
+    thread.Run(
+        *loop, [&has_second_run] { has_second_run = true; }, [] {});
+    shared->begun.WaitForNotification();
+    job->Cancel();
+  }
+  EXPECT_TRUE(TokenThread::HasLeftThread());
+  shared->go.Notify();
+  shared->ended.WaitForNotification();
+  EXPECT_FALSE(is_done);
+  EXPECT_FALSE(has_second_run);
+}
+
+TEST(TokenThreadTest, DoneRunsOnTheLoopAfterTheWork) {
+  auto loop = *Loop::Create();
+  TokenThread thread;
+  auto work = std::make_shared<int>(0);
+  bool is_done = false;
+  thread.Run(
+      *loop, [work] { *work = 1; }, [&is_done, work] { is_done = *work == 1; });
+  while (!is_done) RunUntilDone(*loop, loop->Sleep(absl::Milliseconds(1)));
+}
+
+}  // namespace
+}  // namespace dafs::client
