@@ -12,6 +12,7 @@
 #include "wire/codec/checksum.h"
 #include "wire/codec/codec.h"
 #include "wire/protocol/fenced.h"
+#include "wire/rules/request_check.h"
 
 namespace dafs::client {
 namespace {
@@ -19,6 +20,14 @@ namespace {
 // How often activity is recorded. Leases are longer. Recording each response would cost too much,
 // since the sessions of all workers write to one place.
 constexpr absl::Duration kNoteEvery = absl::Milliseconds(100);
+
+// Spec: 3.1.1.1.1: what a session has proven may expire by the server's clock before the client
+// renews it. The session then ends, which every waiter for a response can handle. Refusals of the
+// login itself are results.
+bool EndsProof(const Slot& slot, wire::DafsStatus status) {
+  return status == wire::DafsStatus::kNotAuthenticated && !wire::IsConnect(slot.proc) &&
+         slot.proc != wire::Proc::kClientAuth;
+}
 
 }  // namespace
 
@@ -104,6 +113,12 @@ absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
                                const wire::ResponseHeader& header, bool damaged) {
   slot.expects_answer = false;
   Count(slot, message.size(), header.status);
+  if (!damaged && EndsProof(slot, header.status)) {
+    // The server has not executed the request, so it counts as one that was not sent.
+    if (slot.call != nullptr) slot.call->sent = false;
+    return absl::UnavailableError(
+        "the server no longer accepts what this side has proven; the next session proves it again");
+  }
   if (slot.exchange == nullptr) return absl::OkStatus();  // the waiter has given up
   CallBase& call = *slot.call;
   if (damaged) {
@@ -161,9 +176,13 @@ void Receiver::Count(const Slot& slot, size_t size_bytes, wire::DafsStatus statu
 }
 
 // 4.4.1.2: the server renewed the leases when the request arrived. The client counts from the time
-// of sending, which is earlier. After EXPIRED a renewal cannot be assumed.
+// of sending, which is earlier. After EXPIRED a renewal cannot be assumed, and a session that must
+// authenticate again renews nothing.
 void Receiver::NoteRenewal(const Slot& slot, wire::DafsStatus status) {
-  if (status == wire::DafsStatus::kExpired || last_heard_ - last_noted_ < kNoteEvery) return;
+  if (status == wire::DafsStatus::kExpired || status == wire::DafsStatus::kNotAuthenticated ||
+      last_heard_ - last_noted_ < kNoteEvery) {
+    return;
+  }
   last_noted_ = last_heard_;
   context_.client.NoteActivity(slot.posted, last_heard_);
 }

@@ -121,6 +121,9 @@ void Call::FinishStored(DafsStatus status, size_t response_bytes) {
 }
 
 void Call::FinishUnexecuted(DafsStatus status) {
+  // Otherwise a client that asks after the loss of the response would take this for the result.
+  // Without an entry it learns that the request was not executed, and may issue it again.
+  NotRemembered();
   // 9.3: of the statuses found before step 10, only INVAL (step 8) comes with a result of SETATTR.
   if (status == DafsStatus::kInval) return FinishError(status);
   wire::ResponseHeader header = ResponseHeader(status);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,6 +64,7 @@ class ServerTest : public testing::Test {
     options.rdma_read_channel = server_read_channel_;
     // After the loss of the state directory, everything but a reclaim waits for it.
     options.grace_time = absl::Seconds(15);
+    if (adjust_) adjust_(options);
     const bool rdma = dat::testing::OverRdma();
     options.listen.push_back({rdma ? server::Transport::kRdma : server::Transport::kTcp,
                               (*dat::ResolveHost(dat::testing::HostUnderTest(), port_))[0]});
@@ -139,6 +141,7 @@ class ServerTest : public testing::Test {
   }
 
   std::string base_;
+  std::function<void(server::ServerOptions&)> adjust_;  // before the server starts
   uint16_t port_ = 0;
   uint32_t server_requests_ = 64;
   uint32_t server_batch_requests_ = 1024;

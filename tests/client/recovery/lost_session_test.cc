@@ -112,6 +112,32 @@ TEST_F(LostSessionTest, DamagedFetchResponseIsResent) {
   }
 }
 
+// Shows DAFS-3.1.1.1.1-07 (the client's part). By the server's clock, what a session has proven may
+// expire at any request: of the operation, or those that register, reclaim, fetch and discard.
+TEST_F(LostSessionTest, RequestOfAnExpiredSessionIsMadeByTheNextOne) {
+  bool was_refused = true;
+  for (int refused = 1; was_refused; ++refused) {
+    SCOPED_TRACE(refused);
+    if (files_ != nullptr) files_->Shutdown();
+    files_.reset();
+    MakeFiles();
+    const int before = server_.executed[Proc::kCreate];
+    LoseCreate();
+    was_refused = false;
+    server_.script = [&, inner = std::move(server_.script), requests = 0](
+                         ScriptedConnection& c, const Request& request) mutable {
+      const bool is_login = request.header.procedure == Proc::kClientConnectAuth;
+      if (is_login || was_refused || ++requests != refused) return inner(c, request);
+      was_refused = true;
+      c.Refuse(request, DafsStatus::kNotAuthenticated);
+      return true;
+    };
+    ASSERT_OK(MakeDirectory());
+    EXPECT_EQ(server_.executed[Proc::kCreate], before + 1);
+    server_.script = nullptr;
+  }
+}
+
 // A chain LOCK, READ, LOCKU whose session breaks.
 class CutChainTest : public ScriptedTest {
  protected:

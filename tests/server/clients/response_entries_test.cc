@@ -183,8 +183,9 @@ TEST_F(ResponseEntriesTest, EveryModifyingRequestHasAnEntry) {
 }
 
 // Shows DAFS-4.3.4-03 and, of DAFS-4.3-04, the entry in the response cache: the responses of the
-// members of a chain are queried separately, in any order.
-TEST_F(ResponseEntriesTest, EachMemberOfAChainHasAnEntry) {
+// members of a chain are queried separately, in any order. Shows DAFS-5.2.4-02: a member that was
+// not executed has none.
+TEST_F(ResponseEntriesTest, EachExecutedMemberOfAChainHasAnEntry) {
   StartServer();
   auto first = Connect(/*cached=*/true);
   wire::LookupArgs lookup;
@@ -202,9 +203,26 @@ TEST_F(ResponseEntriesTest, EachMemberOfAChainHasAnEntry) {
   EXPECT_EQ(first->ReceiveReply<wire::CreateArgs>().name(), "DAFSERR_CHAIN_BROKEN");
   first->Vanish();
   auto second = Session("c1");
-  for (const Sent& sent : {broken, failed, made, found}) {
+  for (const Sent& sent : {failed, made, found}) {
     EXPECT_EQ(Check(*second, sent), "DAFS_STATUS_OK");
   }
+  EXPECT_EQ(Check(*second, broken), "DAFSERR_NOXID_MATCH");
+}
+
+// Shows DAFS-5.2.4-02. The client may issue such a request again once the reason is removed.
+TEST_F(ResponseEntriesTest, RefusalBeforeExecutionHasNoEntry) {
+  StartServer();
+  auto first = Connect(/*cached=*/true);
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  const Sent made = Send(*first, Directory(a, "made"), 1);
+  ASSERT_EQ(first->ReceiveReply<wire::CreateArgs>().name(), "DAFS_STATUS_OK");
+  first->cred_handle.bytes[0] ^= 0x77;
+  const Sent refused = Send(*first, Directory(a, "refused"), 2);
+  ASSERT_EQ(first->ReceiveReply<wire::CreateArgs>().name(), "DAFSERR_NO_CREDS");
+  first->Vanish();
+  auto second = Session("c1");
+  EXPECT_EQ(Check(*second, refused), "DAFSERR_NOXID_MATCH");
+  EXPECT_EQ(Check(*second, made), "DAFS_STATUS_OK");
 }
 
 // R50: a connected session is known with or without a cache. It is unknown as soon as it has ended
