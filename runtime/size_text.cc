@@ -13,7 +13,10 @@ std::string BytesText(uint64_t bytes) {
   if (bytes < 1024) return absl::StrCat(bytes);
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
-  for (; value >= 1024; value /= 1024) ++unit;
+  while (value >= 1024) {
+    value /= 1024;
+    ++unit;
+  }
   return absl::StrFormat("%.*f%c", value < 10 ? 1 : 0, value, kUnits[unit]);
 }
 

@@ -78,7 +78,7 @@ Task<bool> CommitOperations::IsRemoved(const wire::FileHandle& file) {
   Task<absl::Status> task = RunAll(&self, chain, "get attributes");
   const absl::Status status = co_await task;
   if (!status.ok()) co_return IsGone(status);
-  const wire::FileAttributes attributes = stat.Take();
+  const Attributes attributes = stat.Take();
   co_return attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0;
 }
 

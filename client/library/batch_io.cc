@@ -140,8 +140,10 @@ absl::StatusOr<std::vector<IoCompletion>> BatchIo::Run(std::span<const BatchIoRe
   while (group.out() > 0) {
     files_.loop().RunOnce(absl::InfiniteDuration());
   }
-  IoCompletion end;
-  while (group.Wait({&end, 1}) > 0) ends[end.id.value - ids[0].value] = std::move(end);
+  for (IoCompletion end; group.Wait({&end, 1}) > 0;) {
+    const size_t index = end.id.value - ids[0].value;
+    ends[index] = std::exchange(end, {});
+  }
   return ends;
 }
 

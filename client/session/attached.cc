@@ -52,9 +52,9 @@ AttachedChain::AttachedChain(std::span<CallBase* const> chain) {
   std::copy_n(chain.begin(), count_, sent_.begin());
   size_t next = count_;
   // A GETATTR that names its object makes that current for the next one.
-  const bool names_last =
-      std::none_of(chain.begin() + std::min(next + 1, chain.size()), chain.end(),
-                   [](const CallBase* call) { return call->chf_fh; });
+  const auto others = chain.subspan(std::min(next + 1, chain.size()));
+  const bool names_last = std::none_of(others.begin(), others.end(),
+                                       [](const CallBase* call) { return call->chf_fh; });
   if (names_last && wire::MayCarryAttributes(chain[carrier_]->info())) {
     while (next < chain.size() && Attach(*chain[carrier_], *AsAttachable(chain[next]))) ++next;
   }

@@ -257,6 +257,7 @@ std::vector<wire::FileHandle> Uncommitted::Files() const {
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<wire::FileHandle> files;
+  files.reserve(found.size());
   for (auto& [bytes, file] : found) files.push_back(file);
   return files;
 }

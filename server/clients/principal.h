@@ -22,6 +22,7 @@ struct Principal {
     kKerberos = 4,
   };
   using NameHash = std::array<uint8_t, 32>;
+  static constexpr NameHash kNoName = {};
 
   wire::AuthType method = wire::AuthType::kNone;
   PeerAddress host;
@@ -29,7 +30,7 @@ struct Principal {
   // SHA-256 of the Kerberos principal, or of the names in the certificate; zero without.
   NameHash name_hash = {};
 
-  bool has_name() const { return name_hash != NameHash(); }
+  bool has_name() const { return name_hash != kNoName; }
 
   // Whether the client proves as much as `other`, and under the same name. A client keeps its name
   // when its address changes.

@@ -53,10 +53,7 @@ class Describer {
 
   template <class T>
   void Field(const char* name, T& value) {
-    if constexpr (internal::OpaqueType<T>) {
-      Add(name, "bytes", T::kWireSize, T::kWireAlign,
-          absl::StrCat(",s=", T::kWireSize, Text(Mark(&value))));
-    } else if constexpr (std::is_same_v<T, FileHandle>) {
+    if constexpr (internal::OpaqueType<T> || std::is_same_v<T, FileHandle>) {
       Add(name, "bytes", T::kWireSize, T::kWireAlign,
           absl::StrCat(",s=", T::kWireSize, Text(Mark(&value))));
     } else if constexpr (std::is_same_v<T, Time>) {
