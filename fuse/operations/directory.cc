@@ -102,8 +102,8 @@ void ReplyNotRead(Call& call, const absl::Status& status) {
 Task<void> DirectoryOperations::Opendir(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
-  const bool comes_back =
-      state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
+  const bool is_retry =
+      state_.stale_opens.IsRetry(call.header().pid, call.nodeid(), call.arrived());
   CallerIdentity who = CallerOf(state_, call);
   if (ReplyFromListing(call, *node, who)) co_return;
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
@@ -128,7 +128,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
     Task<bool> losing = HasLostName(state_, files_, who, *node, attributes);
     lost_name = co_await losing;
   }
-  if (lost_name && !comes_back) {
+  if (lost_name && !is_retry) {
     LookElsewhere(state_, call, call.nodeid());
     co_return;
   }

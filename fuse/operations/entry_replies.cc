@@ -101,7 +101,7 @@ bool EntryReplies::ReplyAbsent(Call& call, const Place& place, const client::Pro
   const KernelTime valid = Validity(validity);
   out.entry_valid = valid.seconds;
   out.entry_valid_nsec = valid.nanoseconds;
-  state_.found_gone.Finds(call.header().pid, 0);
+  state_.stale_opens.NoteLookup(call.header().pid, 0);
   call.Reply({AsBytes(out)});
   return true;
 }
@@ -149,7 +149,7 @@ void EntryReplies::Reply(Call& call, const absl::StatusOr<client::Node>& node, c
   const bool makes = call.header().opcode != FUSE_LOOKUP;
   if (makes && (!node.ok() || call.answered())) DropName(place);
   if (!node.ok()) {
-    state_.found_gone.Finds(call.header().pid, 0);
+    state_.stale_opens.NoteLookup(call.header().pid, 0);
     call.ReplyStatus(node.status());
     return;
   }
@@ -158,7 +158,7 @@ void EntryReplies::Reply(Call& call, const absl::StatusOr<client::Node>& node, c
     return;
   }
   fuse_entry_out out = Entry(call, *node, place, call.arrived());
-  state_.found_gone.Finds(call.header().pid, out.nodeid);
+  state_.stale_opens.NoteLookup(call.header().pid, out.nodeid);
   if (!call.Reply({AsBytes(out)})) Undo(out.nodeid);
 }
 

@@ -18,10 +18,10 @@
 #include "fuse/cache/absent_xattrs.h"
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/directory_names.h"
-#include "fuse/cache/found_gone.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/cache/kernel_pages.h"
 #include "fuse/cache/promise_rules.h"
+#include "fuse/cache/stale_open_tracker.h"
 #include "fuse/cache/whole_directories.h"
 #include "fuse/cache/write_trackers.h"
 #include "fuse/files/behind_table.h"
@@ -105,7 +105,7 @@ struct MountState {
   }
   uint64_t NewOwnerNumber() { return next_owner.fetch_add(1, std::memory_order_relaxed); }
   std::atomic<uint64_t> next_owner{1};  // publishes no other data
-  FoundGone found_gone;                 // used by OPEN, OPENDIR and LINK
+  StaleOpenTracker stale_opens;         // used by OPEN, OPENDIR and LINK
   // How many more parts of listings are read with ACLs, which ls -l requests afterwards and find(1)
   // does not. A request for an ACL renews the count. A hint; publishes nothing.
   static constexpr int kListingsWithAcls = 6;

@@ -281,8 +281,8 @@ Task<void> NameOperations::Link(Call& call) {
   if (!directory) co_return;
   std::optional<InodeView> file = NodeOf(state_, call, link.oldnodeid);
   if (!file) co_return;
-  const bool comes_back =
-      state_.found_gone.ComesBack(call.header().pid, link.oldnodeid, call.arrived());
+  const bool is_retry =
+      state_.stale_opens.IsRetry(call.header().pid, link.oldnodeid, call.arrived());
   co_await context_.pending.Settled(link.oldnodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
   CallerIdentity who = CallerOf(state_, call);
@@ -292,7 +292,7 @@ Task<void> NameOperations::Link(Call& call) {
       co_await files_.names().Link(*who, file->handle, directory->handle, name, change.after());
   change.End();
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
-    if (!comes_back) {  // its name may now lead to another file
+    if (!is_retry) {  // its name may now lead to another file
       LookElsewhere(state_, call, link.oldnodeid);
       co_return;
     }

@@ -32,13 +32,13 @@ Task<void> OpenOperations::Open(Call& call) {
   }
   const absl::Time asked_at = Loop::Now();
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
-  const bool comes_back =
-      state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
+  const bool is_retry =
+      state_.stale_opens.IsRetry(call.header().pid, call.nodeid(), call.arrived());
   Task<absl::StatusOr<client::OpenFile>> opening = context_.opens.Open(
       *who, *node, request.flags, MountState::OwnerOfRequest(call.header().unique));
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
-    if (ErrnoFromStatus(file.status()) == ESTALE && !comes_back) {
+    if (ErrnoFromStatus(file.status()) == ESTALE && !is_retry) {
       LookElsewhere(state_, call, call.nodeid());
     } else {
       call.ReplyStatus(file.status());
@@ -51,7 +51,7 @@ Task<void> OpenOperations::Open(Call& call) {
   }
   Task<bool> losing = HasLostName(state_, files_, who, *node, file->attributes);
   const bool lost_name = co_await losing;
-  if (lost_name && !comes_back) {
+  if (lost_name && !is_retry) {
     LookElsewhere(state_, call, call.nodeid());
     files_.opens().StopLocalOpens(node->handle);
     absl::Status closed = co_await files_.opens().Close(file->state_id, /*can_wait=*/true);

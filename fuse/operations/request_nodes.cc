@@ -59,7 +59,7 @@ std::optional<InodeView> NodeOf(const MountState& state, Call& call, const Reque
 }
 
 void LookElsewhere(MountState& state, Call& call, uint64_t nodeid) {
-  state.found_gone.Tell(call.header().pid, nodeid, Loop::Now());
+  state.stale_opens.NoteStale(call.header().pid, nodeid, Loop::Now());
   call.ReplyErrno(ESTALE);
 }
 

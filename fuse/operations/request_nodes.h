@@ -37,7 +37,7 @@ std::optional<InodeView> NodeOf(const MountState& state, Call& call, const Reque
 // for a listing, so OPENDIR must find out that a directory has lost its name. A thread that retries
 // with the same directory uses no path (its current directory, a descriptor). Then it may open the
 // directory, like a removed one on a local file system. OPEN and LINK of a file that has lost its
-// name work likewise (FoundGone).
+// name work likewise (StaleOpenTracker).
 void LookElsewhere(MountState& state, Call& call, uint64_t nodeid);
 // The kernel drops `count` lookups of the node. Returns the file if it forgets the node and the
 // file had been opened.

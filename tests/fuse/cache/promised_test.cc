@@ -12,7 +12,7 @@
 namespace dafs::fuse {
 namespace {
 
-constexpr uint64_t kDirectory = kRootNode;
+constexpr uint64_t kRootDirectory = kRootNode;
 
 class PromisedTest : public NodeFixture {
  protected:
@@ -20,7 +20,7 @@ class PromisedTest : public NodeFixture {
     rules_.Use(promises_);
     promises_.Ask();
     EXPECT_TRUE(promises_.Begin(absl::Seconds(10)));
-    node_ = table_.Remember(Handle(7), File(5), {kDirectory, "file"}, {0, start_});
+    node_ = table_.Remember(Handle(7), File(5), {kRootDirectory, "file"}, {0, start_});
   }
   client::Attributes Promised(uint64_t change, bool only_clients = true) const {
     client::Attributes attributes = File(change);
@@ -86,7 +86,8 @@ TEST_F(PromisedTest, TheKernelNeedsNoRequestWhileItHasPromisedAttributes) {
 TEST_F(PromisedTest, SentAttributesOfADirectoryServeAgainUntilTheyChange) {
   client::Attributes directory = Promised(5);
   directory.object_type = wire::ObjectType::kDir;
-  const uint64_t node = table_.Remember(Handle(9), directory, {kDirectory, "inner"}, {0, start_});
+  const uint64_t node =
+      table_.Remember(Handle(9), directory, {kRootDirectory, "inner"}, {0, start_});
   const auto served = [&] {
     attributes_.KeepSent(node, start_ + absl::Seconds(1));
     return attributes_.TakeFresh(node, start_ + absl::Seconds(2)).has_value();
@@ -193,7 +194,7 @@ TEST_F(PromisedTest, AChangedHandleLeadsToAllItsNodes) {
   EXPECT_TRUE(table_.NodesOf(Handle(9)).empty());
   // The kernel does not accept a moved directory where the same thread has found it twice.
   const client::Attributes directory = File(1, wire::ObjectType::kDir);
-  const uint64_t first = table_.Remember(Handle(8), directory, {kDirectory, "a"}, {5, start_});
+  const uint64_t first = table_.Remember(Handle(8), directory, {kRootDirectory, "a"}, {5, start_});
   table_.Remember(Handle(8), directory, {node_, "b"}, {5, start_});
   const uint64_t second = table_.Remember(Handle(8), directory, {node_, "b"}, {5, start_});
   ASSERT_NE(first, second);

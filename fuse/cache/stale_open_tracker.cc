@@ -1,8 +1,8 @@
-#include "fuse/cache/found_gone.h"
+#include "fuse/cache/stale_open_tracker.h"
 
 namespace dafs::fuse {
 
-bool FoundGone::ComesBack(uint32_t thread, uint64_t nodeid, absl::Time now) {
+bool StaleOpenTracker::IsRetry(uint32_t thread, uint64_t nodeid, absl::Time now) {
   if (count_.load(std::memory_order_relaxed) == 0) return false;
   absl::MutexLock lock(&mutex_);
   auto mark = marks_.find(thread);
@@ -13,7 +13,7 @@ bool FoundGone::ComesBack(uint32_t thread, uint64_t nodeid, absl::Time now) {
   return back;
 }
 
-void FoundGone::Finds(uint32_t thread, uint64_t nodeid) {
+void StaleOpenTracker::NoteLookup(uint32_t thread, uint64_t nodeid) {
   if (count_.load(std::memory_order_relaxed) == 0) return;
   absl::MutexLock lock(&mutex_);
   auto mark = marks_.find(thread);
@@ -23,7 +23,7 @@ void FoundGone::Finds(uint32_t thread, uint64_t nodeid) {
   count_.store(marks_.size(), std::memory_order_relaxed);
 }
 
-void FoundGone::Tell(uint32_t thread, uint64_t nodeid, absl::Time now) {
+void StaleOpenTracker::NoteStale(uint32_t thread, uint64_t nodeid, absl::Time now) {
   absl::MutexLock lock(&mutex_);
   if (marks_.size() >= kMost) {
     absl::erase_if(marks_, [&](const auto& mark) { return now - mark.second.at >= kFor; });

@@ -20,24 +20,24 @@
 
 namespace dafs::fuse {
 
-class FoundGone {
+class StaleOpenTracker {
  public:
   // The retry normally arrives immediately; allow time for the server to resolve the path.
   static constexpr absl::Duration kFor = absl::Seconds(30);
   static constexpr size_t kMost = 4096;
 
-  FoundGone() = default;
-  FoundGone(const FoundGone&) = delete;
-  FoundGone& operator=(const FoundGone&) = delete;
+  StaleOpenTracker() = default;
+  StaleOpenTracker(const StaleOpenTracker&) = delete;
+  StaleOpenTracker& operator=(const StaleOpenTracker&) = delete;
 
   // `thread` opens `nodeid`. Returns whether this is its retry after ESTALE, which may open the
   // node. Always clears the thread's mark.
-  bool ComesBack(uint32_t thread, uint64_t nodeid, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsRetry(uint32_t thread, uint64_t nodeid, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // `thread` has looked up a name, which led to `nodeid`. 0: it led to no node, which ends the
   // thread's walk.
-  void Finds(uint32_t thread, uint64_t nodeid) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteLookup(uint32_t thread, uint64_t nodeid) ABSL_LOCKS_EXCLUDED(mutex_);
   // `thread` receives ESTALE for `nodeid`.
-  void Tell(uint32_t thread, uint64_t nodeid, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteStale(uint32_t thread, uint64_t nodeid, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Mark {
