@@ -173,8 +173,8 @@ OwnChanges::Moment AttributeCache::MomentOf(uint64_t nodeid) const {
   });
 }
 
-void AttributeCache::KeepFresh(uint64_t nodeid, const OwnChanges::Moment& asked,
-                               const client::Attributes& attributes, absl::Time now) {
+void AttributeCache::KeepPrefetched(uint64_t nodeid, const OwnChanges::Moment& asked,
+                                    const client::Attributes& attributes, absl::Time now) {
   inodes_.With(nodeid, [&](Inode* inode) {
     if (inode == nullptr || inode->changes.touches() != asked.touches) return;
     if (inode->kernel.sent() && inode->kernel.sent_at() >= now) return;
@@ -193,7 +193,7 @@ void AttributeCache::KeepSent(uint64_t nodeid, absl::Time now) {
   });
 }
 
-void AttributeCache::DropFresh(uint64_t nodeid) {
+void AttributeCache::InvalidatePrefetched(uint64_t nodeid) {
   inodes_.With(nodeid, [](Inode* inode) {
     if (inode != nullptr) inode->latest.DropUnsent();
   });
@@ -210,9 +210,10 @@ bool AttributeCache::IsStale(const Inode& inode, absl::Time now) const {
   return now - origin.at >= (keeping == Keeping::kPromised ? PromiseRules::kPromisedFor : by_time);
 }
 
-std::optional<AttributeCache::Fresh> AttributeCache::TakeFresh(uint64_t nodeid, absl::Time now,
-                                                               absl::Time arrived) {
-  return inodes_.With(nodeid, [&](Inode* inode) -> std::optional<Fresh> {
+std::optional<AttributeCache::Prefetched> AttributeCache::TakePrefetched(uint64_t nodeid,
+                                                                         absl::Time now,
+                                                                         absl::Time arrived) {
+  return inodes_.With(nodeid, [&](Inode* inode) -> std::optional<Prefetched> {
     if (inode == nullptr || !inode->latest.unsent()) return std::nullopt;
     const LatestAttributes::Origin& origin = inode->latest.origin();
     if (IsStale(*inode, now)) {
@@ -225,7 +226,7 @@ std::optional<AttributeCache::Fresh> AttributeCache::TakeFresh(uint64_t nodeid, 
     const absl::Duration age = now - origin.at;
     const absl::Duration valid_for =
         inode->kernel.Send(fresh, origin.at, arrived, now, times_, keeping) - age;
-    return Fresh{std::move(fresh), std::max(valid_for, absl::ZeroDuration())};
+    return Prefetched{std::move(fresh), std::max(valid_for, absl::ZeroDuration())};
   });
 }
 

@@ -102,22 +102,22 @@ class AttributeCache {
   // Keeps them like EndChange, with `now` from before that request. They serve the kernel's next
   // request, unless this mount has changed the node since, or a name of any file (of any directory,
   // for a directory) was removed.
-  void KeepFresh(uint64_t nodeid, const OwnChanges::Moment& asked,
-                 const client::Attributes& attributes, absl::Time now);
+  void KeepPrefetched(uint64_t nodeid, const OwnChanges::Moment& asked,
+                      const client::Attributes& attributes, absl::Time now);
   // Keeps those that the kernel was sent last, if they still are those of the server: a directory
   // was listed without a request, after which the kernel requests its access time.
   void KeepSent(uint64_t nodeid, absl::Time now);
   // Invalidates the kept attributes: a read or a lock has happened, and the kernel expects to see
   // it in them.
-  void DropFresh(uint64_t nodeid);
+  void InvalidatePrefetched(uint64_t nodeid);
   // Takes out the kept attributes, if they are still valid. The kernel may cache them for
   // `valid_for`, as if they had been sent when they arrived.
-  struct Fresh {
+  struct Prefetched {
     client::Attributes attributes;
     absl::Duration valid_for;
   };
-  std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now,
-                                 absl::Time arrived = absl::InfiniteFuture());
+  std::optional<Prefetched> TakePrefetched(uint64_t nodeid, absl::Time now,
+                                           absl::Time arrived = absl::InfiniteFuture());
 
  private:
   static void Touch(Inode& inode, absl::Time now);

@@ -52,12 +52,12 @@ bool AttributeReplies::WantsAfterWrite() {
   return state_.options.cache.reg_min > absl::ZeroDuration();
 }
 
-bool AttributeReplies::ReplyFresh(Call& call, const InodeView& node) {
+bool AttributeReplies::ReplyPrefetched(Call& call, const InodeView& node) {
   if (node.type == wire::ObjectType::kReg && state_.attributes.KernelLacksChange(node.nodeid)) {
     writes_with_attributes_ = kWritesWithAttributes;
   }
-  std::optional<AttributeCache::Fresh> fresh =
-      state_.attributes.TakeFresh(call.nodeid(), Loop::Now(), call.arrived());
+  std::optional<AttributeCache::Prefetched> fresh =
+      state_.attributes.TakePrefetched(call.nodeid(), Loop::Now(), call.arrived());
   if (!fresh.has_value()) return false;
   if (!ReplyValidFor(call, fresh->attributes, fresh->valid_for)) {
     state_.attributes.NotAccepted(call.nodeid());

@@ -29,7 +29,7 @@ class AttributeReplies {
   bool ReplyValidFor(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
   // Answers with prefetched attributes, which came with a change by this mount or with an open.
   // Returns false if there are none that are still valid.
-  bool ReplyFresh(Call& call, const InodeView& node);
+  bool ReplyPrefetched(Call& call, const InodeView& node);
   // Records that `attributes` are about to be sent with the answer to `call`. Returns how long the
   // kernel may cache them.
   absl::Duration Validity(const Call& call, uint64_t nodeid, const client::Attributes& attributes);

@@ -22,7 +22,7 @@ Task<void> AttributeOperations::Getattr(Call& call) {
   auto getattr = in.Take<fuse_getattr_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
-  if (context_.attributes.ReplyFresh(call, *node)) co_return;
+  if (context_.attributes.ReplyPrefetched(call, *node)) co_return;
   if (call.nodeid() == kRootNode) {
     co_await root_.Getattr(call, *node);
     co_return;

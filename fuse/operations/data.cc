@@ -42,7 +42,7 @@ Task<void> DataOperations::Read(Call& call) {
     call.ReplyErrno(EBADF);
     co_return;
   }
-  state_.attributes.DropFresh(open->nodeid);  // atime
+  state_.attributes.InvalidatePrefetched(open->nodeid);  // atime
   absl::StatusOr<client::BufferLease> lease =
       co_await files_.buffers().Acquire(client::BufferUse::kReadTarget, read.size);
   if (!lease.ok()) {

@@ -121,7 +121,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
     there = found.status();
   }
   if (attributes.has(wire::kFattrChange)) {
-    state_.attributes.KeepFresh(call.nodeid(), asked, attributes, asked_at);
+    state_.attributes.KeepPrefetched(call.nodeid(), asked, attributes, asked_at);
   }
   bool lost_name = ErrnoFromStatus(there) == ESTALE;
   if (there.ok()) {

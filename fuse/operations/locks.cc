@@ -97,7 +97,7 @@ Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState& open
   }
   const wire::FileAttributes& attributes = answer.attributes;
   const bool known = attributes.has(wire::kFattrChange);
-  state_.attributes.DropFresh(nodeid);
+  state_.attributes.InvalidatePrefetched(nodeid);
   // The open through which the lock was taken has dropped older pages.
   const bool pages = known && (open.change == attributes.change ||
                                state_.pages.AreCurrent(nodeid, attributes.change));

@@ -86,7 +86,7 @@ bool OpenOperations::InvalidateOlder(Call& call, const client::OpenFile& file,
   const bool current = has_change && state_.attributes.KernelIsCurrent(call.nodeid(), change);
   // The caller uses the node until this call is answered, so the notification does not block.
   if (!current && !call.answered()) context_.attributes.Forget(call.nodeid());
-  if (has_change) state_.attributes.KeepFresh(call.nodeid(), asked, file.attributes, asked_at);
+  if (has_change) state_.attributes.KeepPrefetched(call.nodeid(), asked, file.attributes, asked_at);
   return has_change && state_.pages.AreCurrent(call.nodeid(), change);
 }
 
@@ -191,7 +191,8 @@ Task<void> OpenOperations::Release(Call& call) {
     state_.pages.EndOpen(open->nodeid, open->delegation, open->bypasses_before,
                          BypassesPages(open->flags));
   }
-  if (open != nullptr && !OpensToWrite(open->flags)) state_.attributes.DropFresh(open->nodeid);
+  if (open != nullptr && !OpensToWrite(open->flags))
+    state_.attributes.InvalidatePrefetched(open->nodeid);
   // Answered before the CLOSE: no program waits for it, and it commits nothing.
   call.ReplyOk();
   if (open == nullptr) co_return;

@@ -98,7 +98,7 @@ Task<void> RangeOperations::CopyFileRange(Call& call) {
   co_await context_.pending.Settled(to->nodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
   context_.attributes.TouchData(to->nodeid);
-  state_.attributes.DropFresh(from->nodeid);  // atime
+  state_.attributes.InvalidatePrefetched(from->nodeid);  // atime
   const uint64_t length = std::min(copy.len, kMostCopied);
   absl::StatusOr<client::CopyResult> copied =
       co_await files_.ranges().CopyRange(*to->opener, from->handle, from->state_id, copy.off_in,

@@ -33,18 +33,18 @@ TEST_F(AttributeCacheTest, AChangeReportsWhetherTheKernelShowsSetIdBits) {
 
 TEST_F(AttributeCacheTest, AttributesAfterAChangeServeOneRequestWithinTheCacheTime) {
   OwnChanges::Change change = attributes_.BeginChange(kRootNode, start_);
-  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(kRootNode, start_).has_value());
   attributes_.EndChange(kRootNode, change, File(7, wire::ObjectType::kDir), start_);
-  std::optional<AttributeCache::Fresh> fresh =
-      attributes_.TakeFresh(kRootNode, start_ + absl::Seconds(10));
+  std::optional<AttributeCache::Prefetched> fresh =
+      attributes_.TakePrefetched(kRootNode, start_ + absl::Seconds(10));
   ASSERT_TRUE(fresh.has_value());
   EXPECT_EQ(fresh->attributes.change, 7u);
   EXPECT_EQ(fresh->valid_for, absl::Seconds(20));
   EXPECT_TRUE(attributes_.KernelIsCurrent(kRootNode, 7));
-  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_ + absl::Seconds(10)).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(kRootNode, start_ + absl::Seconds(10)).has_value());
   change = attributes_.BeginChange(kRootNode, start_);
   attributes_.EndChange(kRootNode, change, File(8, wire::ObjectType::kDir), start_);
-  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_ + absl::Seconds(30)).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(kRootNode, start_ + absl::Seconds(30)).has_value());
 }
 
 // It is unknown which attributes are newer.
@@ -52,61 +52,64 @@ TEST_F(AttributeCacheTest, AttributesAfterConcurrentChangesAreNotUsed) {
   OwnChanges::Change first = attributes_.BeginChange(kRootNode, start_);
   OwnChanges::Change second = attributes_.BeginChange(kRootNode, start_);
   attributes_.EndChange(kRootNode, first, File(7, wire::ObjectType::kDir), start_);
-  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(kRootNode, start_).has_value());
   attributes_.EndChange(kRootNode, second, File(8, wire::ObjectType::kDir), start_);
-  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(kRootNode, start_).has_value());
   OwnChanges::Change third = attributes_.BeginChange(kRootNode, start_);
   attributes_.EndChange(kRootNode, third, File(9, wire::ObjectType::kDir), start_);
   attributes_.Sent(kRootNode, File(10, wire::ObjectType::kDir), start_);
-  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());  // the kernel has newer ones
+  EXPECT_FALSE(
+      attributes_.TakePrefetched(kRootNode, start_).has_value());  // the kernel has newer ones
 }
 
 TEST_F(AttributeCacheTest, AttributesFromAnOpenServeOneRequestWithinTheCacheTime) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
-  std::optional<AttributeCache::Fresh> fresh =
-      attributes_.TakeFresh(node, start_ + absl::Milliseconds(20));
+  attributes_.KeepPrefetched(node, attributes_.MomentOf(node), File(7), start_);
+  std::optional<AttributeCache::Prefetched> fresh =
+      attributes_.TakePrefetched(node, start_ + absl::Milliseconds(20));
   ASSERT_TRUE(fresh.has_value());
   EXPECT_EQ(fresh->attributes.change, 7u);
   EXPECT_EQ(fresh->valid_for, absl::Seconds(3) - absl::Milliseconds(20));
   EXPECT_TRUE(attributes_.KernelIsCurrent(node, 7));
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value());
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(8), start_ + absl::Seconds(1));
-  EXPECT_FALSE(
-      attributes_.TakeFresh(node, start_ + absl::Seconds(1) + CacheTimes().reg_min).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value());
+  attributes_.KeepPrefetched(node, attributes_.MomentOf(node), File(8), start_ + absl::Seconds(1));
+  EXPECT_FALSE(attributes_.TakePrefetched(node, start_ + absl::Seconds(1) + CacheTimes().reg_min)
+                   .has_value());
 }
 
 TEST_F(AttributeCacheTest, AttributesFromAnOpenAreNotUsedAfterAnyLaterEvent) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   const OwnChanges::Moment asked = attributes_.MomentOf(node);
   attributes_.Touch(node, start_);
-  attributes_.KeepFresh(node, asked, File(7), start_);
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value()) << "changed before the reply";
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
+  attributes_.KeepPrefetched(node, asked, File(7), start_);
+  EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value()) << "changed before the reply";
+  attributes_.KeepPrefetched(node, attributes_.MomentOf(node), File(7), start_);
   attributes_.Touch(node, start_);
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value()) << "changed after the reply";
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
-  attributes_.DropFresh(node);
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value()) << "a file was read";
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
+  EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value()) << "changed after the reply";
+  attributes_.KeepPrefetched(node, attributes_.MomentOf(node), File(7), start_);
+  attributes_.InvalidatePrefetched(node);
+  EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value()) << "a file was read";
+  attributes_.KeepPrefetched(node, attributes_.MomentOf(node), File(7), start_);
   attributes_.NameRemoved();
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value())
+  EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value())
       << "an unlink, possibly of this file";
   attributes_.Sent(node, File(8), start_);
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value())
+  attributes_.KeepPrefetched(node, attributes_.MomentOf(node), File(7), start_);
+  EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value())
       << "the kernel has received newer attributes";
 }
 
 TEST_F(AttributeCacheTest, KeptAttributesOfADirectoryExpireWhenAnyDirectoryIsRemoved) {
   const client::Attributes attributes = File(7, wire::ObjectType::kDir);
   const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
-  auto kept = [&] { return attributes_.TakeFresh(node, start_ + absl::Seconds(1)).has_value(); };
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes, start_);
+  auto kept = [&] {
+    return attributes_.TakePrefetched(node, start_ + absl::Seconds(1)).has_value();
+  };
+  attributes_.KeepPrefetched(node, attributes_.MomentOf(node), attributes, start_);
   attributes_.NameRemoved();
   EXPECT_TRUE(kept()) << "the removed name was that of a file";
-  attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes,
-                        start_ + absl::Milliseconds(1));
+  attributes_.KeepPrefetched(node, attributes_.MomentOf(node), attributes,
+                             start_ + absl::Milliseconds(1));
   attributes_.DirectoryRemoved();
   EXPECT_FALSE(kept()) << "possibly this directory";
   // Removing a subdirectory counts twice; attributes taken after that are valid.
@@ -122,10 +125,10 @@ TEST_F(AttributeCacheTest, KeptAttributesOfADirectoryExpireWhenAnyDirectoryIsRem
 TEST_F(AttributeCacheTest, OfTwoOpensTheAttributesOfTheLaterRequestAreUsed) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   const OwnChanges::Moment asked = attributes_.MomentOf(node);
-  attributes_.KeepFresh(node, asked, File(8), start_ + absl::Milliseconds(10));
-  attributes_.KeepFresh(node, asked, File(7), start_);
-  std::optional<AttributeCache::Fresh> fresh =
-      attributes_.TakeFresh(node, start_ + absl::Milliseconds(20));
+  attributes_.KeepPrefetched(node, asked, File(8), start_ + absl::Milliseconds(10));
+  attributes_.KeepPrefetched(node, asked, File(7), start_);
+  std::optional<AttributeCache::Prefetched> fresh =
+      attributes_.TakePrefetched(node, start_ + absl::Milliseconds(20));
   ASSERT_TRUE(fresh.has_value());
   EXPECT_EQ(fresh->attributes.change, 8u);
 }
@@ -134,11 +137,11 @@ TEST_F(AttributeCacheTest, AttributesAfterAWriteAreUsedUnlessAnotherChangeOverla
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   OwnChanges::Change write = attributes_.BeginChange(node, start_);
   attributes_.EndChange(node, write, File(7), start_);
-  EXPECT_TRUE(attributes_.TakeFresh(node, start_).has_value());
+  EXPECT_TRUE(attributes_.TakePrefetched(node, start_).has_value());
   write = attributes_.BeginChange(node, start_);
   attributes_.Touch(node, start_);  // a chmod
   attributes_.EndChange(node, write, File(8), start_);
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value());
 }
 
 // A LINK changes the file too, and its reply sends the new attributes to the kernel.
@@ -148,10 +151,10 @@ TEST_F(AttributeCacheTest, AttributesAfterAWriteAreNotUsedIfOthersWereSentMeanwh
   OwnChanges::Change write = attributes_.BeginChange(node, start_ + absl::Milliseconds(1));
   attributes_.Sent(node, File(8), start_ + absl::Milliseconds(2));
   attributes_.EndChange(node, write, File(7), start_ + absl::Milliseconds(3));
-  EXPECT_FALSE(attributes_.TakeFresh(node, start_ + absl::Milliseconds(4)).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(node, start_ + absl::Milliseconds(4)).has_value());
   write = attributes_.BeginChange(node, start_ + absl::Milliseconds(5));
   attributes_.EndChange(node, write, File(9), start_ + absl::Milliseconds(6));
-  EXPECT_TRUE(attributes_.TakeFresh(node, start_ + absl::Milliseconds(7)).has_value());
+  EXPECT_TRUE(attributes_.TakePrefetched(node, start_ + absl::Milliseconds(7)).has_value());
 }
 
 TEST_F(AttributeCacheTest, CacheTimeDoublesWhileUnchangedAndIsResetByAChange) {
@@ -193,19 +196,19 @@ TEST_F(AttributeCacheTest, LearnedAttributesDoNotReplaceThoseKeptForTheKernel) {
   ASSERT_TRUE(attributes_.LastOfDirectory(kRootNode).has_value()) << "from SetRoot";
   attributes_.Learn(kRootNode, File(6, wire::ObjectType::kDir));
   EXPECT_EQ(attributes_.LastOfDirectory(kRootNode)->change, 6u);
-  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(kRootNode, start_).has_value());
   EXPECT_FALSE(attributes_.KernelIsCurrent(kRootNode, 6)) << "not sent";
   const OwnChanges::Change change = attributes_.BeginChange(kRootNode, start_);
   attributes_.EndChange(kRootNode, change, File(8, wire::ObjectType::kDir), start_);
   attributes_.Learn(kRootNode, File(7, wire::ObjectType::kDir));  // a reply from before the change
-  EXPECT_EQ(attributes_.TakeFresh(kRootNode, start_)->attributes.change, 8u);
+  EXPECT_EQ(attributes_.TakePrefetched(kRootNode, start_)->attributes.change, 8u);
 }
 
 TEST_F(AttributeCacheTest, LastAttributesOfADirectoryOutlastAChangeThatMadeThemStale) {
   OwnChanges::Change change = attributes_.BeginChange(kRootNode, start_);
   attributes_.EndChange(kRootNode, change, File(7, wire::ObjectType::kDir), start_);
   attributes_.Touch(kRootNode, start_);
-  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(kRootNode, start_).has_value());
   ASSERT_TRUE(attributes_.LastOfDirectory(kRootNode).has_value());
   EXPECT_EQ(attributes_.LastOfDirectory(kRootNode)->change, 7u);
 }

@@ -77,7 +77,7 @@ TEST_F(PromisedTest, TheKernelNeedsNoRequestWhileItHasPromisedAttributes) {
   // change.
   attributes_.Touch(node_, now);
   EXPECT_FALSE(attributes_.IsAnswered(node_, now));
-  attributes_.KeepFresh(node_, attributes_.MomentOf(node_), Promised(6), now);
+  attributes_.KeepPrefetched(node_, attributes_.MomentOf(node_), Promised(6), now);
   EXPECT_TRUE(attributes_.IsAnswered(node_, now));
   promises_.Changed(Handle(7));
   EXPECT_FALSE(attributes_.IsAnswered(node_, now));
@@ -90,7 +90,7 @@ TEST_F(PromisedTest, SentAttributesOfADirectoryServeAgainUntilTheyChange) {
       table_.Remember(Handle(9), directory, {kRootDirectory, "inner"}, {0, start_});
   const auto served = [&] {
     attributes_.KeepSent(node, start_ + absl::Seconds(1));
-    return attributes_.TakeFresh(node, start_ + absl::Seconds(2)).has_value();
+    return attributes_.TakePrefetched(node, start_ + absl::Seconds(2)).has_value();
   };
   EXPECT_FALSE(served());
   attributes_.Sent(node, directory, start_);
@@ -106,18 +106,19 @@ TEST_F(PromisedTest, SentAttributesOfADirectoryServeAgainUntilTheyChange) {
 }
 
 TEST_F(PromisedTest, FreshAttributesAreUsedWhileTheirPromiseHolds) {
-  attributes_.KeepFresh(node_, attributes_.MomentOf(node_), Promised(5), start_);
+  attributes_.KeepPrefetched(node_, attributes_.MomentOf(node_), Promised(5), start_);
   // Long after the cache times.
   const absl::Time later = start_ + absl::Minutes(9);
-  std::optional<AttributeCache::Fresh> fresh = attributes_.TakeFresh(node_, later, later);
+  std::optional<AttributeCache::Prefetched> fresh = attributes_.TakePrefetched(node_, later, later);
   ASSERT_TRUE(fresh.has_value());
   EXPECT_EQ(fresh->valid_for, absl::Minutes(1));
 
-  attributes_.KeepFresh(node_, attributes_.MomentOf(node_), Promised(5), later + absl::Seconds(1));
+  attributes_.KeepPrefetched(node_, attributes_.MomentOf(node_), Promised(5),
+                             later + absl::Seconds(1));
   promises_.Changed(Handle(7));
-  EXPECT_FALSE(attributes_.TakeFresh(node_, later + absl::Seconds(2)).has_value());
-  attributes_.KeepFresh(node_, attributes_.MomentOf(node_), File(6), later + absl::Seconds(3));
-  EXPECT_FALSE(attributes_.TakeFresh(node_, later + absl::Seconds(3)).has_value());
+  EXPECT_FALSE(attributes_.TakePrefetched(node_, later + absl::Seconds(2)).has_value());
+  attributes_.KeepPrefetched(node_, attributes_.MomentOf(node_), File(6), later + absl::Seconds(3));
+  EXPECT_FALSE(attributes_.TakePrefetched(node_, later + absl::Seconds(3)).has_value());
 }
 
 TEST_F(PromisedTest, ChangesThatTheKernelDoesNotSeeAreReported) {
