@@ -41,7 +41,7 @@ namespace dafs::fuse {
 // The server's last reply. umount(8) requests STATFS and the attributes of the root
 // (AttributeCache::LastOfDirectory), and must get an answer even if the server is unreachable.
 template <class T>
-class LastKnown {
+class LastReply {
  public:
   void Set(const T& value) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -84,7 +84,7 @@ struct MountState {
   absl::flat_hash_map<uint64_t, uint64_t> opened_before;
   BehindTable behind;
   IdentityCache identities{options.source.text};
-  LastKnown<wire::FsAttributes> statfs;
+  LastReply<wire::FsAttributes> statfs;
   // Number of workers whose session has not answered a NULL in time (RootStatus). A hint;
   // publishes no other data.
   std::atomic<uint32_t> silent_workers{0};
