@@ -18,7 +18,7 @@ size_t MostOut(const client::BufferPool& pool) {
 WriteStreams::WriteStreams(const client::BufferPool& pool) : most_out_(MostOut(pool)) {}
 
 const WritePiece* WriteStreams::Join(const OpenState& open, uint64_t offset,
-                                     std::span<const std::byte> data, BehindTable& behind) {
+                                     std::span<const std::byte> data, WriteBehindTable& behind) {
   auto it = streams_.find(&open);
   if (it == streams_.end() || !it->second.gathered.has_value()) return nullptr;
   WritePiece& piece = *it->second.gathered;

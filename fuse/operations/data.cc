@@ -83,7 +83,7 @@ Task<void> DataOperations::Flush(Call& call) {
     co_return;
   }
   // Afterwards errors of pending writes are known, and the locks can be released.
-  co_await context_.pending.Settled(open->nodeid);
+  co_await context_.pending.Drained(open->nodeid);
   absl::Status reported;
   // All writes of a file are tracked together. A close of a reader does not wait for them.
   if ((ShareOf(open->flags) & wire::kShareWrite) != 0) {

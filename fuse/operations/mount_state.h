@@ -24,10 +24,10 @@
 #include "fuse/cache/stale_open_tracker.h"
 #include "fuse/cache/whole_directories.h"
 #include "fuse/cache/write_trackers.h"
-#include "fuse/files/behind_table.h"
 #include "fuse/files/live_files.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/files/open_files.h"
+#include "fuse/files/write_behind_table.h"
 #include "fuse/kernel/notifier.h"
 #include "fuse/kernel/protocol.h"
 #include "fuse/options/options.h"
@@ -82,7 +82,7 @@ struct MountState {
   // After a crash: the open files of before, by OpenState::opened_by. The kernel may not have got
   // the handle of one; then it sends its request again. Constant after the start.
   absl::flat_hash_map<uint64_t, uint64_t> opened_before;
-  BehindTable behind;
+  WriteBehindTable behind;
   IdentityCache identities{options.source.text};
   LastReply<wire::FsAttributes> statfs;
   // Number of workers whose session has not answered a NULL in time (RootStatus). A hint;

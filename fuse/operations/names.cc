@@ -283,7 +283,7 @@ Task<void> NameOperations::Link(Call& call) {
   if (!file) co_return;
   const bool is_retry =
       state_.stale_opens.IsRetry(call.header().pid, link.oldnodeid, call.arrived());
-  co_await context_.pending.Settled(link.oldnodeid);
+  co_await context_.pending.Drained(link.oldnodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
   CallerIdentity who = CallerOf(state_, call);
   DirectoryChange change(context_, *directory, name);

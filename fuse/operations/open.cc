@@ -196,7 +196,7 @@ Task<void> OpenOperations::Release(Call& call) {
   // Answered before the CLOSE: no program waits for it, and it commits nothing.
   call.ReplyOk();
   if (open == nullptr) co_return;
-  co_await context_.pending.Settled(open->nodeid);  // pending writes use this open
+  co_await context_.pending.Drained(open->nodeid);  // pending writes use this open
   std::vector<LockOwners::Ended> ended = state_.lock_owners.EndHandle(release.fh);
   for (const LockOwners::Ended& owner : ended) {
     Task<void> ending = context_.lock_owners.End(owner);

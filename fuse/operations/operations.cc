@@ -88,7 +88,7 @@ Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> d
   context_.state.inodes.Accepted(call->nodeid(), call->header().pid);
   if (row.waits_for_writes && !context_.pending.none()) {
     // Only the reply to a CREATE shows which file it opened, and perhaps truncated.
-    co_await context_.pending.Settled(opcode == FUSE_CREATE ? BehindTable::kAnyNode
+    co_await context_.pending.Drained(opcode == FUSE_CREATE ? WriteBehindTable::kAnyNode
                                                             : call->nodeid());
   }
   if (row.function == nullptr) {

@@ -49,7 +49,7 @@ Changed ChangedBy(const Call& call) {
 void PendingWrites::Hold(Call& call) {
   const Changed changed = ChangedBy(call);
   if (changed.first == 0) return;
-  BehindTable& behind = state_.behind;
+  WriteBehindTable& behind = state_.behind;
   const uint64_t first = behind.Hold(changed.first);
   const uint64_t second =
       changed.second == 0 || changed.second == changed.first ? 0 : behind.Hold(changed.second);
@@ -59,10 +59,10 @@ void PendingWrites::Hold(Call& call) {
   };
 }
 
-Task<void> PendingWrites::Settled(uint64_t nodeid) {
+Task<void> PendingWrites::Drained(uint64_t nodeid) {
   if (closed_ || state_.behind.idle()) co_return;
   LoopWait wait(files_.loop());
-  if (!state_.behind.WakeWhenSettled(nodeid, wait.waker())) co_return;
+  if (!state_.behind.WakeWhenDrained(nodeid, wait.waker())) co_return;
   waits_.insert(&wait);
   absl::Status ignored = co_await wait.Wait();
   waits_.erase(&wait);
@@ -89,7 +89,7 @@ Task<void> PendingWrites::LookAgain(const client::Identity& who, std::optional<a
   const uint64_t known = state_.inodes.NodeOf(node->handle);
   if (known == 0) co_return;
   if (!state_.behind.Holds(known) && !state_.attributes.TouchedSince(known, *before)) co_return;
-  co_await Settled(known);
+  co_await Drained(known);
   absl::StatusOr<client::Attributes> attributes =
       co_await files_.attributes().GetAttributes(who, node->handle);
   if (attributes.ok()) {

@@ -29,8 +29,8 @@ class PendingWrites {
   // Whether no write of any worker is pending. Cheap.
   bool none() const { return state_.behind.idle(); }
   // Waits until the server has all writes to the file that are pending now.
-  // BehindTable::kAnyNode: to any file.
-  Task<void> Settled(uint64_t nodeid);
+  // WriteBehindTable::kAnyNode: to any file.
+  Task<void> Drained(uint64_t nodeid);
 
   // The caller of `call` is being killed. Later requests for the files that `call` changes wait
   // until it ends.

@@ -95,7 +95,7 @@ Task<void> RangeOperations::CopyFileRange(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
-  co_await context_.pending.Settled(to->nodeid);
+  co_await context_.pending.Drained(to->nodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
   context_.attributes.TouchData(to->nodeid);
   state_.attributes.InvalidatePrefetched(from->nodeid);  // atime

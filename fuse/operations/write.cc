@@ -112,7 +112,7 @@ Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> o
     co_return;
   }
   while (!state_.behind.Begin(open->nodeid, offset, size)) {
-    co_await context_.pending.Settled(open->nodeid);
+    co_await context_.pending.Drained(open->nodeid);
     // Its caller was killed, or the mount has ended.
     if (call.answered() || context_.pending.closed()) co_return;
   }
@@ -197,7 +197,7 @@ Task<void> WriteOperations::Write(Call& call) {
     co_await WriteBehind(call, open, write.offset, size);
     co_return;
   }
-  co_await context_.pending.Settled(open->nodeid);
+  co_await context_.pending.Drained(open->nodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
   WritePiece piece;
   piece.open = open;

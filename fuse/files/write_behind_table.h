@@ -18,14 +18,14 @@
 
 namespace dafs::fuse {
 
-class BehindTable {
+class WriteBehindTable {
  public:
-  // For WakeWhenSettled: all files.
+  // For WakeWhenDrained: all files.
   static constexpr uint64_t kAnyNode = 0;
 
-  BehindTable() = default;
-  BehindTable(const BehindTable&) = delete;
-  BehindTable& operator=(const BehindTable&) = delete;
+  WriteBehindTable() = default;
+  WriteBehindTable(const WriteBehindTable&) = delete;
+  WriteBehindTable& operator=(const WriteBehindTable&) = delete;
 
   // No part of any file is outstanding. Saves the caller the mutex.
   bool idle() const { return out_.load(std::memory_order_acquire) == 0; }
@@ -49,7 +49,7 @@ class BehindTable {
   bool Holds(uint64_t nodeid) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Uses `waker` when all parts of the file that are outstanding now have ended, even if later
   // parts are outstanding. If there is no such part, returns false and drops `waker`.
-  bool WakeWhenSettled(uint64_t nodeid, LoopWait::Waker waker) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool WakeWhenDrained(uint64_t nodeid, LoopWait::Waker waker) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Part {

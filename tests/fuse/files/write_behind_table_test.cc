@@ -1,5 +1,5 @@
 // The write-behind table: parts must not overlap, and callers can wait for them.
-#include "fuse/files/behind_table.h"
+#include "fuse/files/write_behind_table.h"
 
 #include <gtest/gtest.h>
 
@@ -15,37 +15,37 @@
 namespace dafs::fuse {
 namespace {
 
-// Waits until the present parts of `nodeid` have ended, then adds to `*settled`.
-Task<void> AddWhenSettled(BehindTable& table, Loop& loop, uint64_t nodeid, int* settled,
+// Waits until the present parts of `nodeid` have ended, then adds to `*drained`.
+Task<void> AddWhenDrained(WriteBehindTable& table, Loop& loop, uint64_t nodeid, int* drained,
                           int add = 1) {
   LoopWait wait(loop);
-  EXPECT_TRUE(table.WakeWhenSettled(nodeid, wait.waker()));
+  EXPECT_TRUE(table.WakeWhenDrained(nodeid, wait.waker()));
   absl::Status status = co_await wait.Wait();
   EXPECT_TRUE(status.ok());
-  *settled += add;
+  *drained += add;
 }
 
-class BehindTableWaitTest : public testing::Test {
+class WriteBehindTableWaitTest : public testing::Test {
  protected:
   void StartWait(uint64_t nodeid, int add = 1) {
-    Start(AddWhenSettled(table_, *loop_, nodeid, &settled_, add));
+    Start(AddWhenDrained(table_, *loop_, nodeid, &drained_, add));
   }
-  bool IsSettled(uint64_t nodeid) {
+  bool IsDrained(uint64_t nodeid) {
     LoopWait wait(*loop_);
-    return !table_.WakeWhenSettled(nodeid, wait.waker());
+    return !table_.WakeWhenDrained(nodeid, wait.waker());
   }
-  int Settled() {
+  int Drained() {
     loop_->RunOnce(absl::ZeroDuration());
-    return settled_;
+    return drained_;
   }
 
   const std::unique_ptr<Loop> loop_ = *Loop::Create();
-  BehindTable table_;
-  int settled_ = 0;
+  WriteBehindTable table_;
+  int drained_ = 0;
 };
 
-TEST(BehindTable, PartsOfOneFileCannotOverlap) {
-  BehindTable table;
+TEST(WriteBehindTable, PartsOfOneFileCannotOverlap) {
+  WriteBehindTable table;
   EXPECT_TRUE(table.idle());
   EXPECT_TRUE(table.Begin(7, 100, 50));
   EXPECT_FALSE(table.idle());
@@ -66,8 +66,8 @@ TEST(BehindTable, PartsOfOneFileCannotOverlap) {
   EXPECT_TRUE(table.idle());
 }
 
-TEST(BehindTable, APartGrowsOnlyIntoFreeBytes) {
-  BehindTable table;
+TEST(WriteBehindTable, APartGrowsOnlyIntoFreeBytes) {
+  WriteBehindTable table;
   ASSERT_TRUE(table.Begin(7, 0, 10));
   ASSERT_TRUE(table.Begin(7, 30, 10));
   EXPECT_TRUE(table.Lengthen(7, 0, 20));
@@ -78,7 +78,7 @@ TEST(BehindTable, APartGrowsOnlyIntoFreeBytes) {
   EXPECT_TRUE(table.Begin(7, 0, 30));
 }
 
-TEST_F(BehindTableWaitTest, HoldLetsOutstandingPartsEndAndNoneBegin) {
+TEST_F(WriteBehindTableWaitTest, HoldLetsOutstandingPartsEndAndNoneBegin) {
   ASSERT_TRUE(table_.Begin(7, 0, 10));
   const uint64_t one = table_.Hold(7), two = table_.Hold(7);
   EXPECT_FALSE(table_.Begin(7, 1'000'000, 1));
@@ -88,53 +88,53 @@ TEST_F(BehindTableWaitTest, HoldLetsOutstandingPartsEndAndNoneBegin) {
   table_.End(7, 0);  // ends the part, not the holds
   table_.End(8, 0);
   table_.Release(two);
-  EXPECT_EQ(Settled(), 0);
+  EXPECT_EQ(Drained(), 0);
   EXPECT_TRUE(table_.Holds(7));
   table_.Release(one);
-  EXPECT_EQ(Settled(), 1);
+  EXPECT_EQ(Drained(), 1);
   EXPECT_TRUE(table_.idle());
 }
 
-TEST_F(BehindTableWaitTest, AWaiterWaitsForPresentPartsAndNotForLaterOnes) {
-  EXPECT_TRUE(IsSettled(7));
+TEST_F(WriteBehindTableWaitTest, AWaiterWaitsForPresentPartsAndNotForLaterOnes) {
+  EXPECT_TRUE(IsDrained(7));
   ASSERT_TRUE(table_.Begin(7, 0, 1));
   ASSERT_TRUE(table_.Begin(7, 1, 1));
   ASSERT_TRUE(table_.Begin(8, 0, 1));
   StartWait(7);
-  StartWait(BehindTable::kAnyNode, 100);
-  EXPECT_TRUE(IsSettled(9));
+  StartWait(WriteBehindTable::kAnyNode, 100);
+  EXPECT_TRUE(IsDrained(9));
   ASSERT_TRUE(table_.Begin(7, 2, 1));
   table_.End(7, 1);
-  EXPECT_EQ(Settled(), 0);
+  EXPECT_EQ(Drained(), 0);
   table_.End(7, 0);
-  EXPECT_EQ(Settled(), 1);  // the part at 2 began later
+  EXPECT_EQ(Drained(), 1);  // the part at 2 began later
   table_.End(8, 0);
-  EXPECT_EQ(Settled(), 101);
-  EXPECT_TRUE(IsSettled(8));
+  EXPECT_EQ(Drained(), 101);
+  EXPECT_TRUE(IsDrained(8));
   StartWait(7);
   table_.End(7, 2);
-  EXPECT_EQ(Settled(), 102);
+  EXPECT_EQ(Drained(), 102);
 }
 
-Task<void> BeginWhenSettled(BehindTable& table, Loop& loop, bool* began) {
+Task<void> BeginWhenDrained(WriteBehindTable& table, Loop& loop, bool* began) {
   LoopWait wait(loop);
-  EXPECT_TRUE(table.WakeWhenSettled(7, wait.waker()));
+  EXPECT_TRUE(table.WakeWhenDrained(7, wait.waker()));
   absl::Status ignored = co_await wait.Wait();
   *began = table.Begin(7, 0, 1);
 }
 
-TEST_F(BehindTableWaitTest, AWokenWaiterMayUseTheTable) {
+TEST_F(WriteBehindTableWaitTest, AWokenWaiterMayUseTheTable) {
   ASSERT_TRUE(table_.Begin(7, 0, 1));
   bool began = false;
-  Start(BeginWhenSettled(table_, *loop_, &began));
+  Start(BeginWhenDrained(table_, *loop_, &began));
   table_.End(7, 0);
-  Settled();
+  Drained();
   EXPECT_TRUE(began);
   EXPECT_TRUE(table_.Holds(7));
 }
 
-TEST(BehindTable, EveryWaiterAmongManyThreadsIsWoken) {
-  BehindTable table;
+TEST(WriteBehindTable, EveryWaiterAmongManyThreadsIsWoken) {
+  WriteBehindTable table;
   constexpr int kThreads = 4;
   constexpr int kTurns = 2000;
   std::vector<std::unique_ptr<Loop>> loops;  // until no thread wakes another any more
@@ -143,15 +143,15 @@ TEST(BehindTable, EveryWaiterAmongManyThreadsIsWoken) {
   std::vector<std::thread> threads;
   for (uint64_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
-      int settled = 0;
+      int drained = 0;
       for (int turn = 0; turn < kTurns; ++turn) {
         EXPECT_TRUE(table.Begin(7, thread, 1));
-        Start(AddWhenSettled(table, *loops[thread], turn % 2 == 0 ? 7 : BehindTable::kAnyNode,
-                             &settled));
+        Start(AddWhenDrained(table, *loops[thread], turn % 2 == 0 ? 7 : WriteBehindTable::kAnyNode,
+                             &drained));
         table.End(7, thread);
-        while (settled <= turn) loops[thread]->RunOnce(absl::Seconds(1));
+        while (drained <= turn) loops[thread]->RunOnce(absl::Seconds(1));
       }
-      woken += settled;
+      woken += drained;
     });
   }
   for (std::thread& thread : threads) thread.join();
