@@ -46,7 +46,7 @@ Task<void> NameOperations::Lookup(Call& call) {
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(state_, call, who)) {
     node = co_await files_.names().Lookup(*who, parent->handle, name, &absent);
   }
-  co_await context_.pending.LookAgain(*who, before, node);
+  co_await context_.pending.Revalidate(*who, before, node);
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt &&
       context_.entries.ReplyAbsent(call, place, absent)) {
     co_return;

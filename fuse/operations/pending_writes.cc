@@ -83,8 +83,8 @@ std::optional<absl::Time> PendingWrites::BeforeAsking() const {
   return Loop::Now();
 }
 
-Task<void> PendingWrites::LookAgain(const client::Identity& who, std::optional<absl::Time> before,
-                                    absl::StatusOr<client::Node>& node) {
+Task<void> PendingWrites::Revalidate(const client::Identity& who, std::optional<absl::Time> before,
+                                     absl::StatusOr<client::Node>& node) {
   if (!before.has_value() || !node.ok()) co_return;
   const uint64_t known = state_.inodes.NodeOf(node->handle);
   if (known == 0) co_return;

@@ -36,12 +36,12 @@ class PendingWrites {
   // until it ends.
   void Hold(Call& call);
 
-  // Called before a lookup; the result is for LookAgain. Returns nullopt if no write is pending.
+  // Called before a lookup; the result is for Revalidate. Returns nullopt if no write is pending.
   std::optional<absl::Time> BeforeAsking() const;
   // The reply to a lookup may be older than pending writes to that file. If so, waits for the
   // writes and requests the attributes again.
-  Task<void> LookAgain(const client::Identity& who, std::optional<absl::Time> before,
-                       absl::StatusOr<client::Node>& node);
+  Task<void> Revalidate(const client::Identity& who, std::optional<absl::Time> before,
+                        absl::StatusOr<client::Node>& node);
 
   // Ends the calls that wait for writes of other workers. From now on none waits.
   void Shutdown();

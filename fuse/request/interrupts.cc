@@ -73,10 +73,10 @@ void Interrupts::EndEarly(Call& call) {
 }
 
 void Interrupts::Start() {
-  if (timer_ == 0) timer_ = loop_.RunAfter(kLookAgain, [this] { LookAgain(); });
+  if (timer_ == 0) timer_ = loop_.RunAfter(kRecheckAfter, [this] { Recheck(); });
 }
 
-void Interrupts::LookAgain() {
+void Interrupts::Recheck() {
   timer_ = 0;
   bool more = false;
   std::vector<uint64_t> untold;

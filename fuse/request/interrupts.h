@@ -33,7 +33,7 @@ bool HasSignal(uint32_t pid, const CallerProc& proc);
 class Interrupts {
  public:
   // How often callers that got a signal are checked again. A killed caller has ended by then.
-  static constexpr absl::Duration kLookAgain = absl::Milliseconds(200);
+  static constexpr absl::Duration kRecheckAfter = absl::Milliseconds(200);
 
   // Calls `killed` for each call that is answered early, just before that answer.
   Interrupts(Loop& loop, CallsInHand& calls, std::function<void(Call&)> killed,
@@ -54,7 +54,7 @@ class Interrupts {
 
  private:
   void Start();
-  void LookAgain();
+  void Recheck();
   void EndEarly(Call& call);
 
   Loop& loop_;
