@@ -127,7 +127,7 @@ class Worker : private Pollable {
   std::unique_ptr<KernelRing> ring_;
   uint64_t next_wake_ = uint64_t{1} << 62;            // request numbers that the kernel never uses
   std::optional<client::InFlightEntries> in_flight_;  // outlives the calls
-  CallsInHand calls_;
+  OutstandingCalls calls_;
   RequestRoom room_;
   Interrupts interrupts_;
   std::optional<Operations> operations_;

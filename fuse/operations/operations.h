@@ -45,7 +45,7 @@ class Operations {
   // Call after each start of Serve, when it waits or has ended.
   void Began() { slow_.Began(); }
   // For dafsctl: the calls without an answer.
-  void Report(const CallsInHand& calls, client::WorkerReport& report) const {
+  void Report(const OutstandingCalls& calls, client::WorkerReport& report) const {
     slow_.Report(calls, report);
   }
 

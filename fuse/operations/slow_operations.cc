@@ -75,7 +75,7 @@ client::PendingOperation SlowOperations::Describe(const Call& call, absl::Time n
           .age = now - call.arrived()};
 }
 
-void SlowOperations::Report(const CallsInHand& calls, client::WorkerReport& report) const {
+void SlowOperations::Report(const OutstandingCalls& calls, client::WorkerReport& report) const {
   const absl::Time now = Loop::Now();
   std::vector<const Call*> old;
   calls.ForEach([&](const Call& call) {

@@ -39,7 +39,7 @@ class SlowOperations {
   }
 
   // Adds the calls that have no answer to the report.
-  void Report(const CallsInHand& calls, client::WorkerReport& report) const;
+  void Report(const OutstandingCalls& calls, client::WorkerReport& report) const;
 
  private:
   void Track(const Call& call);

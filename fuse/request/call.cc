@@ -7,19 +7,19 @@
 
 namespace dafs::fuse {
 
-void CallsInHand::Add(Call* call) { calls_[call->header().unique] = call; }
+void OutstandingCalls::Add(Call* call) { calls_[call->header().unique] = call; }
 
-void CallsInHand::Remove(Call* call) {
+void OutstandingCalls::Remove(Call* call) {
   auto it = calls_.find(call->header().unique);
   if (it != calls_.end() && it->second == call) calls_.erase(it);
 }
 
-Call* CallsInHand::Find(uint64_t unique) const {
+Call* OutstandingCalls::Find(uint64_t unique) const {
   auto it = calls_.find(unique);
   return it == calls_.end() || it->second->answered() ? nullptr : it->second;
 }
 
-void CallsInHand::Retract() {
+void OutstandingCalls::Retract() {
   std::vector<uint64_t> waits;
   for (const auto& [unique, call] : calls_) {
     if (call->header().opcode != FUSE_SETLKW || call->answered() || call->interrupted) continue;
@@ -34,27 +34,27 @@ void CallsInHand::Retract() {
   }
 }
 
-std::vector<std::vector<std::byte>> CallsInHand::TakeRetracted() {
+std::vector<std::vector<std::byte>> OutstandingCalls::TakeRetracted() {
   return std::exchange(retracted_, {});
 }
 
-Call::Call(AnswerPath& path, CallsInHand& in_hand, const fuse_in_header& header, Body body,
+Call::Call(AnswerPath& path, OutstandingCalls& outstanding, const fuse_in_header& header, Body body,
            client::BufferLease lease)
     : path_(path),
-      in_hand_(in_hand),
+      outstanding_(outstanding),
       header_(header),
-      in_flight_(in_hand.entries_, header.unique & ~kUniqueResent,
+      in_flight_(outstanding.entries_, header.unique & ~kUniqueResent,
                  (header.unique & kUniqueResent) != 0),
       body_(body.first.begin(), body.first.end()),
       lease_(std::move(lease)) {
   body_.insert(body_.end(), body.second.begin(), body.second.end());
-  in_hand_.Add(this);
+  outstanding_.Add(this);
 }
 
 Call::~Call() {
   // The kernel needs an answer to every request; ignored if the call was answered.
   ReplyErrno(EIO);
-  in_hand_.Remove(this);
+  outstanding_.Remove(this);
   if (on_end) on_end();
 }
 
@@ -68,7 +68,7 @@ bool Call::Reply(std::initializer_list<KernelChannel::Bytes> parts) {
 bool Call::ReplyErrno(int error) {
   if (std::exchange(answered_, true)) return false;
   if (retracting && error == EINTR) {
-    std::vector<std::byte>& request = in_hand_.retracted_.emplace_back();
+    std::vector<std::byte>& request = outstanding_.retracted_.emplace_back();
     const KernelChannel::Bytes header = AsBytes(header_);
     request.assign(header.begin(), header.end());
     request.insert(request.end(), body_.begin(), body_.end());

@@ -30,7 +30,7 @@ namespace dafs::fuse {
 class Call;
 
 // The calls of one worker that have not ended: not answered yet, or answered early.
-class CallsInHand {
+class OutstandingCalls {
  public:
   // What their requests change is recorded there, for the case that this process is killed. Call
   // before the first call; `entries` outlives them.
@@ -66,7 +66,7 @@ class Call {
     std::span<const std::byte> first;
     std::span<const std::byte> second = {};
   };
-  Call(AnswerPath& path, CallsInHand& in_hand, const fuse_in_header& header, Body body,
+  Call(AnswerPath& path, OutstandingCalls& outstanding, const fuse_in_header& header, Body body,
        client::BufferLease lease);
   ~Call();
   Call(const Call&) = delete;
@@ -91,7 +91,7 @@ class Call {
 
   // The caller got a signal. Not every signal ends the call; see interrupts.h.
   bool interrupted = false;
-  // EINTR is not sent: see CallsInHand::Retract.
+  // EINTR is not sent: see OutstandingCalls::Retract.
   bool retracting = false;
   // Interrupts has seen the call in an earlier round.
   bool looked_at = false;
@@ -104,7 +104,7 @@ class Call {
 
  private:
   AnswerPath& path_;
-  CallsInHand& in_hand_;
+  OutstandingCalls& outstanding_;
   const fuse_in_header header_;
   client::InFlightOperation in_flight_;
   absl::InlinedVector<std::byte, 192> body_;  // most bodies are one structure and one short name

@@ -36,7 +36,7 @@ class Interrupts {
   static constexpr absl::Duration kRecheckAfter = absl::Milliseconds(200);
 
   // Calls `killed` for each call that is answered early, just before that answer.
-  Interrupts(Loop& loop, CallsInHand& calls, std::function<void(Call&)> killed,
+  Interrupts(Loop& loop, OutstandingCalls& calls, std::function<void(Call&)> killed,
              CallerProc proc = CallerProc())
       : loop_(loop), calls_(calls), killed_(std::move(killed)), proc_(std::move(proc)) {}
   ~Interrupts() { loop_.Cancel(timer_); }
@@ -58,7 +58,7 @@ class Interrupts {
   void EndEarly(Call& call);
 
   Loop& loop_;
-  CallsInHand& calls_;
+  OutstandingCalls& calls_;
   const std::function<void(Call&)> killed_;
   const CallerProc proc_;
   bool watching_ = false;

@@ -342,7 +342,7 @@ TEST(KernelAttributes, StatxReturnsTheBirthTimeIfItIsKnown) {
 TEST_F(ProcTest, InterruptEndsACallOnlyWhenItsCallerIsKilled) {
   FakeKernel kernel;
   KernelChannel channel(kernel.TakeWorkerEnd());
-  CallsInHand calls;
+  OutstandingCalls calls;
   auto loop = *Loop::Create();
   Interrupts interrupts(
       *loop, calls, [](Call&) {}, Proc());
@@ -376,7 +376,7 @@ TEST_F(ProcTest, HasSignalIgnoresBlockedSignals) {
 TEST_F(ProcTest, AnUnreportedSignalEndsALockWaitOverIoUring) {
   FakeKernel kernel;
   KernelChannel channel(kernel.TakeWorkerEnd());
-  CallsInHand calls;
+  OutstandingCalls calls;
   auto loop = *Loop::Create();
   Interrupts interrupts(
       *loop, calls, [](Call&) {}, Proc());
@@ -488,7 +488,7 @@ TEST(UserDatabase, ReturnsGroupsOfKnownUsersOnly) {
 TEST(Call, IsAnsweredExactlyOnce) {
   FakeKernel kernel;
   KernelChannel channel(kernel.TakeWorkerEnd());
-  CallsInHand calls;
+  OutstandingCalls calls;
   fuse_in_header header = {};
   header.unique = 3;
   {
