@@ -23,9 +23,9 @@ constexpr uint32_t kMostMicroseconds = 10'000;
 
 }  // namespace
 
-absl::StatusOr<CpuLatencyWish> ParseCpuLatency(std::string_view text) {
-  if (text == "auto") return CpuLatencyWish{};
-  if (text == "off") return CpuLatencyWish{.wanted = false};
+absl::StatusOr<CpuLatencyOption> ParseCpuLatency(std::string_view text) {
+  if (text == "auto") return CpuLatencyOption{};
+  if (text == "off") return CpuLatencyOption{.wanted = false};
   uint32_t microseconds = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, microseconds);
@@ -33,7 +33,7 @@ absl::StatusOr<CpuLatencyWish> ParseCpuLatency(std::string_view text) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected auto, off or microseconds from 0 to ", kMostMicroseconds));
   }
-  return CpuLatencyWish{.wanted = true, .longest = absl::Microseconds(microseconds)};
+  return CpuLatencyOption{.wanted = true, .longest = absl::Microseconds(microseconds)};
 }
 
 IdleFacts IdleFactsOfMachine() {
@@ -50,13 +50,13 @@ absl::StatusOr<std::unique_ptr<CpuLatency>> CpuLatency::Open(absl::Duration long
   return std::unique_ptr<CpuLatency>(new CpuLatency(fd, longest));
 }
 
-std::unique_ptr<CpuLatency> CpuLatency::For(const CpuLatencyWish& wish, const IdleFacts& facts,
+std::unique_ptr<CpuLatency> CpuLatency::For(const CpuLatencyOption& option, const IdleFacts& facts,
                                             const std::string& device, std::string* said) {
   const bool virtual_cpus = facts.driver == "haltpoll";
   const bool few = facts.cpus > 1 && facts.cpus <= kMostCpus;
-  if (!wish.wanted.value_or(virtual_cpus && few)) {
+  if (!option.wanted.value_or(virtual_cpus && few)) {
     *said = "idle CPUs sleep as the system configures (";
-    if (wish.wanted.has_value()) {
+    if (option.wanted.has_value()) {
       absl::StrAppend(said, "off)");
     } else if (facts.cpus == 1) {
       absl::StrAppend(said, "one CPU)");
@@ -66,13 +66,13 @@ std::unique_ptr<CpuLatency> CpuLatency::For(const CpuLatencyWish& wish, const Id
     }
     return nullptr;
   }
-  absl::StatusOr<std::unique_ptr<CpuLatency>> latency = Open(wish.longest, device);
+  absl::StatusOr<std::unique_ptr<CpuLatency>> latency = Open(option.longest, device);
   if (!latency.ok()) {
     *said =
         absl::StrCat("idle CPUs sleep as the system configures (", latency.status().message(), ")");
     return nullptr;
   }
-  *said = absl::StrCat("idle CPUs wake within ", absl::ToInt64Microseconds(wish.longest),
+  *said = absl::StrCat("idle CPUs wake within ", absl::ToInt64Microseconds(option.longest),
                        " us while this program is busy");
   return *std::move(latency);
 }

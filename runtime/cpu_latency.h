@@ -4,7 +4,8 @@
 // A call through a mount wakes a thread at each of its steps. An idle virtual CPU returns to the
 // host, and waking it takes about 40 us, several times the cost of the call. With a limit of 0, an
 // idle CPU polls instead. The limit applies to the whole machine, so the program requests it only
-// while a loop is busy (runtime/busy_hold.h). The kernel drops the request when the process ends.
+// while a loop is busy (runtime/cpu_latency_request.h). The kernel drops the request when the
+// process ends.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,15 @@
 namespace dafs {
 
 // The administrator's setting (cpu_latency=, --cpu-latency).
-struct CpuLatencyWish {
+struct CpuLatencyOption {
   // Nullopt: the kind of machine decides, see CpuLatency::For.
   std::optional<bool> wanted;
   absl::Duration longest = absl::ZeroDuration();
-  bool operator==(const CpuLatencyWish&) const = default;
+  bool operator==(const CpuLatencyOption&) const = default;
 };
 // Parses "auto", "off", or whole microseconds from 0 to 10000. Otherwise fails with
 // kInvalidArgument.
-absl::StatusOr<CpuLatencyWish> ParseCpuLatency(std::string_view text);
+absl::StatusOr<CpuLatencyOption> ParseCpuLatency(std::string_view text);
 
 // Facts about the machine that decide how its CPUs idle.
 struct IdleFacts {
@@ -44,9 +45,9 @@ class CpuLatency {
   // `device` is /dev/cpu_dma_latency; tests pass another file. Returns the error of open(2).
   static absl::StatusOr<std::unique_ptr<CpuLatency>> Open(absl::Duration longest,
                                                           const std::string& device);
-  // Applies `wish` on a machine with `facts`. Returns null if there is to be no limit. In either
+  // Applies `option` on a machine with `facts`. Returns null if there is to be no limit. In either
   // case sets `said` to what was done and why.
-  static std::unique_ptr<CpuLatency> For(const CpuLatencyWish& wish, const IdleFacts& facts,
+  static std::unique_ptr<CpuLatency> For(const CpuLatencyOption& option, const IdleFacts& facts,
                                          const std::string& device, std::string* said);
   ~CpuLatency();
   CpuLatency(const CpuLatency&) = delete;

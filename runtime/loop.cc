@@ -211,13 +211,13 @@ bool Loop::PollSources(bool all) {
 void Loop::NoteTurn() {
   if (!hold_.Turned() || !hold_.IsBusy(Now()) || OnOneCpu()) return;
   hold_.Hold();
-  RunAfter(BusyHold::kLook, [this] { LookAtHold(); });
+  RunAfter(CpuLatencyRequest::kLook, [this] { LookAtHold(); });
 }
 
 void Loop::LookAtHold() {
   cpu_looks_left_ = 0;
   if (OnOneCpu()) hold_.Release();
-  if (hold_.Look()) RunAfter(BusyHold::kLook, [this] { LookAtHold(); });
+  if (hold_.Look()) RunAfter(CpuLatencyRequest::kLook, [this] { LookAtHold(); });
 }
 
 // Whether the thread may use only one CPU. The loop and its peers then run in turn.

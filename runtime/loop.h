@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "runtime/busy_hold.h"
+#include "runtime/cpu_latency_request.h"
 #include "runtime/task.h"
 #include "runtime/wait_handle.h"
 
@@ -106,7 +106,7 @@ class Loop {
   absl::Duration spin_;   // the current length of a spin
   bool one_cpu_ = false;  // as last checked; checked again when cpu_looks_left_ reaches 0
   uint32_t cpu_looks_left_ = 0;
-  BusyHold hold_;
+  CpuLatencyRequest hold_;
   std::vector<std::unique_ptr<Source>> sources_;
   bool removed_any_ = false;
   bool polling_ = false;

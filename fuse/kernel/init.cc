@@ -26,7 +26,7 @@ constexpr uint64_t kWanted = FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_AUTO_INVAL
 
 }  // namespace
 
-InitAnswer AnswerInit(std::span<const std::byte> body, const InitWishes& wishes) {
+InitAnswer AnswerInit(std::span<const std::byte> body, const InitOptions& options) {
   InitAnswer answer;
   fuse_init_in in = {};
   if (body.size() < kShortInitBytes) {
@@ -47,21 +47,21 @@ InitAnswer AnswerInit(std::span<const std::byte> body, const InitWishes& wishes)
   uint64_t offered = in.flags;
   if (in.flags & FUSE_INIT_EXT) offered |= uint64_t{in.flags2} << 32;
   uint64_t wanted = kWanted;
-  if (wishes.posix_locks) wanted |= FUSE_POSIX_LOCKS;
-  if (wishes.flock_locks) wanted |= FUSE_FLOCK_LOCKS;
-  if (wishes.posix_acl) wanted |= FUSE_POSIX_ACL;
-  if (wishes.io_uring) wanted |= kInitOverIoUring;
+  if (options.posix_locks) wanted |= FUSE_POSIX_LOCKS;
+  if (options.flock_locks) wanted |= FUSE_FLOCK_LOCKS;
+  if (options.posix_acl) wanted |= FUSE_POSIX_ACL;
+  if (options.io_uring) wanted |= kInitOverIoUring;
   answer.flags = offered & wanted;
 
   fuse_init_out& out = answer.out;
   out.flags = static_cast<uint32_t>(answer.flags);
   out.flags2 = static_cast<uint32_t>(answer.flags >> 32);
-  out.max_readahead = std::min(in.max_readahead, wishes.max_readahead);
-  out.max_background = wishes.max_background;
+  out.max_readahead = std::min(in.max_readahead, options.max_readahead);
+  out.max_background = options.max_background;
   // The proportion that the kernel uses by default.
-  out.congestion_threshold = static_cast<uint16_t>(wishes.max_background * 3 / 4);
-  out.max_write = wishes.max_write;
-  out.max_pages = static_cast<uint16_t>(wishes.max_write / 4096);
+  out.congestion_threshold = static_cast<uint16_t>(options.max_background * 3 / 4);
+  out.max_write = options.max_write;
+  out.max_pages = static_cast<uint16_t>(options.max_write / 4096);
   out.time_gran = 1;
   return answer;
 }

@@ -9,7 +9,7 @@
 
 namespace dafs::fuse {
 
-struct InitWishes {
+struct InitOptions {
   uint32_t max_write = 1u << 20;  // bytes of the largest WRITE, whole pages
   uint32_t max_readahead = 1u << 20;
   // The kernel checks modes and ACLs before it sends a request. This implies default_permissions.
@@ -28,6 +28,6 @@ struct InitAnswer {
 };
 
 // `body`: the request without its header.
-InitAnswer AnswerInit(std::span<const std::byte> body, const InitWishes& wishes);
+InitAnswer AnswerInit(std::span<const std::byte> body, const InitOptions& options);
 
 }  // namespace dafs::fuse

@@ -236,13 +236,13 @@ void Worker::Serve(std::unique_ptr<Call> call) {
 // --- INIT and INTERRUPT ----------------------------------------------------------------------
 
 void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body) {
-  InitWishes wishes;
-  wishes.max_write = state_.options.wsize;
-  wishes.posix_locks = PosixAtServer(state_.options);
-  wishes.flock_locks = FlockAtServer(state_.options);
-  wishes.posix_acl = state_.default_permissions && state_.options.acl;
-  wishes.io_uring = state_.wants_io_uring;
-  InitAnswer answer = AnswerInit(body, wishes);
+  InitOptions options;
+  options.max_write = state_.options.wsize;
+  options.posix_locks = PosixAtServer(state_.options);
+  options.flock_locks = FlockAtServer(state_.options);
+  options.posix_acl = state_.default_permissions && state_.options.acl;
+  options.io_uring = state_.wants_io_uring;
+  InitAnswer answer = AnswerInit(body, options);
   if (answer.error != 0) {
     channel_->ReplyError(header.unique, answer.error);
   } else {

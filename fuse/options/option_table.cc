@@ -51,9 +51,9 @@ constexpr Number CacheTime() {
 void SetCacheTimes(Options& o, absl::Duration time) { o.cache = {time, time, time, time}; }
 
 std::string SetCpuLatency(Options& o, std::string_view value) {
-  absl::StatusOr<CpuLatencyWish> wish = ParseCpuLatency(value);
-  if (!wish.ok()) return std::string(wish.status().message());
-  o.cpu_latency = *wish;
+  absl::StatusOr<CpuLatencyOption> option = ParseCpuLatency(value);
+  if (!option.ok()) return std::string(option.status().message());
+  o.cpu_latency = *option;
   return "";
 }
 

@@ -108,7 +108,7 @@ struct Options {
   MessageOrder byte_order = MessageOrder::kHost;
   bool rdma_read_channel = false;                // ask for the RDMA-read Channel (3.1.2.3.4)
   absl::Duration spin = absl::Microseconds(50);  // how long a worker polls before it sleeps
-  CpuLatencyWish cpu_latency;                    // limits the idle states of CPUs under load
+  CpuLatencyOption cpu_latency;                  // limits the idle states of CPUs under load
   IoUring io_uring = IoUring::kOff;
   // Whether a guardian process stays, so that the program can be replaced. On by default for root
   // in the background.

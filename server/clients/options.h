@@ -60,7 +60,7 @@ struct ServerOptions {
   uint32_t workers = 0;       // threads with a loop each; 0: one per CPU, at most 16
   uint32_t pool_threads = 8;  // threads for work that waits for a disk
   absl::Duration spin = absl::Microseconds(50);  // time that a worker polls before it sleeps
-  CpuLatencyWish cpu_latency;                    // limit for idle CPUs while a worker is busy
+  CpuLatencyOption cpu_latency;                  // limit for idle CPUs while a worker is busy
 
   absl::Duration slow;  // requests that take this long are logged; zero: none
 

@@ -176,7 +176,7 @@ absl::Status Convert(const Raw& raw, Config& config) {
   config.server.spin = absl::Microseconds(raw.spin_us);
   if (raw.slow_ms > 3600000) return absl::InvalidArgumentError("--slow-log: at most 3600000");
   config.server.slow = absl::Milliseconds(raw.slow_ms);
-  absl::StatusOr<CpuLatencyWish> cpu_latency = ParseCpuLatency(raw.cpu_latency);
+  absl::StatusOr<CpuLatencyOption> cpu_latency = ParseCpuLatency(raw.cpu_latency);
   if (!cpu_latency.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--cpu-latency ", raw.cpu_latency, ": ", cpu_latency.status().message()));

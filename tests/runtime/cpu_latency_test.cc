@@ -14,7 +14,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/busy_hold.h"
+#include "runtime/cpu_latency_request.h"
 #include "runtime/loop.h"
 
 namespace dafs {
@@ -75,7 +75,7 @@ TEST(CpuLatencyTest, ParsesWordsAndMicroseconds) {
 }
 
 struct Case {
-  const char* wish;
+  const char* option;
   const char* driver;
   long cpus;
   bool held;
@@ -96,9 +96,9 @@ TEST(CpuLatencyTest, AutoAppliesToFewVirtualCpusAndAnExplicitLimitToAll) {
            Case{"2", "intel_idle", 64, true, "within 2 us"},
        }) {
     std::string said;
-    auto latency = CpuLatency::For(*ParseCpuLatency(each.wish), {each.driver, each.cpus},
+    auto latency = CpuLatency::For(*ParseCpuLatency(each.option), {each.driver, each.cpus},
                                    device.path(), &said);
-    EXPECT_EQ(latency != nullptr, each.held) << each.wish << ", " << each.driver;
+    EXPECT_EQ(latency != nullptr, each.held) << each.option << ", " << each.driver;
     EXPECT_THAT(said, HasSubstr(each.said));
   }
 }
@@ -114,20 +114,20 @@ TEST(CpuLatencyTest, WithoutTheDeviceThereIsNoLimitAndTheReasonIsReported) {
 TEST(BusyHoldTest, HoldsTheLimitOnlyWhileTurnsAreDense) {
   Device device;
   auto latency = device.Open();
-  BusyHold hold(latency.get());
+  CpuLatencyRequest hold(latency.get());
   absl::Time now = absl::UnixEpoch();
   // Runs the turns of one round. Returns the result of IsBusy, or false if it was not due.
   auto turn = [&] {
     bool busy = false;
-    for (uint32_t i = 0; i < BusyHold::kTurns; ++i) {
+    for (uint32_t i = 0; i < CpuLatencyRequest::kTurns; ++i) {
       if (hold.Turned()) busy = hold.IsBusy(now);
     }
     return busy;
   };
   EXPECT_FALSE(turn());  // the first round: its duration is unknown
-  now += BusyHold::kWithin;
+  now += CpuLatencyRequest::kWithin;
   EXPECT_FALSE(turn());  // not dense
-  now += BusyHold::kWithin / 2;
+  now += CpuLatencyRequest::kWithin / 2;
   ASSERT_TRUE(turn());
   hold.Hold();
   EXPECT_TRUE(hold.holds());
@@ -143,15 +143,15 @@ TEST(BusyHoldTest, ReleasesInItsDestructor) {
   Device device;
   auto latency = device.Open();
   {
-    BusyHold hold(latency.get());
+    CpuLatencyRequest hold(latency.get());
     hold.Hold();
   }
   EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
 }
 
 TEST(BusyHoldTest, WithoutALimitNoTurnIsCounted) {
-  BusyHold hold(nullptr);
-  for (uint32_t i = 0; i < 4 * BusyHold::kTurns; ++i) EXPECT_FALSE(hold.Turned());
+  CpuLatencyRequest hold(nullptr);
+  for (uint32_t i = 0; i < 4 * CpuLatencyRequest::kTurns; ++i) EXPECT_FALSE(hold.Turned());
 }
 
 // Posts to itself, so that every turn has work.
@@ -160,7 +160,7 @@ void Turn(Loop& loop, int* turns) {
 }
 
 void BeBusy(Loop& loop) {
-  int turns = 10 * BusyHold::kTurns;
+  int turns = 10 * CpuLatencyRequest::kTurns;
   Turn(loop, &turns);
   while (turns > 0) loop.RunOnce(absl::ZeroDuration());
 }

@@ -415,17 +415,17 @@ TEST(KernelChannel, AskForNothingSendsAnEmptyRetrieve) {
 
 TEST(AnswerInit, EnablesIoUringOnlyIfRequestedAndOffered) {
   std::string body = FakeKernel::InitBody();
-  InitWishes wishes;
-  EXPECT_EQ(AnswerInit(Bytes(body), wishes).flags & kInitOverIoUring, 0u);
-  wishes.io_uring = true;
-  InitAnswer answer = AnswerInit(Bytes(body), wishes);
+  InitOptions options;
+  EXPECT_EQ(AnswerInit(Bytes(body), options).flags & kInitOverIoUring, 0u);
+  options.io_uring = true;
+  InitAnswer answer = AnswerInit(Bytes(body), options);
   EXPECT_NE(answer.flags & kInitOverIoUring, 0u);
   EXPECT_EQ(answer.out.flags2, static_cast<uint32_t>(answer.flags >> 32));
   fuse_init_in older = {};
   std::memcpy(&older, body.data(), sizeof(older));
   older.flags2 = 0;
   body = Raw(older);
-  EXPECT_EQ(AnswerInit(Bytes(body), wishes).flags & kInitOverIoUring, 0u);
+  EXPECT_EQ(AnswerInit(Bytes(body), options).flags & kInitOverIoUring, 0u);
 }
 
 TEST_F(ProcTest, RecentGroupsAreReadOnceASecond) {

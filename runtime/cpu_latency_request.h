@@ -11,17 +11,17 @@
 
 namespace dafs {
 
-class BusyHold {
+class CpuLatencyRequest {
  public:
   static constexpr uint32_t kTurns = 16;  // a request takes two or three turns
   static constexpr absl::Duration kWithin = absl::Milliseconds(3);
   static constexpr absl::Duration kLook = absl::Milliseconds(5);
 
-  // Null: BusyHold never requests low latency. Borrowed.
-  explicit BusyHold(CpuLatency* latency) : latency_(latency) {}
-  ~BusyHold() { Release(); }
-  BusyHold(const BusyHold&) = delete;
-  BusyHold& operator=(const BusyHold&) = delete;
+  // Null: CpuLatencyRequest never requests low latency. Borrowed.
+  explicit CpuLatencyRequest(CpuLatency* latency) : latency_(latency) {}
+  ~CpuLatencyRequest() { Release(); }
+  CpuLatencyRequest(const CpuLatencyRequest&) = delete;
+  CpuLatencyRequest& operator=(const CpuLatencyRequest&) = delete;
 
   // Counts a turn in which the loop did work. Returns true if the caller should check IsBusy now.
   bool Turned() { return latency_ != nullptr && ++turns_ % kTurns == 0 && !holds_; }

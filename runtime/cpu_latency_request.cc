@@ -1,25 +1,25 @@
-#include "runtime/busy_hold.h"
+#include "runtime/cpu_latency_request.h"
 
 #include <utility>
 
 namespace dafs {
 
-bool BusyHold::IsBusy(absl::Time now) { return now - std::exchange(last_, now) < kWithin; }
+bool CpuLatencyRequest::IsBusy(absl::Time now) { return now - std::exchange(last_, now) < kWithin; }
 
-void BusyHold::Hold() {
+void CpuLatencyRequest::Hold() {
   if (std::exchange(holds_, true)) return;
   looked_at_ = turns_;
   latency_->Hold();
 }
 
-bool BusyHold::Look() {
+bool CpuLatencyRequest::Look() {
   if (!holds_) return false;
   if (turns_ - std::exchange(looked_at_, turns_) >= kTurns) return true;
   Release();
   return false;
 }
 
-void BusyHold::Release() {
+void CpuLatencyRequest::Release() {
   if (!std::exchange(holds_, false)) return;
   last_ = absl::InfinitePast();
   latency_->Release();
