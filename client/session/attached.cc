@@ -53,8 +53,8 @@ AttachedChain::AttachedChain(std::span<CallBase* const> chain) {
   size_t next = count_;
   // A GETATTR that names its object makes that current for the next one.
   const auto others = chain.subspan(std::min(next + 1, chain.size()));
-  const bool names_last = std::none_of(others.begin(), others.end(),
-                                       [](const CallBase* call) { return call->chf_fh; });
+  const bool names_last =
+      std::none_of(others.begin(), others.end(), [](const CallBase* call) { return call->chf_fh; });
   if (names_last && wire::MayCarryAttributes(chain[carrier_]->info())) {
     while (next < chain.size() && Attach(*chain[carrier_], *AsAttachable(chain[next]))) ++next;
   }

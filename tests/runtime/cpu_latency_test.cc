@@ -111,7 +111,7 @@ TEST(CpuLatencyTest, WithoutTheDeviceThereIsNoLimitAndTheReasonIsReported) {
   EXPECT_THAT(said, HasSubstr("No such file"));
 }
 
-TEST(BusyHoldTest, HoldsTheLimitOnlyWhileTurnsAreDense) {
+TEST(CpuLatencyRequestTest, HoldsTheLimitOnlyWhileTurnsAreDense) {
   Device device;
   auto latency = device.Open();
   CpuLatencyRequest hold(latency.get());
@@ -139,7 +139,7 @@ TEST(BusyHoldTest, HoldsTheLimitOnlyWhileTurnsAreDense) {
   EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
 }
 
-TEST(BusyHoldTest, ReleasesInItsDestructor) {
+TEST(CpuLatencyRequestTest, ReleasesInItsDestructor) {
   Device device;
   auto latency = device.Open();
   {
@@ -149,7 +149,7 @@ TEST(BusyHoldTest, ReleasesInItsDestructor) {
   EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
 }
 
-TEST(BusyHoldTest, WithoutALimitNoTurnIsCounted) {
+TEST(CpuLatencyRequestTest, WithoutALimitNoTurnIsCounted) {
   CpuLatencyRequest hold(nullptr);
   for (uint32_t i = 0; i < 4 * CpuLatencyRequest::kTurns; ++i) EXPECT_FALSE(hold.Turned());
 }
