@@ -83,14 +83,10 @@ run_unit() {
 }
 check_tidy() {
   need clang-tidy || return 1
-  # The compilation database of a clang build, because clang-tidy needs clang's flags. Each file by itself, so that one
-  # that does not include what it uses is an error here.
-  [[ -f build-tidy/compile_commands.json ]] ||
-    cmake --preset clang -B build-tidy >/dev/null || return 1
-  # Only files in the database: fuzzers and benchmarks that are not configured have no flags.
-  files '*.cc' | while read -r path; do
-    grep -qF "/$path\"" build-tidy/compile_commands.json && printf '%s\0' "$path"
-  done | xargs -0 -r -n 1 -P "$(nproc)" clang-tidy --quiet -p build-tidy 2>/dev/null
+  [[ $quick == yes ]] || { ./scripts/tidy; return; }
+  local changed
+  mapfile -t changed < <(files '*.cc')
+  ((${#changed[@]} == 0)) || ./scripts/tidy "${changed[@]}"
 }
 
 failed=()
