@@ -104,8 +104,8 @@ absl::Status Session::Connect(dat::PendingEndpoint& pending, dat::Provider& prov
   // The windows of all requests, and as many again that are still being invalidated after their
   // requests ended.
   if (by_windows()) {
-    sizes.max_windows =
-        static_cast<uint32_t>(2 * slots * Exposure::kMostOfRequest + Exposure::kMostOfBatches);
+    sizes.max_windows = static_cast<uint32_t>(size_t{2} * slots * Exposure::kMostOfRequest +
+                                              Exposure::kMostOfBatches);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<dat::Endpoint> endpoint,
                    pending.CreateEndpoint(*domain_, sizes));

@@ -15,7 +15,7 @@ namespace {
 
 // One recv can take a whole message of usual size. The limit is two pages after a tagged header: if
 // a long message begins there, the kernel places the rest of it at a page boundary.
-constexpr size_t kUsualRecvBytes = kFpduHeaderBytes + kTaggedHeaderBytes + 2 * 4096;
+constexpr size_t kUsualRecvBytes = kFpduHeaderBytes + kTaggedHeaderBytes + size_t{2} * 4096;
 // A payload of at least this size is received directly into its target.
 constexpr size_t kDirectBytes = 4096;
 // Smaller payloads in a message of several FPDUs mean that the peer cuts FPDUs to TCP segments.

@@ -13,7 +13,7 @@ constexpr size_t kMaxPieces = 256;
 constexpr uint64_t kBatchBytes = 1 << 20;
 constexpr uint64_t kBatchBytesWithCrc = 128 << 10;
 // Whole pages in an FPDU of maximum length, so that the next payload's target stays aligned.
-constexpr size_t kLongPayloadBytes = 15 * 4096;
+constexpr size_t kLongPayloadBytes = size_t{15} * 4096;
 // The most batches in one Flush, so that a fast peer cannot keep the thread here.
 constexpr int kMaxBatchesPerFlush = 8;
 
