@@ -58,11 +58,19 @@ bool AttributeCache::IsPromised(uint64_t nodeid) const {
   });
 }
 
+bool AttributeCache::HasOthersChanges(const Inode& inode) const {
+  return inode.promised.only_clients() && inode.kernel.sent() &&
+         inode.promised.HeldSince(inode.kernel.sent_at(), rules_, inode.handle);
+}
+
+bool AttributeCache::KernelHasOthersChanges(uint64_t nodeid) const {
+  return inodes_.With(
+      nodeid, [&](const Inode* inode) { return inode != nullptr && HasOthersChanges(*inode); });
+}
+
 bool AttributeCache::AreSent(const Inode& inode, absl::Time now) const {
   const KernelView& kernel = inode.kernel;
-  return inode.promised.only_clients() && kernel.sent() &&
-         inode.promised.HeldSince(kernel.sent_at(), rules_, inode.handle) &&
-         now < kernel.sent_at() + kernel.valid_for() &&
+  return HasOthersChanges(inode) && now < kernel.sent_at() + kernel.valid_for() &&
          inode.changes.touched_at() <= kernel.sent_at();
 }
 

@@ -51,6 +51,9 @@ class AttributeCache {
   // The kernel's cached attributes were invalidated. It accepts no attributes that were sent
   // before.
   void Invalidated(uint64_t nodeid);
+  // Whether the attributes that the kernel was sent last show all changes by others: no other
+  // client has changed the node since, and only clients do.
+  bool KernelHasOthersChanges(uint64_t nodeid) const;
   // Whether the attributes of the node are promised, and only clients change them.
   bool IsPromised(uint64_t nodeid) const;
   // Likewise, and a GETATTR of the kernel at `now` can be answered from them without a request to
@@ -122,6 +125,7 @@ class AttributeCache {
  private:
   static void Touch(Inode& inode, absl::Time now);
   bool IsStale(const Inode& inode, absl::Time now) const;
+  bool HasOthersChanges(const Inode& inode) const;
   // Whether the attributes that the kernel was sent last are promised, and still valid at `now`.
   bool AreSent(const Inode& inode, absl::Time now) const;
   uint64_t RemovalsOf(const Inode& inode) const {

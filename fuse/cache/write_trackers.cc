@@ -42,6 +42,12 @@ std::shared_ptr<client::WriteTracker> WriteTrackers::Of(uint64_t nodeid) {
   });
 }
 
+bool WriteTrackers::MayBeOpen(uint64_t nodeid) const {
+  return inodes_.With(nodeid, [](const Inode* inode) {
+    return inode != nullptr && inode->writes != nullptr && inode->writes.use_count() > 1;
+  });
+}
+
 void WriteTrackers::NoteOwnerChange(uint64_t nodeid) {
   inodes_.With(nodeid, [](Inode* inode) {
     if (inode != nullptr && inode->writes != nullptr) inode->writes->NoteOwnerChange();

@@ -43,6 +43,8 @@ class WriteTrackers {
 
   // Never null: if the node is not known, the tracker is the caller's alone.
   std::shared_ptr<client::WriteTracker> Of(uint64_t nodeid);
+  // Whether the node may be open: each open file shares its tracker. False is certain. Cheap.
+  bool MayBeOpen(uint64_t nodeid) const;
   // Calls WriteTracker::NoteOwnerChange, if the node has a tracker.
   void NoteOwnerChange(uint64_t nodeid);
 

@@ -11,6 +11,7 @@
 #include "fuse/kernel/errno.h"
 #include "fuse/operations/attribute_change.h"
 #include "fuse/request/caller_call.h"
+#include "runtime/loop_wait.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {
@@ -107,6 +108,29 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
   co_return attributes;
 }
 
+// The kernel compares size and mtime with those of its pages when it gets the answer to a GETATTR,
+// but not to a SETATTR. So it would take pages from before another client's change for current,
+// until the next change or open.
+Task<void> AttributeOperations::DropOlderPages(InodeView node, bool sets_size) {
+  if (node.type != wire::ObjectType::kReg || state_.notifier == nullptr ||
+      state_.attributes.KernelHasOthersChanges(node.nodeid) ||
+      !state_.write_trackers.MayBeOpen(node.nodeid)) {
+    co_return;
+  }
+  const std::shared_ptr<OpenState> reader = state_.open_files.FindIf([&](const OpenState& open) {
+    return open.nodeid == node.nodeid && (ShareOf(open.flags) & wire::kShareRead) != 0;
+  });
+  if (reader == nullptr) co_return;  // the next open compares
+  if (sets_size) {
+    // Until it is answered, the kernel holds back writes of mapped pages, for which a drop waits.
+    state_.notifier->DropPages(node.nodeid, [] {});
+    co_return;
+  }
+  LoopWait dropped(files_.loop());
+  state_.notifier->DropPages(node.nodeid, [waker = dropped.waker()] { waker.Wake(); });
+  absl::Status ignored = co_await dropped.Wait();
+}
+
 Task<void> AttributeOperations::Setattr(Call& call) {
   RequestReader in = call.reader();
   auto setattr = in.Take<fuse_setattr_in>();
@@ -151,6 +175,8 @@ Task<void> AttributeOperations::Setattr(Call& call) {
   if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
   change.End();
   if (attributes.ok()) {
+    Task<void> dropping = DropOlderPages(*node, (setattr.valid & FATTR_SIZE) != 0);
+    co_await dropping;
     context_.attributes.Reply(call, call.nodeid(), *attributes);
   } else {
     call.ReplyStatus(attributes.status());

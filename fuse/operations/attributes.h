@@ -31,6 +31,7 @@ class AttributeOperations {
   Task<Attributes> TakeSetIdBits(const Call& call, CallerIdentity who, InodeView node,
                                  absl::Status refused);
   bool ReplyGone(Call& call);
+  Task<void> DropOlderPages(InodeView node, bool sets_size);
 
   Context& context_;
   RootStatus& root_;

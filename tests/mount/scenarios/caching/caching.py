@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import mmap
 import os
 import struct
 import time
@@ -301,6 +302,32 @@ def cache_open(rig):
     write(here / "same", b"two")
     os.utime(here / "same", ns=(stamp, stamp))
     equal(read(there / "same"), b"two", "after a change that put the old time back")
+
+
+@scenario(timeout=60, where="server")
+def cache_behind_setattr(rig):
+    """A change of a file's mode or times on one mount does not hide the data that another mount wrote before, from a
+    descriptor or a mapping that is open."""
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash"])
+    other = rig.base / "other"
+    other.mkdir()
+    for options in ("", "nocallbacks,actimeo=60"):
+        here, there = rig.mount(server, options), rig.mount(server, options, point=other)
+        for number, change in enumerate((lambda path: os.chmod(path, 0o600), lambda path: os.utime(path, (1000, 2000)),
+                                         lambda path: os.chown(path, OTHER, OTHER), lambda path: os.truncate(path, 5000))):
+            path = here / f"file{number}"
+            write(path, b"a" * 5000)
+            descriptor = os.open(path, os.O_RDONLY)
+            mapping = mmap.mmap(descriptor, 5000, prot=mmap.PROT_READ)
+            equal((os.pread(descriptor, 1, 4500), mapping[4500:4501]), (b"a", b"a"), "before")
+            write(there / path.name, b"b" * 5000, os.O_WRONLY)
+            change(path)
+            seen_within(LATEST, f"{options}: data before change {number}",
+                        lambda: (os.pread(descriptor, 1, 4500), mapping[4500:4501]) == (b"b", b"b"))
+            mapping.close()
+            os.close(descriptor)
+        rig.umount(here)
+        rig.umount(there)
 
 
 @scenario(timeout=90, where="server")
