@@ -212,10 +212,7 @@ DafsStatus PersistentLocks::Admit(const Caller& caller, const ObjectKey& key,
   size_t to_repair = 0;
   for (const Broken& each : file.broken) {
     if (!each.range.Overlaps(range)) continue;
-    if (each.repairer) {  // held: a matter of the LockTable
-      ++to_repair;
-      continue;
-    }
+    if (each.repairer) continue;  // held: a matter of the LockTable
     if (!repair || has_broken_one) {
       *conflict = {LockOwner{{}, each.holder.owner}, each.range};
       return DafsStatus::kLockBroken;

@@ -90,7 +90,9 @@ TEST_F(FilesRetryTest, DelayAndGraceAreRetried) {
     c.Refuse(request, --refusals == 1 ? DafsStatus::kGrace : DafsStatus::kDelay);
     return true;
   };
+  const absl::Time start = Loop::Now();
   ASSERT_OK(Await(files_->names().Rename(who_, dir_, "a", dir_, "b")));
+  EXPECT_GE(Loop::Now() - start, absl::Milliseconds(10 + 20 + 40));  // ServerDelay
   EXPECT_EQ(server_.executed[Proc::kRename], 1);
   EXPECT_EQ(server_.Count(Proc::kRename), 4);
   const wire::CallTotals totals = files_->Report().totals;
@@ -403,6 +405,9 @@ TEST_F(FilesRetryTest, TransfersBeyondTheServerMaximumAreSplitInParallel) {
   Start(ReadAt(*files_, who_, dir_, &target, size, &read, &done));
   Settle();
   EXPECT_EQ(server_.only().held.size(), 10u);
+  for (const Request& request : server_.only().held) {
+    EXPECT_EQ(request.Decode<wire::ReadDirectArgs>().byte_count, 100000u);
+  }
   server_.hold = false;
   server_.ServeHeld(server_.only());
   ASSERT_TRUE(Until([&] { return done; }));
@@ -412,6 +417,12 @@ TEST_F(FilesRetryTest, TransfersBeyondTheServerMaximumAreSplitInParallel) {
     EXPECT_EQ(target.payload()[i], ScriptedByte(12345 + i)) << i;
   }
   EXPECT_EQ(server_.Count(Proc::kReadDirect), 10);
+  server_.script = [](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure == Proc::kWriteDirect) {
+      EXPECT_EQ(request.Decode<wire::WriteDirectArgs>().byte_count, 100000u);
+    }
+    return false;
+  };
   BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
   absl::StatusOr<WriteResult> written = Await(files_->data().Write(
       who_, dir_, wire::StateId(), 0, source, 0, size, wire::StableHow::kUnstable));

@@ -81,7 +81,6 @@ class RestoringTest : public ScriptedTest {
   int missed_ = 0;
 };
 
-// Shows DAFS-6.5.8-07.
 TEST_F(RestoringTest, IntactFileDoesNotImplyThatOtherFilesAreIntact) {
   server_.Restart();
   ScriptedConnection* committing = nullptr;
@@ -100,6 +99,24 @@ TEST_F(RestoringTest, IntactFileDoesNotImplyThatOtherFilesAreIntact) {
   ASSERT_TRUE(Until([&] { return read.has_value(); }));
   EXPECT_OK(*read);
   EXPECT_EQ(missed_, 0);
+}
+
+// Shows DAFS-6.5.8-07: all data of all files, here of one in several requests.
+TEST_F(RestoringTest, AllUncommittedDataIsWrittenAgain) {
+  constexpr uint32_t kSeveralRequests = 40000;
+  ASSERT_OK(Write(opens_["a"], kSeveralRequests));
+  server_.Restart();
+  std::optional<absl::Status> read;
+  Start(ReadBy(*files_, "c", &read));
+  ASSERT_TRUE(Until([&] { return read.has_value(); }));
+  std::map<std::string, size_t> bytes;
+  for (const auto& [name, parts] : server_.unstable) {
+    for (const auto& [at, part] : parts) bytes[name] += part.size();
+  }
+  for (const auto& [name, safe] : server_.written) bytes[name] += safe.size();
+  EXPECT_EQ(bytes["a"], kSeveralRequests);
+  EXPECT_EQ(bytes["b"], 2000u);
+  EXPECT_EQ(bytes["c"], 1000u);
 }
 
 // The first request that is not a reclaim shows the server that the client has reclaimed its locks.

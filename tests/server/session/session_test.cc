@@ -432,6 +432,9 @@ TEST_F(SessionTest, CredentialsBelongToTheClientOnAllItsSessions) {
   by_name.cred_type = wire::CredType::kName;
   by_name.name = "root";
   EXPECT_EQ(stranger->Call(by_name).name(), "DAFS_STATUS_OK");
+  wire::RegisterCredArgs by_default;
+  by_default.cred_type = wire::CredType::kDefault;
+  EXPECT_EQ(stranger->Call(by_default).name(), "DAFS_STATUS_OK");
   by_name.name = "no such user here";
   EXPECT_EQ(stranger->Call(by_name).name(), "DAFSERR_NOT_AUTHORIZED");
   EXPECT_EQ(stranger->Call(Cred(-1)).name(), "DAFSERR_INVAL");

@@ -371,7 +371,7 @@ TEST(GoldenTest, FixedSectionIsAStructureOfTheMachine) {
 }
 
 // Shows DAFS-2.2-01: one request creates a file with the mode and the reservation of UNIX and
-// Windows programs, the flags of Windows, and an access control list.
+// Windows programs, the flags of Windows, and an access control list. Shows DAFS-4.4.3-01.
 TEST(GoldenTest, OpenCarriesTheSemanticsOfUnixAndWindows) {
   OpenArgs args;
   args.open_type = OpenType::kCreate;

@@ -46,6 +46,9 @@ def peer_attributes(rig):
         findings.equal(included, ALL_FSATTR, "included of every file system attribute")
         findings.equal(values_fs["SUPPORTED_FSATTR"], valid, "SUPPORTED_FSATTR")
         findings.equal(values_fs["FSHANDLE"], file[:16], "FSHANDLE")
+        usage = os.statvfs(rig.export)
+        findings.equal((values_fs["SPACE_TOTAL"], values_fs["FILES_TOTAL"]),
+                       (usage.f_blocks * usage.f_frsize, usage.f_files), "size of the file system")
         for name in ("LINK_SUPPORT", "SYMLINK_SUPPORT", "LEASE_TIME", "RD_ATTR_ERROR", "SUPPORTED_FATTR",
                      "SUPPORTED_FSATTR",
                      "FSHANDLE", "MAX_APPEND"):

@@ -53,6 +53,17 @@ TEST(CreditTest, ScarceMemoryIsSharedAndEverySessionGetsOne) {
     target = first.Target(0);
   }
   EXPECT_LT(first.nreq(), 8u);
+
+  // Also if the share of a session is less than one request.
+  CreditBudget least(1000);
+  Credit one(least, 1000, 64);
+  Credit two(least, 1000, 64);
+  for (Credit* each : {&one, &two}) {
+    EXPECT_EQ(each->Open(8), 1u);
+    EXPECT_EQ(each->Target(64), 1u);
+    EXPECT_TRUE(each->ResponseSent(1));
+    EXPECT_EQ(each->nreq(), 1u);
+  }
 }
 
 // Shows DAFS-5.2.1-06, DAFS-5.2.2-01.

@@ -51,7 +51,7 @@ class StoreAclTest : public StoreTest {
   wire::FileHandle file_;
 };
 
-// Shows DAFS-6.1.5-20, DAFS-4.4.3-01, DAFS-4.4.3-02
+// Shows DAFS-6.1.5-20, DAFS-4.4.3-02
 TEST_F(StoreAclTest, AclIsSetAndEnforced) {
   EXPECT_EQ(GetAcl(file_), AcesFromPosix({AclFromMode(0640), {}}, false));
   EXPECT_EQ(Read(user_, {file_, {}}), "DAFSERR_ACCES");

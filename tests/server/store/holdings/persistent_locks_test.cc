@@ -178,7 +178,6 @@ TEST_F(PersistentLocksTest, RepairTakesTheBrokenLockOverAndUnlockEndsIt) {
   mine_ = MustOpen(user_, OpenArgs(A(), "f"));
   EXPECT_DAFS(kLocked, Write(user_, mine_, 2, "x"));
   EXPECT_DAFS(kDenied, Lock(user_, mine_, 2, 4, 0));
-  EXPECT_DAFS(kDenied, Lock(user_, mine_, 2, 4, wire::kLockRepair));
 
   // The repairer fails, too.
   store_->releases().ExpireClient(other_.client_id);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/unique_fd.h"
 #include "server/store/system/errno_status.h"
 #include "tests/server/store/store_fixture.h"
 
@@ -114,13 +115,20 @@ TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
   ASSERT_OK(Create(root_, A(), "d", wire::ObjectType::kDir, &d));
   ASSERT_OK(Remove(root_, A(), "f"));
   ASSERT_OK(Remove(root_, A(), "d"));
+  const UniqueFd opened(open(Path("a/g").c_str(), O_RDONLY));  // so the kernel still finds g
   ASSERT_EQ(unlink(Path("a/g").c_str()), 0);
   wire::FileAttributes attributes;
-  for (const wire::FileHandle& handle : {f, g, d}) {
-    EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, handle, wire::kFattrAll, &attributes));
-    EXPECT_DAFS(kStale, store_->attributes().Getattr(root_, handle, wire::kFattrAll, &attributes));
+  // The second time, the server has no descriptors of them and asks the kernel by their handles.
+  for (const bool restarted : {false, true}) {
+    if (restarted) Start();
+    for (const wire::FileHandle& handle : {f, g, d}) {
+      EXPECT_DAFS(kStale,
+                  store_->attributes().Getattr(root_, handle, wire::kFattrAll, &attributes));
+      EXPECT_DAFS(kStale,
+                  store_->attributes().Getattr(root_, handle, wire::kFattrAll, &attributes));
+    }
+    EXPECT_EQ(Read(root_, {f, {}}), "DAFSERR_STALE");
   }
-  EXPECT_EQ(Read(root_, {f, {}}), "DAFSERR_STALE");
 }
 
 // Shows DAFS-4.1.4-10: also while the file system reuses their inodes for other files.
