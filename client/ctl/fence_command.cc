@@ -75,8 +75,7 @@ class FencedTarget {
     return Noted(RunUntilDone(*loop_, files_->fencing().GetFence(who_, handle_)));
   }
   absl::Status Set(const FenceChange& change) {
-    const absl::Status status =
-        RunUntilDone(*loop_, files_->fencing().SetFence(who_, handle_, change));
+    absl::Status status = RunUntilDone(*loop_, files_->fencing().SetFence(who_, handle_, change));
     is_good_ = is_good_ && status.code() != absl::StatusCode::kDeadlineExceeded;
     return status;
   }
@@ -94,7 +93,7 @@ class FencedTarget {
   std::unique_ptr<Client> client_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Files> files_;
-  const Identity who_;
+  const Identity who_{};
   bool is_good_ = false;
   wire::FileHandle handle_;
   FenceObject object_ = FenceObject::kFilesystem;

@@ -94,7 +94,7 @@ absl::Status AskMount(const MountQuery& query,
   // A mount in another mount namespace is found only by its socket.
   const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
   const std::string& point = is_ours ? mount->point : path;
-  const absl::Status status = ask(LeaseKeeper::SocketPath(query.directory, point));
+  absl::Status status = ask(LeaseKeeper::SocketPath(query.directory, point));
   if (status.ok() || absl::IsFailedPrecondition(status)) return status;
   return NoAnswer(path, mount, status);
 }
