@@ -5,10 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "runtime/text.h"
 #include "server/admin/commands.h"
 #include "server/admin/report_text.h"
 #include "server/admin/reports.h"
+#include "server/audit/audit_line.h"
+#include "server/audit/audit_log.h"
 
 namespace dafs::server {
 namespace {
@@ -45,6 +48,17 @@ std::string Line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+void Audit(const AdminView& view, const ControlSocket::Question& question, std::string_view by,
+           const absl::StatusOr<std::string>& answer) {
+  AuditLog* const log = view.shared.audit;
+  if (log == nullptr || !log->Wants(AuditClass::kAdmin)) return;
+  AuditLine line(absl::Now(), AuditClass::kAdmin, "COMMAND");
+  line.Add("by", by);
+  line.Add("command", question.text);
+  line.Add("result", answer.ok() ? "OK" : std::string(answer.status().message()));
+  log->Write(std::move(line).Take());
+}
+
 constexpr char kWords[] =
     "the questions are status, stats, clients [load], files, opens [FILE], locks [FILE], exports, "
     "log "
@@ -71,11 +85,14 @@ absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
   }
   if (const AdminCommand* command = FindAdminCommand(word)) {
     if (question.uid != 0) {
-      return absl::PermissionDeniedError(
+      const absl::Status refused = absl::PermissionDeniedError(
           absl::StrCat(word, ": only root may change something at the server"));
+      Audit(view, question, absl::StrCat("uid ", question.uid), refused);
+      return refused;
     }
-    absl::StatusOr<std::string> done =
-        command->run(view, argument, absl::StrCat("uid ", question.uid));
+    const std::string by = absl::StrCat("uid ", question.uid);
+    absl::StatusOr<std::string> done = command->run(view, argument, by);
+    Audit(view, question, by, done);
     if (!done.ok() || !json) return done;
     absl::string_view said = *done;
     absl::ConsumeSuffix(&said, "\n");

@@ -19,6 +19,7 @@
 #include "runtime/log_level.h"
 #include "runtime/loop.h"
 #include "server/admin/report_names.h"
+#include "server/audit/audit_log.h"
 #include "server/clients/client_table.h"
 #include "server/clients/response_cache.h"
 #include "server/session/directives/callbacks.h"
@@ -69,6 +70,15 @@ Json PromisesOf(const Shared& shared) {
   json["clients_voided"] = counts.voided;
   json["refused"] = counts.refused;
   return json;
+}
+
+// Null without an audit log.
+Json AuditOf(const Shared& shared) {
+  if (shared.audit == nullptr) return nullptr;
+  const AuditLog::Counts counts = shared.audit->counts();
+  return {{"to", shared.audit->options().destination},
+          {"records", counts.records},
+          {"dropped", counts.dropped}};
 }
 
 Json DelegationsOf(Store& store) {
@@ -163,6 +173,7 @@ Json StatusReport(const AdminView& view) {
           {"message_memory_bytes_most", shared.options->message_memory_bytes},
           {"bucket_bounds_us", LatencyHistogram::BoundsUs()},
           {"log_level", LogLevelName()},
+          {"audit", AuditOf(shared)},
           {"grace", GraceOf(store)}};
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/cpu_latency.h"
+#include "server/audit/audit_options.h"
 #include "server/store/access/store_options.h"
 #include "server/store/objects/export.h"
 #include "wire/auth/exchange.h"
@@ -62,6 +63,7 @@ struct ServerOptions {
   absl::Duration spin = absl::Microseconds(50);  // time that a worker polls before it sleeps
   CpuLatencyOption cpu_latency;                  // limit for idle CPUs while a worker is busy
 
+  AuditOptions audit;
   absl::Duration slow;  // requests that take this long are logged; zero: none
 
   uint32_t max_requests = 64;                // credits (Nreq) of one session, at most

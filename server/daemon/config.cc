@@ -64,6 +64,7 @@ struct Raw {
   size_t direct_memory_mib = 32;
   uint32_t spin_us = 50;
   uint32_t slow_ms = 0;
+  std::string audit_classes;
   std::string cpu_latency = "auto";
   std::string rdma_read_channel = "offered";
 };
@@ -100,6 +101,11 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
                  "the socket for dafsctl server, or none; default: /run/dafs/dafsd.sock for root");
   app.add_flag("--foreground,-f", config.foreground, "stay in the foreground, log to stderr");
   app.add_flag("--verbose,-v", config.verbose, "log more");
+  app.add_option("--audit", s.audit.destination,
+                 "a file for records of what clients and administrators do, or syslog");
+  app.add_option("--audit-classes", raw.audit_classes,
+                 "what is recorded: auth,open,change,acl,deny,admin, or all; default: "
+                 "auth,acl,deny,admin");
   app.add_option("--slow-log", raw.slow_ms,
                  "log requests that take this many milliseconds; 0: none");
   app.add_option("--threads", s.workers, "worker threads; 0: one per CPU, at most 16");
@@ -174,6 +180,9 @@ absl::Status Convert(const Raw& raw, Config& config) {
                                         ? RdmaReadChannel::kRequired
                                         : RdmaReadChannel::kOffered;
   config.server.spin = absl::Microseconds(raw.spin_us);
+  if (!raw.audit_classes.empty()) {
+    ASSIGN_OR_RETURN(config.server.audit.classes, ParseAuditClasses(raw.audit_classes));
+  }
   if (raw.slow_ms > 3600000) return absl::InvalidArgumentError("--slow-log: at most 3600000");
   config.server.slow = absl::Milliseconds(raw.slow_ms);
   absl::StatusOr<CpuLatencyOption> cpu_latency = ParseCpuLatency(raw.cpu_latency);

@@ -156,6 +156,9 @@ int Main(std::vector<std::string> arguments) {
   MakeAbsolute(config->server.tls.ca_file);
   MakeAbsolute(config->keytab);
   MakeAbsolute(config->server.admin_socket);
+  if (config->server.audit.destination != kAuditToSyslog) {
+    MakeAbsolute(config->server.audit.destination);
+  }
   PrepareProcess();
   const StopSignals stop;
   LogToStderr("dafsd", config->verbose ? Severity::kDebug : Severity::kInfo);

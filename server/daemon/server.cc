@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -15,6 +16,8 @@
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 #include "server/admin/admin_socket.h"
+#include "server/audit/audit_line.h"
+#include "server/audit/audit_log.h"
 #include "server/clients/recovery.h"
 #include "server/clients/state_lock.h"
 #include "server/daemon/acceptor.h"
@@ -67,6 +70,13 @@ absl::Status CheckOptions(const ServerOptions& options) {
   }
   if (options.recall_time <= absl::ZeroDuration()) return bad("--recall-time: at least 1 second");
   if (options.lease_time < absl::Milliseconds(100)) return bad("--lease-time: at least 1 second");
+  // A client could change what is recorded about it.
+  for (const Export& exported : options.exports) {
+    if (absl::StartsWith(options.audit.destination, exported.directory + "/")) {
+      return bad("--audit ", options.audit.destination, ": it is in export ", exported.name,
+                 "; name a file outside of all exports");
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -126,6 +136,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
 absl::Status Server::Begin(const Providers& providers) {
   const ServerOptions& o = options_;
   RETURN_IF_ERROR(CheckStateDir(o.state_dir));
+  if (!o.audit.destination.empty()) {
+    ASSIGN_OR_RETURN(audit_, AuditLog::Open(o.audit));
+  }
   ASSIGN_OR_RETURN(state_lock_, StateLock::Acquire(o.state_dir));
   std::vector<std::unique_ptr<dat::Listener>> listeners;
   RETURN_IF_ERROR(Listen(providers, &listeners));
@@ -156,7 +169,8 @@ absl::Status Server::Begin(const Providers& providers) {
                       .budget = &budget_,
                       .refusals = &refusals_,
                       .workers = &workers_,
-                      .cpu_latency = cpu_latency_.get()};
+                      .cpu_latency = cpu_latency_.get(),
+                      .audit = audit_.get()};
   for (uint32_t i = 0; i < o.workers; ++i) {
     ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(shared));
     workers_.push_back(std::move(worker));
@@ -164,6 +178,7 @@ absl::Status Server::Begin(const Providers& providers) {
   callbacks_->Start(workers_.front()->loop());
   recalls_->Start(workers_.front()->loop());
   RETURN_IF_ERROR(StartAdmin(shared));  // before clients are accepted, because it may fail
+  Audit("START", "", "serves");
   ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(shared, workers_, std::move(listeners)));
   return absl::OkStatus();
 }
@@ -297,10 +312,15 @@ bool Server::Stop(absl::Duration within) {
   admin_.reset();
   acceptor_.reset();
   for (auto& worker : workers_) worker->Shutdown();
-  if (!AwaitIdle(absl::Now() + within)) {
-    SayWhatHangs();
+  const absl::Time deadline = absl::Now() + within;
+  const bool is_idle = AwaitIdle(deadline);
+  if (!is_idle) SayWhatHangs();
+  Audit("STOP", "", is_idle ? "all requests have ended" : "some requests hang");
+  if (audit_ != nullptr && !audit_->Stop(std::max(deadline, absl::Now() + absl::Seconds(1)))) {
+    LogError("the audit log hangs: its last records are lost");
     return false;
   }
+  if (!is_idle) return false;
   if (store_ != nullptr) store_->EndLeases();  // these begin recalls
   // The worker loops end last, because other workers and the pools post to them.
   chores_.reset();
@@ -312,6 +332,15 @@ bool Server::Stop(absl::Duration within) {
   return true;
 }
 
+// A record of what an administrator did.
+void Server::Audit(std::string_view op, std::string_view by, std::string_view result) {
+  if (audit_ == nullptr || !audit_->Wants(AuditClass::kAdmin)) return;
+  AuditLine line(absl::Now(), AuditClass::kAdmin, op);
+  if (!by.empty()) line.Add("by", by);
+  line.Add("result", result);
+  audit_->Write(std::move(line).Take());
+}
+
 absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   absl::MutexLock lock(&reloading_);
   const auto failed = [this, by](const absl::Status& status) {
@@ -319,8 +348,10 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
     if (options_.place_export != nullptr) why = options_.place_export(why);
     absl::StrAppend(&why, "; nothing has changed: correct that and reload again");
     LogError(absl::StrCat("reload by ", Text(by), ": ", why));
+    Audit("RELOAD", by, why);
     return absl::Status(status.code(), why);
   };
+  if (audit_ != nullptr) audit_->Reopen();
   if (options_.read_exports == nullptr) {
     return absl::FailedPreconditionError("reload: this server has no file to read exports from");
   }
@@ -343,6 +374,7 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   add(changes->changed, "changed the options of");
   if (said.empty()) said = "no export has changed";
   LogNotice(absl::StrCat("reload by ", Text(by), ": ", said));
+  Audit("RELOAD", by, said);
   if (options_.reload_tls == nullptr) return said;
   if (absl::Status status = options_.reload_tls(); !status.ok()) {
     const std::string why =

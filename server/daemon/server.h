@@ -32,6 +32,7 @@ namespace dafs::server {
 
 class Acceptor;
 class AdminSocket;
+class AuditLog;
 class Callbacks;
 class LockAnnouncer;
 class JournalRecovery;
@@ -67,10 +68,10 @@ class Server {
   bool Stop(absl::Duration within = absl::InfiniteDuration());
 
   // Reads the exports again (options.read_exports) and serves them from now on, without an effect
-  // on sessions and on other exports. Returns what has changed, as text; logs it, too. `by`: the
-  // user who requested it, logged. On an error nothing has changed; the message names the place and
-  // the remedy. Waits at most options.open_within for the file systems of new exports.
-  // Thread-safe; not during Stop.
+  // on sessions and on other exports. Opens the file of the audit log again. Returns what has
+  // changed, as text; logs it, too. `by`: the user who requested it, logged. On an error nothing
+  // has changed; the message names the place and the remedy. Waits at most options.open_within for
+  // the file systems of new exports. Thread-safe; not during Stop.
   absl::StatusOr<std::string> Reload(std::string_view by) ABSL_LOCKS_EXCLUDED(reloading_);
 
   // The addresses it listens on, in the order of options.listen, with the ports that the system
@@ -94,12 +95,14 @@ class Server {
   absl::Duration GraceTime() const;
   bool AwaitIdle(absl::Time deadline);
   void SayWhatHangs() const;
+  void Audit(std::string_view op, std::string_view by, std::string_view result);
   absl::Status StartAdmin(const Shared& shared);
   absl::Status Listen(const Providers& providers,
                       std::vector<std::unique_ptr<dat::Listener>>* listeners);
 
   const ServerOptions options_;
-  absl::Mutex reloading_;  // one at a time
+  std::unique_ptr<AuditLog> audit_;  // outlives all that writes to it; null: there is none
+  absl::Mutex reloading_;            // one at a time
   std::vector<ListenAddress> bound_;
   std::unique_ptr<StateLock> state_lock_;
   std::unique_ptr<JournalRecovery> recovery_;  // outlives the store, whose threads use it

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "server/session/audited_requests.h"
 #include "server/session/own_pool.h"
 #include "server/session/requests.h"
 #include "server/session/session.h"
@@ -36,6 +37,9 @@ void Requests::Complete(Request& request, DafsStatus status, size_t response_byt
   const Proc procedure = request.header().procedure;
   now_ = Loop::Now();
   Count(request, response_bytes, status);
+  if (AuditLog* const log = session_.shared().audit; log != nullptr) [[unlikely]] {
+    AuditRequest(*log, session_, request, status);
+  }
   CountUse(request, response_bytes);
   std::unique_ptr<Outgoing> outgoing = std::move(request.outgoing);
   std::shared_ptr<Chain> chain = std::move(request.chain);

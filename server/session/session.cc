@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "server/clients/client_name.h"
+#include "server/session/audited_requests.h"
 #include "server/session/directives/callbacks.h"
 #include "server/session/worker.h"
 #include "server/store/holdings/promises.h"
@@ -237,6 +238,7 @@ void Session::LogEnd() {
       absl::StrCat("client ", ClientName(identity_.client_id_string()), " at ", peer);
   if (reason.ok()) return LogInfo(absl::StrCat(client, " disconnected"));
   ++worker_.counts().sessions_lost;
+  if (shared_.audit != nullptr) AuditLoss(*shared_.audit, *this, why);
   LogNotice(absl::StrCat(client, " lost: ", why, "; what it holds is kept until its lease ends"));
 }
 

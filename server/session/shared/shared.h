@@ -10,6 +10,7 @@
 
 namespace dafs::server {
 
+class AuditLog;
 class Callbacks;
 class LockAnnouncer;
 class ClientTable;
@@ -41,6 +42,7 @@ struct Shared {
   RefusalLog* refusals = nullptr;
   const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // all, before any session
   CpuLatency* cpu_latency = nullptr;                              // null: none
+  AuditLog* audit = nullptr;                                      // null: nothing is recorded
 };
 
 }  // namespace dafs::server
