@@ -65,6 +65,7 @@ struct Raw {
   uint32_t spin_us = 50;
   uint32_t slow_ms = 0;
   std::string audit_classes;
+  std::string confine = "on";
   std::string cpu_latency = "auto";
   std::string rdma_read_channel = "offered";
 };
@@ -106,6 +107,9 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--audit-classes", raw.audit_classes,
                  "what is recorded: auth,open,change,acl,deny,admin, or all; default: "
                  "auth,acl,deny,admin");
+  app.add_option("--confine", raw.confine,
+                 "off: keep capabilities and system calls that a server does not need")
+      ->check(CLI::IsMember({"on", "off"}));
   app.add_option("--slow-log", raw.slow_ms,
                  "log requests that take this many milliseconds; 0: none");
   app.add_option("--threads", s.workers, "worker threads; 0: one per CPU, at most 16");
@@ -183,6 +187,7 @@ absl::Status Convert(const Raw& raw, Config& config) {
   if (!raw.audit_classes.empty()) {
     ASSIGN_OR_RETURN(config.server.audit.classes, ParseAuditClasses(raw.audit_classes));
   }
+  config.confine = raw.confine == "on";
   if (raw.slow_ms > 3600000) return absl::InvalidArgumentError("--slow-log: at most 3600000");
   config.server.slow = absl::Milliseconds(raw.slow_ms);
   absl::StatusOr<CpuLatencyOption> cpu_latency = ParseCpuLatency(raw.cpu_latency);

@@ -18,6 +18,7 @@ struct Config {
   ServerOptions server;
   bool foreground = false;
   bool verbose = false;
+  bool confine = true;  // server/daemon/confinement.h
   std::string pid_file;
   std::string keytab;  // the server's Kerberos keys; empty: not given
   // If not empty: print it and exit with 0 (--help, --version).

@@ -22,6 +22,7 @@
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
 #include "server/daemon/config.h"
+#include "server/daemon/confinement.h"
 #include "server/daemon/daemon.h"
 #include "server/daemon/passed_sockets.h"
 #include "server/daemon/server.h"
@@ -164,6 +165,9 @@ int Main(std::vector<std::string> arguments) {
   LogToStderr("dafsd", config->verbose ? Severity::kDebug : Severity::kInfo);
   std::optional<Daemon> daemon;
   if (!config->foreground) daemon.emplace(Daemon::Fork());
+  if (config->confine) {
+    if (absl::Status confined = Confine(); !confined.ok()) return Fail(confined, 1);
+  }
   return Serve(*config, *std::move(sockets), daemon, stop);
 }
 
