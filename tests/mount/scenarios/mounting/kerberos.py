@@ -1,13 +1,18 @@
 """Kerberos: mounts of a machine that proves itself by its keys, with a realm on loopback."""
 
 import contextlib
+import functools
+import itertools
 import os
 import signal
 import subprocess
 import time
 
 import processes
+import proxy
+from changes import Load
 from rig import SOURCE, acting_as, check, equal, free_port, listening, scenario
+from scenarios.recovery.failures import check_loads, mount_through
 from .mounting import refused
 from .tls import Authority, tls_arguments
 
@@ -107,3 +112,50 @@ def kerberos_renewal(rig):
         equal(text.count("connected as host/brief.test"), text.count("connected as"), "principals")
         check("NOT_AUTHENTICATED" not in text and "expired" not in text, text[-2000:])
         rig.umount(point)
+
+
+def _cut_and_kill(rig, relay, server, seeds):
+    """Runs loads of changes under breaks of the connections and of the server, and checks them."""
+
+    def load(breaks):
+        """Runs a load until `breaks` has returned and it has ended."""
+        seed = next(seeds)
+        one = Load(str(rig.mnt / f"load{seed}"), seed=seed).start(count=40)
+        breaks()
+        check_loads([one], rig.export, 60 * rig.slowness, stop=False)
+
+    def cut(direction, what, *places):
+        for segments in places:
+            broken = relay.broken
+            relay.break_after(direction, segments, what)
+            check(processes.wait_until(lambda: relay.broken > broken, 60 * rig.slowness), f"no segment {segments}")
+
+    def kill():
+        time.sleep(0.05)
+        server.stop(signal.SIGKILL)
+        server.start()
+
+    for direction, what, first in itertools.product((proxy.TO_SERVER, proxy.TO_CLIENT), (proxy.CUT, proxy.RESET), (3, 20)):
+        for second in range(1, 9):  # of the connections that replace the first ones
+            load(functools.partial(cut, direction, what, first, second))
+    for _ in range(5):
+        load(kill)
+
+
+@scenario(timeout=600, where="server", long_only=True, loopback=True)
+def kerberos_recovery(rig):
+    """Connections cut at their first segments, those of the tokens among them, and killed servers, without and with TLS:
+    each change is made once, and no program sees an error."""
+    rig.expect("session", "not connected", "Kerberos", "TLS")
+    seeds = itertools.count()
+    with realm(rig) as folder:
+        authority = Authority(rig)
+        server = rig.serve([f"/data={rig.export},rw,no_root_squash,sec=krb5"],
+                           ["--keytab", folder / "server.keytab", "--trusted", MACHINE, *tls_arguments(authority)])
+        for more in ("", f",xprtsec=tls,tlsca={authority.ca}"):
+            with proxy.Proxy(server.port) as relay:
+                mount_through(rig, relay, server, by_keys(folder) + more)
+                _cut_and_kill(rig, relay, server, seeds)
+                rig.umount()
+        text = server.log.read_text()
+        equal(text.count(f"connected as {MACHINE}"), text.count("connected as"), "principals")
