@@ -23,12 +23,12 @@ using ::testing::HasSubstr;
 
 class AuditLogTest : public testing::Test {
  protected:
-  AuditLogTest() {
+  void SetUp() override {
     std::string base = "/tmp/dafs-audit-XXXXXX";
     base_ = mkdtemp(base.data());
     options_.destination = base_ + "/audit.json";
   }
-  ~AuditLogTest() override { std::filesystem::remove_all(base_); }
+  void TearDown() override { std::filesystem::remove_all(base_); }
 
   static std::vector<std::string> Lines(const std::string& path) {
     std::ifstream file(path);
