@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/request/caller_call.h"
+#include "runtime/lock_ioctl.h"
 #include "tests/fuse/worker_fixture.h"
 #include "wire/protocol/process_owner.h"
 
@@ -44,6 +45,16 @@ class LocksTest : public WorkerTest {
     return kernel_
         .Call(FUSE_SETLK, file.entry.nodeid, Lk(file, owner, type, 0, kMost, FUSE_LK_FLOCK))
         .error;
+  }
+  int Ioctl(const Created& file, uint64_t command, const std::string& argument) {
+    fuse_ioctl_in in = {};
+    in.fh = file.open.fh;
+    in.cmd = static_cast<uint32_t>(command);
+    in.in_size = static_cast<uint32_t>(argument.size());
+    return kernel_.Call(FUSE_IOCTL, file.entry.nodeid, Raw(in) + argument).error;
+  }
+  int IoctlLock(const Created& file, uint32_t type, uint32_t flags) {
+    return Ioctl(file, kLockIoctl, Raw(LockIoctl{type, flags}));
   }
   uint64_t BeginWait(const Created& file, uint64_t owner, uint32_t type, uint32_t flags = 0) {
     return kernel_.Send(FUSE_SETLKW, file.entry.nodeid, Lk(file, owner, type, 0, kMost, flags));
@@ -87,6 +98,29 @@ TEST_F(LocksTest, OwnersExcludeEachOther) {
   EXPECT_EQ(server_->open_count(), 3u);  // one of the handle, and one of each owner
   EXPECT_EQ(Lock(file, 99, F_UNLCK), 0);
   EXPECT_EQ(server_->open_count(), 3u);  // an unlock does not open the file
+}
+
+TEST_F(LocksTest, AnIoctlTakesAPersistentFlockLock) {
+  Created file = Create("f"), again = Again(file);
+  EXPECT_EQ(IoctlLock(file, F_WRLCK, kLockIoctlPersist), 0);
+  EXPECT_EQ(IoctlLock(again, F_WRLCK, kLockIoctlPersist), EAGAIN);
+  EXPECT_EQ(Flock(again, 2, F_RDLCK), EAGAIN);
+  EXPECT_EQ(Lock(again, 2, F_RDLCK), 0);                           // record locks are another space
+  EXPECT_EQ(IoctlLock(again, F_WRLCK, kLockIoctlRepair), EINVAL);  // nothing is broken
+  EXPECT_EQ(IoctlLock(file, F_UNLCK, 0), 0);
+  EXPECT_EQ(Flock(again, 2, F_RDLCK), 0);
+}
+
+TEST_F(LocksTest, AnyOtherIoctlIsRefused) {
+  Created file = Create("f");
+  EXPECT_EQ(Ioctl(file, kLockIoctl + 1, Raw(LockIoctl{F_WRLCK, 0})), ENOTTY);
+  EXPECT_EQ(Ioctl(file, kLockIoctl, "short"), EINVAL);
+  EXPECT_EQ(Ioctl(file, kLockIoctl, ""), EINVAL);
+  EXPECT_EQ(IoctlLock(file, 17, 0), EINVAL);
+  EXPECT_EQ(IoctlLock(file, F_WRLCK, kLockIoctlFlags + 1), EINVAL);
+  file.open.fh = 12345;
+  EXPECT_EQ(IoctlLock(file, F_WRLCK, 0), ENOTTY);  // as a directory
+  EXPECT_EQ(kernel_.Call(FUSE_IOCTL, file.entry.nodeid, "x").error, EINVAL);
 }
 
 TEST_F(LocksTest, ClosingAnyDescriptorEndsTheOwnersLocksOnThatFileOnly) {
