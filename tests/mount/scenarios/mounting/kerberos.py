@@ -4,7 +4,9 @@ import contextlib
 import functools
 import itertools
 import os
+import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -112,6 +114,22 @@ def kerberos_renewal(rig):
         equal(text.count("connected as host/brief.test"), text.count("connected as"), "principals")
         check("NOT_AUTHENTICATED" not in text and "expired" not in text, text[-2000:])
         rig.umount(point)
+
+
+@scenario(timeout=120, where="server", long_only=True, loopback=True)
+def kerberos_silent(rig):
+    """A key distribution centre that does not answer holds mount.dafs no longer than an attempt to connect: it ends with
+    its reason, not by the alarm that ends a mount with a hung thread."""
+    rig.expect("session", "Kerberos")
+    with realm(rig) as folder, socket.create_server(("127.0.0.1", 0)) as silent:
+        server = rig.serve([f"/data={rig.export},rw,sec=krb5"],
+                           ["--keytab", folder / "server.keytab", "--trusted", MACHINE])
+        conf = folder / "silent.conf"
+        conf.write_text(re.sub("kdc = .*", f"kdc = 127.0.0.1:{silent.getsockname()[1]}",
+                               (folder / "krb5.conf").read_text()))
+        command = rig.mount_command(f"{rig.address}:{server.port}:/data", rig.mnt, by_keys(folder))
+        text = rig.run(["env", f"KRB5_CONFIG={conf}", *command, "-f"], cwd="/", timeout=60, status=32)
+        check("is a KDC reachable?" in text, text)
 
 
 def _cut_and_kill(rig, relay, server, seeds):
