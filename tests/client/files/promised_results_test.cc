@@ -39,7 +39,7 @@ class PromisedResultsTest : public ScriptedTest {
     };
   }
 
-  const wire::FileHandle dir_;
+  const wire::FileHandle dir_{};
 };
 
 TEST_F(PromisedResultsTest, EachResultHasThePromiseOfItsOwnResponse) {

@@ -231,7 +231,7 @@ TEST_F(KeptFilesTest, ValidOrphanRecordsSurviveBesideDamagedLines) {
   {
     OrphanRecord record(directory_);
     EXPECT_TRUE(record.entries().empty());
-    for (const uint64_t subvolume : {0, 256, 257, 256}) {
+    for (const uint64_t subvolume : {0u, 256u, 257u, 256u}) {
       FileSystem fs;
       fs.fshandle.bytes[15] = 0xa7;
       fs.subvolume = subvolume;

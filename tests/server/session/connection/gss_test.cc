@@ -141,7 +141,7 @@ TEST_F(GssTest, AnotherPrincipalIsAnotherClient) {
   EXPECT_EQ(AuthName(*owner, Auth("host/b.test@R")), "DAFSERR_NOT_AUTHORIZED");
   wire::ClientAuthArgs none;
   EXPECT_EQ(AuthName(*owner, none), "DAFSERR_NOT_AUTHORIZED");
-  for (const uint64_t verifier : {1, 2}) {
+  for (const uint64_t verifier : {1u, 2u}) {
     for (const char* token : {"host/b.test@R", "alice@R daemon"}) {
       EXPECT_EQ(AuthName(*Connected(verifier), Auth(token)), "DAFSERR_CLID_INUSE") << token;
     }

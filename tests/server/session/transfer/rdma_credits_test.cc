@@ -18,7 +18,7 @@ Task<void> TakeCredits(RdmaCredits& credits, uint32_t count, std::vector<uint32_
 TEST(RdmaCreditsTest, CreditsAreGrantedInOrderOfArrival) {
   RdmaCredits credits(4);
   std::vector<uint32_t> granted;
-  for (uint32_t count : {3, 2, 1}) Start(TakeCredits(credits, count, granted));
+  for (uint32_t count : {3u, 2u, 1u}) Start(TakeCredits(credits, count, granted));
   // One is left, but the transfer of one has to wait for the transfer of two.
   EXPECT_EQ(granted, std::vector<uint32_t>({3}));
   credits.Return(1);
@@ -33,7 +33,7 @@ TEST(RdmaCreditsTest, CreditsAreGrantedInOrderOfArrival) {
 TEST(RdmaCreditsTest, ReturnResumesAllTransfersThatFit) {
   RdmaCredits credits(4);
   std::vector<uint32_t> granted;
-  for (uint32_t count : {4, 1, 2, 2}) Start(TakeCredits(credits, count, granted));
+  for (uint32_t count : {4u, 1u, 2u, 2u}) Start(TakeCredits(credits, count, granted));
   credits.Return(4);
   EXPECT_EQ(granted, std::vector<uint32_t>({4, 1, 2}));
   credits.Return(1);

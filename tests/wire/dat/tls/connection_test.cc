@@ -39,7 +39,7 @@ class Relay {
 
   // Moves bytes both ways. `change` may alter those to the server.
   void Pump(const std::function<void(std::span<char>)>& change = nullptr) {
-    for (const size_t from : {0, 1}) {
+    for (const size_t from : {0u, 1u}) {
       std::array<char, 65536> bytes;
       const ssize_t got = recv(far_[from].get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
       if (got <= 0) continue;
@@ -84,7 +84,7 @@ class Relay {
 
  private:
   Relay() {
-    for (const size_t side : {0, 1}) {
+    for (const size_t side : {0u, 1u}) {
       int fds[2];
       if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) continue;
       near_[side] = UniqueFd(fds[0]);

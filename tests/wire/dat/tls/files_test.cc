@@ -29,7 +29,7 @@ TEST(TlsFiles, CompleteSidesAreAccepted) {
 
 TEST(TlsFiles, KeyThatOthersMayAccessIsRefused) {
   Certificates certificates;
-  for (const mode_t mode : {0604, 0620, 0644, 0602}) {
+  for (const mode_t mode : {0604u, 0620u, 0644u, 0602u}) {
     ASSERT_EQ(chmod(certificates.key().c_str(), mode), 0);
     EXPECT_EQ(Refusal(certificates.Server()), "TLS key " + certificates.key() +
                                                   ": other users may access it; run chmod 600 " +
