@@ -44,6 +44,12 @@ constexpr Word kWords[] = {
     {"reload", "Read the exports of the configuration file again, and serve these"},
 };
 
+// The word of the question that asks for it.
+std::string WordOf(const std::string& name, const ServerQuestion& question) {
+  if (name != "locks") return name;
+  return question.release ? "forget-locks" : question.broken ? "failed-locks" : name;
+}
+
 // The argument of the word in the question.
 std::string ArgumentOf(const std::string& word, const ServerQuestion& question) {
   if (word == "clients") return question.sort == "load" ? "load" : "";
@@ -55,6 +61,9 @@ std::string ArgumentOf(const std::string& word, const ServerQuestion& question) 
                         is_path ? ResolveMountPoint(question.argument) : question.argument);
   }
   const bool is_file = word == "opens" || word == "locks";
+  if (question.release && question.argument.find('/') == std::string::npos) {
+    return question.argument;  // a handle
+  }
   return is_file && !question.argument.empty() ? ResolveMountPoint(question.argument)
                                                : question.argument;
 }
@@ -125,6 +134,12 @@ CLI::App* AddServerCommand(CLI::App& app, ServerQuestion& question) {
   server->get_subcommand("unlock")
       ->add_option("ID", question.lock, "the lock owner, as locks shows it, or all")
       ->required();
+  CLI::App* const locks = server->get_subcommand("locks");
+  CLI::Option* const broken =
+      locks->add_flag("--broken", question.broken, "persistent locks whose client has failed");
+  locks->add_flag("--release", question.release, "forget the broken locks of FILE, unrepaired")
+      ->excludes(broken)
+      ->needs(locks->get_option(kFile));
   CLI::App* const drain = server->get_subcommand("drain");
   drain->add_flag("--undo", question.undo, "take new clients again");
   drain->add_option("--wait", question.wait_s, "wait so many seconds until no client is left")
@@ -139,7 +154,7 @@ absl::Status AskServer(const CLI::App& command, const ServerQuestion& question) 
     return absl::InvalidArgumentError(absl::StrCat(word, ": a name with a newline"));
   }
   ASSIGN_OR_RETURN(const std::string answer,
-                   Ask(question, absl::StrCat(question.json ? "json " : "", word,
+                   Ask(question, absl::StrCat(question.json ? "json " : "", WordOf(word, question),
                                               argument.empty() ? "" : " ", argument)));
   const bool waits = word == "drain" && !question.undo && question.wait_s > 0;
   if (waits) return AwaitDrained(question);

@@ -17,6 +17,8 @@ struct ServerQuestion {
   std::string argument;           // a file, a level or a client
   std::string sort = "requests";  // of clients: the order
   std::string lock;               // of unlock: ID or all
+  bool broken = false;            // of locks: those of failed clients
+  bool release = false;           // of locks: forgets the broken ones of a file
   bool undo = false;              // of drain
   double wait_s = 0;              // of drain: how long to wait for its end
 };

@@ -119,17 +119,23 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::LockAtServer(const Identity& wh
 }
 
 Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const LockOwner& owner,
-                                                      const LockRange& range, LockWait* wait) {
+                                                      const LockRange& range, LockWait* wait,
+                                                      const LockOptions& lock_options) {
+  const uint32_t kind = (lock_options.persist ? wire::kLockPersist : 0) |
+                        (lock_options.repair ? wire::kLockRepair : 0);
   KnownWait known(client_.locks());
   bool is_queued = false;  // perhaps, at the server
   for (;;) {
     const uint32_t options = known.begun() ? WaitOptions(known.owner()) : 0;
     absl::StatusOr<LockAnswer> answer;
-    if (auto local = client_.delegations().Lock(owner, range, known.wait())) {
+    std::optional<LockAnswer> local;
+    // A lock that only this client knows would not outlive it.
+    if (!lock_options.any()) local = client_.delegations().Lock(owner, range, known.wait());
+    if (local) {
       answer = *std::move(local);
     } else {
       const wire::LockType type = wire::TypeOf(range, wait != nullptr);
-      Task<absl::StatusOr<LockAnswer>> task = LockAtServer(who, owner, range, type, options);
+      Task<absl::StatusOr<LockAnswer>> task = LockAtServer(who, owner, range, type, options | kind);
       answer = co_await task;
       is_queued = true;
     }

@@ -35,10 +35,11 @@ class LockOperations : public OperationGroup {
   // the wait is cancelled, or a deadlock is found; no slot is held between two requests. If the
   // server announces free locks, it is repeated only then. Sends nothing if a delegation suffices
   // (client/state/delegations.h).
-  // kUnimplemented: the server has no locks. ACCES, BAD_STATEID, EXPIRED, RESOURCE (too many
-  // locks).
+  // kUnimplemented: the server has no locks, or no persistent ones. ACCES, BAD_STATEID, EXPIRED,
+  // RESOURCE (too many locks). LOCK_BROKEN: the client that held the range has failed.
   Task<absl::StatusOr<LockAnswer>> Lock(const Identity& who, const LockOwner& owner,
-                                        const wire::LockRange& range, LockWait* wait = nullptr);
+                                        const wire::LockRange& range, LockWait* wait = nullptr,
+                                        const LockOptions& lock_options = {});
   // Call it after a silence in which leases may have expired. Checks at the server whether each
   // lock is still held (4.4.1.2). A lost lock is logged, and the next use of its file fails.
   Task<void> ValidateLocks();

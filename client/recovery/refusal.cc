@@ -1,5 +1,7 @@
 #include "client/recovery/refusal.h"
 
+#include "wire/protocol/broken_lock.h"
+
 namespace dafs::client {
 namespace {
 
@@ -24,6 +26,8 @@ Remedy RemedyFor(const CallBase& call, bool as_user, bool is_first) {
     case DafsStatus::kNoCreds:
       return as_user ? Remedy::kRegister : Remedy::kNone;
     case DafsStatus::kStaleStateId:
+      if ((call.spec_cond & wire::kSpcondBrokenLock) != 0) return Remedy::kNone;
+      [[fallthrough]];
     case DafsStatus::kOldStateId:
     case DafsStatus::kBadStateId:
     case DafsStatus::kExpired: {

@@ -12,6 +12,14 @@
 
 namespace dafs::client {
 
+// What a lock is beyond an ordinary one. Such a lock is always taken at the server.
+struct LockOptions {
+  bool persist = false;  // if the client fails, it is broken, not released (4.4.1.3)
+  bool repair = false;   // takes broken locks in the range over; INVAL if there is none
+
+  bool any() const { return persist || repair; }
+};
+
 enum class LockOutcome : uint8_t {
   kGranted,
   kDenied,     // another owner holds a conflicting lock

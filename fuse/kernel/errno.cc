@@ -74,6 +74,9 @@ int ErrnoFromDafs(wire::DafsStatus status) {
     case kKeyMismatch:
     case kDenyDispConflict:
       return EACCES;
+    // As a robust mutex: the holder has failed. Unlike there, the lock is not granted.
+    case kLockBroken:
+      return EOWNERDEAD;
     case kDelay:
     case kGrace:
       return EAGAIN;

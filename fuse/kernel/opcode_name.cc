@@ -41,6 +41,7 @@ constexpr Row kRows[] = {
     {FUSE_GETLK, "GETLK"},
     {FUSE_SETLK, "SETLK"},
     {FUSE_SETLKW, "SETLKW"},
+    {FUSE_IOCTL, "IOCTL"},
     {FUSE_ACCESS, "ACCESS"},
     {FUSE_CREATE, "CREATE"},
     {FUSE_FALLOCATE, "FALLOCATE"},

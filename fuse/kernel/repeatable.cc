@@ -26,6 +26,7 @@ bool MayBeRepeated(uint32_t opcode) {
     case FUSE_GETLK:
     case FUSE_SETLK:
     case FUSE_SETLKW:
+    case FUSE_IOCTL:
     // The handle may not be known any more.
     case FUSE_FLUSH:
     case FUSE_RELEASE:

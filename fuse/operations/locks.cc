@@ -15,6 +15,7 @@
 #include "fuse/files/lock_owners.h"
 #include "fuse/kernel/errno.h"
 #include "fuse/request/caller_call.h"
+#include "runtime/lock_ioctl.h"
 #include "runtime/log.h"
 #include "runtime/loop_wait.h"
 
@@ -28,6 +29,7 @@ struct LockOperations::Request {
   bool unlocks = false;
   bool waits = false;
   uint32_t pid = 0;
+  client::LockOptions options;
 };
 
 namespace {
@@ -45,6 +47,13 @@ bool IsValid(const fuse_lk_in& in) {
          (in.lk.type == F_RDLCK || in.lk.type == F_WRLCK || in.lk.type == F_UNLCK);
 }
 
+// Answers a call that has succeeded. That of an IOCTL has a body.
+bool ReplyDone(Call& call) {
+  if (call.header().opcode != FUSE_IOCTL) return call.ReplyOk();
+  const fuse_ioctl_out out = {};
+  return call.Reply({AsBytes(out)});
+}
+
 // Returns the errno of a failed lock. If the server has no locks, it is ENOLCK, and a warning with
 // the remedy is logged once.
 int LockErrno(const absl::Status& status, const Options& options) {
@@ -53,8 +62,11 @@ int LockErrno(const absl::Status& status, const Options& options) {
   static std::atomic<bool> said{false};  // publishes no other data
   if (!said.exchange(true)) {
     LogWarning(options.source.text +
-               ": the server keeps no locks, and locking fails with ENOLCK; mount with "
-               "local_lock=all to keep locks on this machine");
+               (options.persist_locks
+                    ? ": the server keeps no persistent locks, and locking fails with ENOLCK; "
+                      "mount without persist_locks"
+                    : ": the server keeps no locks, and locking fails with ENOLCK; mount with "
+                      "local_lock=all to keep locks on this machine"));
   }
   return ENOLCK;
 }
@@ -67,7 +79,8 @@ Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(Call& call,
                                                                   const client::LockOwner& owner) {
   const client::Identity& who = *request.open->opener;
   if (!request.waits) {
-    Task<absl::StatusOr<client::LockAnswer>> task = files_.locks().Lock(who, owner, request.range);
+    Task<absl::StatusOr<client::LockAnswer>> task =
+        files_.locks().Lock(who, owner, request.range, nullptr, request.options);
     absl::StatusOr<client::LockAnswer> answer = co_await task;
     co_return answer;
   }
@@ -77,7 +90,7 @@ Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(Call& call,
   call.on_interrupt = [&wait] { wait.Cancel(); };
   if (call.interrupted) wait.Cancel();
   Task<absl::StatusOr<client::LockAnswer>> task =
-      files_.locks().Lock(who, owner, request.range, &wait);
+      files_.locks().Lock(who, owner, request.range, &wait, request.options);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   call.on_interrupt = nullptr;
   co_return answer;
@@ -136,21 +149,31 @@ Task<bool> LockOperations::Reply(Call& call, const OpenState& open,
   }
   Task<void> showing = ShowWhatIsUnderLock(call, open, *answer);
   co_await showing;
-  co_return call.ReplyOk();
+  co_return ReplyDone(call);
+}
+
+Task<void> LockOperations::Unlock(Call& call, const Request& request) {
+  const OpenState& open = *request.open;
+  absl::Status status;
+  if (!open.state_id.is_zero()) {
+    status = co_await files_.locks().Unlock(*open.opener, {open.handle, open.state_id},
+                                            request.range.first, request.range.last);
+  }
+  if (status.ok()) {
+    ReplyDone(call);
+  } else {
+    call.ReplyErrno(LockErrno(status, state_.options));
+  }
 }
 
 Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
+  if (request.unlocks) {
+    co_await Unlock(call, request);
+    co_return;
+  }
   const OpenState& open = *request.open;
   const client::LockOwner owner{open.handle, open.state_id};
   const client::Identity& who = *open.opener;
-  if (request.unlocks) {
-    absl::Status status;
-    if (!owner.state_id.is_zero()) {
-      status = co_await files_.locks().Unlock(who, owner, wire::kFlockByte, wire::kFlockByte);
-    }
-    call.ReplyErrno(LockErrno(status, state_.options));
-    co_return;
-  }
   if (owner.state_id.is_zero()) {
     call.ReplyErrno(ENOLCK);  // a server that cannot open this file by its handle
     co_return;
@@ -238,6 +261,7 @@ Task<void> LockOperations::Setlk(Call& call) {
   request.unlocks = lk.lk.type == F_UNLCK;
   request.waits = call.header().opcode == FUSE_SETLKW;
   request.pid = lk.lk.pid;
+  request.options.persist = state_.options.persist_locks;
   if (request.range.is_flock()) {
     co_await SetFlock(call, request);
   } else if (request.unlocks) {
@@ -245,6 +269,34 @@ Task<void> LockOperations::Setlk(Call& call) {
   } else {
     co_await SetRecordLock(call, request);
   }
+}
+
+Task<void> LockOperations::Ioctl(Call& call) {
+  RequestReader in = call.reader();
+  auto ioctl = in.Take<fuse_ioctl_in>();
+  if (in.ok() && ioctl.cmd != kLockIoctl) {
+    call.ReplyErrno(ENOTTY);
+    co_return;
+  }
+  auto lock = in.Take<LockIoctl>();
+  const bool write = lock.type == F_WRLCK;
+  if (!in.ok() || (!write && lock.type != F_RDLCK && lock.type != F_UNLCK) ||
+      (lock.flags & ~kLockIoctlFlags) != 0) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  Request request;
+  request.open = state_.open_files.Find(ioctl.fh);
+  if (request.open == nullptr) {
+    call.ReplyErrno(ENOTTY);  // a directory
+    co_return;
+  }
+  request.range = wire::FlockRange(write);
+  if ((lock.flags & kLockIoctlRecords) != 0) request.range = {0, wire::kFlockByte - 1, write};
+  request.unlocks = lock.type == F_UNLCK;
+  request.options.persist = (lock.flags & kLockIoctlPersist) != 0 || state_.options.persist_locks;
+  request.options.repair = (lock.flags & kLockIoctlRepair) != 0;
+  co_await SetFlock(call, request);
 }
 
 Task<void> LockOperations::Getlk(Call& call) {

@@ -61,6 +61,7 @@ constexpr Operations::Table::Row Operations::Table::kRows[] = {
     {FUSE_GETLK, To<&Operations::locks_, &LockOperations::Getlk>},
     {FUSE_SETLK, To<&Operations::locks_, &LockOperations::Setlk>},
     {FUSE_SETLKW, To<&Operations::locks_, &LockOperations::Setlk>},
+    {FUSE_IOCTL, To<&Operations::locks_, &LockOperations::Ioctl>},
     {FUSE_OPENDIR, To<&Operations::directories_, &DirectoryOperations::Opendir>},
     {FUSE_READDIR, To<&Operations::directories_, &DirectoryOperations::Readdir>},
     {FUSE_READDIRPLUS, To<&Operations::directories_, &DirectoryOperations::Readdir>},

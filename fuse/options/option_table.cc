@@ -220,6 +220,9 @@ constexpr OptionRow kOptions[] = {
        o.local_lock = is_name ? LocalLock::kNone : LocalLock::kAll;
      }},
      "the same as local_lock=none, local_lock=all"},
+    {kLocking, "persist_locks", "nopersist_locks", Switch<&Options::persist_locks>(),
+     "whether locks outlive this client, so that others learn that it failed under them\n"
+     "(default: no)"},
     {kOthers, "slow", "",
      Number{0, 3'600'000, [](Options& o, uint32_t n) { o.slow = absl::Milliseconds(n); }},
      "milliseconds after which an operation is logged as slow, {} (default 0: none)"},

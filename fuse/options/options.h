@@ -97,6 +97,7 @@ struct Options {
   bool callbacks = true;  // request that the server announces changes
   bool delegations = true;
   LocalLock local_lock = LocalLock::kNone;
+  bool persist_locks = false;              // locks at the server are persistent
   bool allow_other = false;                // on by default for root
   bool default_permissions = false;        // on by default for root
   bool default_permissions_given = false;  // given explicitly; squashing does not change it then

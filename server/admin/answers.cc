@@ -39,6 +39,7 @@ constexpr Report kReports[] = {
      FilesReportText},
     {"opens", OpensReport, OpensReportText, IsFile},
     {"locks", LocksReport, LocksReportText, IsFile},
+    {"failed-locks", FailedLocksReport, FailedLocksReportText, IsFile},
     {"exports", [](const AdminView& view, std::string_view) { return ExportsReport(view); },
      ExportsReportText},
 };
@@ -60,9 +61,9 @@ void Audit(const AdminView& view, const ControlSocket::Question& question, std::
 }
 
 constexpr char kWords[] =
-    "the questions are status, stats, clients [load], files, opens [FILE], locks [FILE], exports, "
-    "log "
-    "LEVEL, evict CLIENT, unlock ID|all FILE, drain [undo] and reload";
+    "the questions are status, stats, clients [load], files, opens [FILE], locks [FILE], "
+    "failed-locks [FILE], exports, log LEVEL, evict CLIENT, unlock ID|all FILE, forget-locks FILE, "
+    "drain [undo] and reload";
 
 }  // namespace
 

@@ -20,6 +20,7 @@
 #include "server/session/own_pool.h"
 #include "server/session/shared/pool.h"
 #include "server/session/worker.h"
+#include "server/store/holdings/persistent_locks.h"
 #include "server/store/parts/releases.h"
 #include "server/store/store.h"
 
@@ -102,6 +103,29 @@ absl::StatusOr<std::string> Unlock(const AdminView& view, const std::string& arg
   return absl::StrCat(locks, " locks of ", owners, " owners released on ", file, "\n");
 }
 
+// Forgets the broken locks of a file that no client repairs. `argument`: the file, as failed-locks
+// shows it: its path or its handle.
+absl::StatusOr<std::string> ForgetLocks(const AdminView& view, const std::string& argument,
+                                        std::string_view by) {
+  if (argument.empty()) return absl::InvalidArgumentError("forget-locks: give FILE");
+  ReportNames names(view);
+  PersistentLocks& locks = view.shared.store->persistent_locks();
+  for (const ObjectKey& key : locks.Files()) {
+    if (names.Of(key).path != argument && Hex(key) != argument) continue;
+    size_t count = 0;
+    if (const wire::DafsStatus status = locks.Forget(key, &count);
+        status != wire::DafsStatus::kOk) {
+      return absl::InternalError("forget-locks: it could not be stored; the log has the reason");
+    }
+    if (count == 0) break;
+    LogNotice(absl::StrCat("forget-locks by ", Text(by), ": ", count, " broken locks on ", argument,
+                           " are forgotten; whether the file is whole is not known"));
+    return absl::StrCat(count, " broken locks forgotten on ", argument, "\n");
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no broken lock on ", argument, "; see dafsctl server locks --broken"));
+}
+
 // No new clients from now on, before maintenance; `undo` ends that.
 absl::StatusOr<std::string> Drain(const AdminView& view, const std::string& argument,
                                   std::string_view by) {
@@ -121,8 +145,9 @@ absl::StatusOr<std::string> Reload(const AdminView& view, const std::string& arg
   return absl::StrCat(said, "\n");
 }
 
-constexpr AdminCommand kCommands[] = {
-    {"log", SetLevel}, {"evict", Evict}, {"unlock", Unlock}, {"drain", Drain}, {"reload", Reload}};
+constexpr AdminCommand kCommands[] = {{"log", SetLevel},  {"evict", Evict},
+                                      {"unlock", Unlock}, {"forget-locks", ForgetLocks},
+                                      {"drain", Drain},   {"reload", Reload}};
 
 }  // namespace
 

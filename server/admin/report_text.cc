@@ -203,18 +203,33 @@ std::string OpensReportText(const Json& report) {
   return Table(rows) + Cut(report, rows.size() - 1);
 }
 
+namespace {
+
+std::string RangeText(const Json& lock) {
+  std::string kind = TextOf(lock, "kind");
+  if (kind != "range") return kind;
+  const uint64_t last = NumberOf(lock, "last");
+  const bool to_end = last >= wire::kFlockByte - 1;
+  return absl::StrCat(NumberOf(lock, "first"), "-", to_end ? "end" : absl::StrCat(last));
+}
+
+}  // namespace
+
+std::string FailedLocksReportText(const Json& report) {
+  std::vector<Row> rows = {{"STATE", "TYPE", "RANGE", "CLIENT", "OWNER", "FILE"}};
+  for (const Json& lock : report["locks"]) {
+    rows.push_back({TextOf(lock, "state"), TextOf(lock, "type"), RangeText(lock), ClientOf(lock),
+                    TextOf(lock, "owner"), FileOf(lock)});
+  }
+  return Table(rows) + Cut(report, rows.size() - 1);
+}
+
 std::string LocksReportText(const Json& report) {
   std::vector<Row> rows = {{"ID", "STATE", "TYPE", "RANGE", "CLIENT", "OWNER", "FILE"}};
   for (const Json& lock : report["locks"]) {
-    const uint64_t last = NumberOf(lock, "last");
-    const bool to_end = last >= wire::kFlockByte - 1;
-    std::string range = TextOf(lock, "kind");
-    if (range == "range") {
-      range = absl::StrCat(NumberOf(lock, "first"), "-", to_end ? "end" : absl::StrCat(last));
-    }
     std::string state = TextOf(lock, "state");
     if (Is(lock, "for_local_program")) state += " for a local program";
-    rows.push_back({TextOf(lock, "id"), std::move(state), TextOf(lock, "type"), std::move(range),
+    rows.push_back({TextOf(lock, "id"), std::move(state), TextOf(lock, "type"), RangeText(lock),
                     ClientOf(lock), TextOf(lock, "owner"), FileOf(lock)});
   }
   return Table(rows) + Cut(report, rows.size() - 1);

@@ -14,6 +14,7 @@ std::string StatsReportText(const nlohmann::ordered_json& report);
 std::string ClientsReportText(const nlohmann::ordered_json& report);
 std::string FilesReportText(const nlohmann::ordered_json& report);
 std::string OpensReportText(const nlohmann::ordered_json& report);
+std::string FailedLocksReportText(const nlohmann::ordered_json& report);
 std::string LocksReportText(const nlohmann::ordered_json& report);
 std::string ExportsReportText(const nlohmann::ordered_json& report);
 

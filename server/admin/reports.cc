@@ -20,6 +20,7 @@
 #include "runtime/loop.h"
 #include "server/admin/report_names.h"
 #include "server/audit/audit_log.h"
+#include "server/clients/client_name.h"
 #include "server/clients/client_table.h"
 #include "server/clients/response_cache.h"
 #include "server/session/directives/callbacks.h"
@@ -28,6 +29,7 @@
 #include "server/session/worker.h"
 #include "server/store/holdings/delegations.h"
 #include "server/store/holdings/grace.h"
+#include "server/store/holdings/persistent_locks.h"
 #include "server/store/holdings/promises.h"
 #include "server/store/parts/export_directories.h"
 #include "server/store/parts/inventory.h"
@@ -40,6 +42,20 @@ namespace dafs::server {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+std::string_view StateWord(PersistentLocks::State state) {
+  switch (state) {
+    case PersistentLocks::State::kHeld:
+      return "held";
+    case PersistentLocks::State::kBreakable:
+      return "breakable";
+    case PersistentLocks::State::kBroken:
+      return "broken";
+    case PersistentLocks::State::kInRepair:
+      return "in repair";
+  }
+  return "";
+}
 
 struct Counts {
   WorkerCounts sum;
@@ -259,6 +275,29 @@ Json LocksReport(const AdminView& view, std::string_view path) {
   }
   const bool cut = rows.size() > kMostRows;
   if (cut) rows.resize(kMostRows);
+  SortByFile(rows);
+  return {{"locks", std::move(rows)}, {"cut", cut}};
+}
+
+Json FailedLocksReport(const AdminView& view, std::string_view path) {
+  ReportNames names(view);
+  std::vector<Json> rows;
+  bool cut = false;
+  for (const PersistentLocks::Entry& lock : view.shared.store->persistent_locks().List()) {
+    if (lock.state == PersistentLocks::State::kHeld || !names.IsIn(lock.file, path)) continue;
+    cut = rows.size() == kMostRows;
+    if (cut) break;
+    Json row = names.FileRow(lock.file);
+    row["client"] = ClientName(lock.client_name);
+    row["client_id"] = "";  // of a session that has ended
+    row["state"] = StateWord(lock.state);
+    row["type"] = lock.range.write ? "write" : "read";
+    row["kind"] = lock.range.is_flock() ? "flock" : "range";
+    row["first"] = lock.range.is_flock() ? 0 : lock.range.first;
+    row["last"] = lock.range.is_flock() ? UINT64_MAX : lock.range.last;
+    row["owner"] = OwnerText(lock.owner);
+    rows.push_back(std::move(row));
+  }
   SortByFile(rows);
   return {{"locks", std::move(rows)}, {"cut", cut}};
 }

@@ -31,6 +31,8 @@ nlohmann::ordered_json FilesReport(const AdminView& view);
 // The opens and delegations of all clients, by file. `path`, unless empty: only of this file of the
 // machine, or in this directory.
 nlohmann::ordered_json OpensReport(const AdminView& view, std::string_view path);
+// The PERSIST locks whose client has failed. `path`: as in OpensReport.
+nlohmann::ordered_json FailedLocksReport(const AdminView& view, std::string_view path);
 // The locks and waiters of all clients, by file. `path`: the same.
 nlohmann::ordered_json LocksReport(const AdminView& view, std::string_view path);
 nlohmann::ordered_json ExportsReport(const AdminView& view);

@@ -6,6 +6,7 @@
 #include "server/session/session.h"
 #include "server/session/shared/pool.h"
 #include "server/store/procedures/attribute_procedures.h"
+#include "wire/protocol/broken_lock.h"
 #include "wire/protocol/fenced.h"
 
 namespace dafs::server {
@@ -35,6 +36,10 @@ wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
   header.spec_cond = session_.IsVoid() ? wire::kSpcondVoid : request_.promises;
   if (status == DafsStatus::kAcces && request_.fenced_off && session_.terms().has_extensions()) {
     header.spec_cond |= wire::kSpcondFenced;
+  }
+  if (status == DafsStatus::kStaleStateId && request_.lock_broken &&
+      session_.terms().has_extensions()) {
+    header.spec_cond |= wire::kSpcondBrokenLock;
   }
   return header;
 }

@@ -34,6 +34,7 @@ struct Request {
     not_remembered = false;
     promises = 0;
     fenced_off = false;
+    lock_broken = false;
     direct_bytes = {};
     after.reset();
     attributes_bytes = 0;
@@ -58,6 +59,7 @@ struct Request {
   bool not_remembered = false;                 // Call::NotRemembered
   uint16_t promises = 0;                       // spec_cond bits of the response
   bool fenced_off = false;                     // refused because of a fencing list
+  bool lock_broken = false;                    // refused because of a broken lock
   std::optional<Modification> modification;    // see Call::BeginModification
   std::optional<wire::AttributesAfter> after;  // to be sent with the response
   size_t attributes_bytes = 0;                 // of the response, for `after`

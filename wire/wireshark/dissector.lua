@@ -54,6 +54,7 @@ local own = {
   cond_failover = own_field(ProtoField.bool, "spec_cond.failover", "Failover locations changed", 16, nil, 0x0002),
   cond_promises = own_field(ProtoField.uint16, "spec_cond.promises", "Promises", base.HEX, nil, 0x0f00),
   cond_fenced = own_field(ProtoField.bool, "spec_cond.fenced", "Fenced off", 16, nil, 0x1000),
+  cond_broken = own_field(ProtoField.bool, "spec_cond.broken_lock", "Broken lock", 16, nil, 0x2000),
   stream_id = own_field(ProtoField.uint16, "stream_id", "Stream"),
   seq_number = own_field(ProtoField.uint16, "seq_number", "Sequence number"),
   analyzer = own_field(ProtoField.bytes, "analyzer", "Analyzer"),
@@ -533,7 +534,7 @@ end
 
 local function show_response(m, tree, call, pinfo)
   local conditions = add(m, tree, own.spec_cond, 10, 2)
-  for _, condition in ipairs({"cond_lmoved", "cond_failover", "cond_promises", "cond_fenced"}) do
+  for _, condition in ipairs({"cond_lmoved", "cond_failover", "cond_promises", "cond_fenced", "cond_broken"}) do
     add(m, conditions, own[condition], 10, 2)
   end
   add_chain(tree, call)

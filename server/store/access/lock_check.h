@@ -17,7 +17,11 @@ inline wire::DafsStatus CheckLocked(const PersistentLocks& locks, const Caller& 
                                     bool has_state, const ObjectKey& file,
                                     const PersistentLocks::Io& io) {
   if (!locks.MayConcern(file) || io.length == 0) return wire::DafsStatus::kOk;
-  return locks.CheckIo(caller, has_state, file, io);
+  const wire::DafsStatus status = locks.CheckIo(caller, has_state, file, io);
+  if (status == wire::DafsStatus::kStaleStateId && caller.lock_broken != nullptr) {
+    *caller.lock_broken = true;
+  }
+  return status;
 }
 
 // The same for a change of the size to `size`, which changes the bytes between the two sizes.

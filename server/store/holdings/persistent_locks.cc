@@ -212,7 +212,10 @@ DafsStatus PersistentLocks::Admit(const Caller& caller, const ObjectKey& key,
   size_t to_repair = 0;
   for (const Broken& each : file.broken) {
     if (!each.range.Overlaps(range)) continue;
-    if (each.repairer) continue;  // held: a matter of the LockTable
+    if (each.repairer) {  // held: a matter of the LockTable
+      ++to_repair;
+      continue;
+    }
     if (!repair || has_broken_one) {
       *conflict = {LockOwner{{}, each.holder.owner}, each.range};
       return DafsStatus::kLockBroken;
@@ -223,6 +226,17 @@ DafsStatus PersistentLocks::Admit(const Caller& caller, const ObjectKey& key,
     }
   }
   return repair && to_repair == 0 ? DafsStatus::kInval : DafsStatus::kOk;
+}
+
+size_t PersistentLocks::BrokenOf(std::string_view client_name) const {
+  size_t count = 0;
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& [key, file] : files_) {
+    count += static_cast<size_t>(
+        std::count_if(file.broken.begin(), file.broken.end(),
+                      [&](const Broken& each) { return each.holder.client_name == client_name; }));
+  }
+  return count;
 }
 
 DafsStatus PersistentLocks::Granted(const Caller& caller, const ObjectKey& key,
@@ -249,6 +263,7 @@ DafsStatus PersistentLocks::Granted(const Caller& caller, const ObjectKey& key,
     if (held.client_id.is_zero()) held.ranges.Clear(range.first, range.last);
   }
   if (!persist && !overlaps) return DafsStatus::kOk;
+  if (!overlaps && BrokenOf(caller.client_name) >= kMostBroken) return DafsStatus::kResource;
   // Ranges that the owner has not locked again stay breakable.
   const auto own = std::find_if(file.held.begin(), file.held.end(), [&](const Held& held) {
     return held.holder == holder && held.client_id == caller.client_id;

@@ -131,6 +131,10 @@ class PersistentLocks {
   };
   std::vector<Entry> List() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // A client with so many broken locks gets no other persistent lock: RESOURCE. Otherwise one that
+  // returns as a new instance again and again would fill the disk.
+  static constexpr size_t kMostBroken = 256;
+
  private:
   // So many that files without a record seldom share a mark with one that has some.
   static constexpr size_t kMarks = 4096;
@@ -159,6 +163,7 @@ class PersistentLocks {
     bool empty() const { return held.empty() && broken.empty(); }
   };
 
+  size_t BrokenOf(std::string_view client_name) const ABSL_LOCKS_EXCLUDED(mutex_);
   static Holder HolderOf(const Caller& caller, const std::string& owner);
   static void Break(File& file, absl::FunctionRef<bool(const Held&, const wire::LockRange&)> which);
   static size_t MarkOf(const ObjectKey& key) { return absl::Hash<ObjectKey>{}(key) % kMarks; }

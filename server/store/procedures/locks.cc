@@ -116,9 +116,11 @@ class Locking {
 };
 
 // A lock for reading needs an open for reading, a lock for writing an open for writing (fcntl(2)).
-// flock(2) needs neither.
-DafsStatus CheckAccess(const OpenRights& rights, const LockRange& range) {
-  if (range.is_flock()) return DafsStatus::kOk;
+// flock(2) needs neither, unless the lock is mandatory: whoever may only read a file must not keep
+// its readers and writers out.
+DafsStatus CheckAccess(const OpenRights& rights, const LockRange& range, uint32_t options) {
+  const bool is_mandatory = (options & (wire::kLockPersist | wire::kLockRepair)) != 0;
+  if (range.is_flock() && !(is_mandatory && range.write)) return DafsStatus::kOk;
   const uint32_t needed = range.write ? wire::kShareWrite : wire::kShareRead;
   return (rights.access & needed) != 0 ? DafsStatus::kOk : DafsStatus::kAcces;
 }
@@ -199,7 +201,7 @@ DafsStatus LockFile(StoreParts& store, const Caller& caller, const wire::LockArg
     store.locks.StopWaiting(rights.object->key(), owner, range);
     return DafsStatus::kOk;
   }
-  STORE_RETURN_IF_NOT_OK(CheckAccess(rights, range));
+  STORE_RETURN_IF_NOT_OK(CheckAccess(rights, range, args.options));
   STORE_RETURN_IF_NOT_OK(AwaitHidden(store, caller, *rights.object, range));
   const bool writable = (rights.access & wire::kShareWrite) != 0;
   const ObjectKey key = rights.object->key();

@@ -5,6 +5,7 @@
 #include "client/recovery/chain_members.h"
 #include "client/recovery/fate.h"
 #include "gtest/gtest.h"
+#include "wire/protocol/broken_lock.h"
 
 namespace dafs::client {
 namespace {
@@ -60,6 +61,15 @@ TEST(RefusalTest, UnknownOpenIsReclaimedExceptForItsClose) {
     close.open.emplace();
     EXPECT_EQ(RemedyFor(close, true, true), Remedy::kNone);
   }
+}
+
+// A reclaim would give up the locks that the client holds in other ranges of the file.
+TEST(RefusalTest, AnOpenThatABrokenLockRefusesIsNotReclaimed) {
+  Call<wire::ReadInlineArgs> read;
+  read.status = DafsStatus::kStaleStateId;
+  read.open.emplace();
+  read.spec_cond = wire::kSpcondBrokenLock;
+  EXPECT_EQ(RemedyFor(read, true, true), Remedy::kNone);
 }
 
 TEST(RefusalTest, RemediesEndAfterSomeTriesExceptWaiting) {

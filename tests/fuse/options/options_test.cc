@@ -77,11 +77,13 @@ TEST(ParseOptions, EachOptionSetsItsField) {
       "ro,proto=tcp,port=1234,nconnect=4,rsize=65536,wsize=32768,soft,timeo=15,acregmin=1,"
       "acregmax=2,acdirmin=3,acdirmax=4,lookupcache=none,checksum,msgsize=1024,buffers=8,"
       "byteorder=big,spin=7,cpu_latency=2,rdma_read_channel,io_uring=auto,windows=on,"
-      "clientid=node-1,fence_id=rack.2_node-1,noresvport,idle_release=5,crc");
+      "clientid=node-1,fence_id=rack.2_node-1,noresvport,idle_release=5,crc,persist_locks");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
   EXPECT_EQ(o->proto, Proto::kTcp);
   EXPECT_EQ(o->port, 1234);
+  EXPECT_TRUE(o->persist_locks);
+  EXPECT_FALSE(ParseList("persist_locks,nopersist_locks")->persist_locks);
   EXPECT_EQ(o->nconnect, 4u);
   EXPECT_EQ(o->client_id, "node-1");
   EXPECT_EQ(o->fence_id, "rack.2_node-1");

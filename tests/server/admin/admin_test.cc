@@ -64,13 +64,14 @@ class AdminTest : public PromisesTest {
     wire::FileHandle filehandle;
     wire::StateId state_id;
 
-    std::string Lock(uint64_t offset, uint64_t length, LockType type) {
+    std::string Lock(uint64_t offset, uint64_t length, LockType type, uint32_t options = 0) {
       wire::LockArgs args;
       args.filehandle = filehandle;
       args.state_id = state_id;
       args.offset = offset;
       args.length = length;
       args.lock_type = type;
+      args.options = options;
       return client->Call(args).name();
     }
   };
@@ -307,8 +308,8 @@ TEST_F(AdminTest, AnUnknownWordIsAnsweredWithTheWords) {
 }
 
 TEST_F(AdminTest, OnlyRootChangesSomething) {
-  for (const char* question :
-       {"log debug", "evict c1", "reload", "drain", "drain undo", "unlock all /f"}) {
+  for (const char* question : {"log debug", "evict c1", "reload", "drain", "drain undo",
+                               "unlock all /f", "forget-locks /f"}) {
     const auto answer = AnswerAdmin({}, {.text = question, .uid = 1000});
     EXPECT_EQ(answer.status().code(), absl::StatusCode::kPermissionDenied) << question;
   }
@@ -392,6 +393,30 @@ TEST_F(AdminTest, ADrainingServerTakesNoNewClients) {
   EXPECT_EQ(Text("drain undo"), "takes new clients\n");
   EXPECT_EQ(connects("c2", 1), "DAFS_STATUS_OK");
   EXPECT_THAT(Refusal("drain now"), HasSubstr("takes undo"));
+}
+
+TEST_F(AdminTest, BrokenLocksAreShownAndForgotten) {
+  const std::string file = " " + Path("a/f");
+  Opened holder = Open("c1", {"f"}), other = Open("c2", {"f"});
+  ASSERT_EQ(holder.Lock(3, 10, LockType::kWrite, wire::kLockPersist), "DAFS_STATUS_OK");
+  EXPECT_TRUE(Report("failed-locks")["locks"].empty());
+  EXPECT_THAT(Refusal("forget-locks" + file), HasSubstr("no broken lock"));
+  // Its lock is released as that of a client that failed.
+  ASSERT_THAT(Text("unlock all" + file), HasSubstr("1 locks of 1 owners released"));
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (Report("failed-locks")["locks"].empty() && Loop::Now() < deadline) sched_yield();
+  EXPECT_EQ(Report("failed-locks")["locks"][0]["state"], "breakable");
+  EXPECT_THAT(Refusal("forget-locks" + file), HasSubstr("no broken lock"));
+  EXPECT_EQ(other.Lock(3, 1, LockType::kWrite), "DAFSERR_LOCK_BROKEN");
+  const Json lock = Report("failed-locks" + file)["locks"][0];
+  EXPECT_EQ(lock["state"], "broken");
+  EXPECT_EQ(lock["client"], "c1");
+  EXPECT_EQ(lock["last"], 12);
+  EXPECT_THAT(Text("failed-locks"), HasSubstr("3-12"));
+  EXPECT_THAT(Refusal("forget-locks"), HasSubstr("give FILE"));
+  EXPECT_THAT(Text("forget-locks" + file), HasSubstr("1 broken locks forgotten"));
+  EXPECT_TRUE(Report("failed-locks")["locks"].empty());
+  EXPECT_EQ(other.Lock(3, 1, LockType::kWrite), "DAFS_STATUS_OK");
 }
 
 // Shows DAFS-4.4.1.2-36

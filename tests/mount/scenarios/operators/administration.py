@@ -266,7 +266,7 @@ def server_socket_hostile(rig):
     before = admin.report("status")
     descriptors = admin.server.usage()["descriptors"]
     random.seed(7)
-    words = ["json", "status", "clients", "load", "files", "opens", "locks", "exports", "log", "loud", "evict", "unlock",
+    words = ["json", "status", "clients", "load", "files", "opens", "locks", "exports", "log", "loud", "evict", "unlock", "failed-locks", "forget-locks",
              "all", "/", "..", "0", "\0", "\xff", "%s%n", "x" * 5000]
     for _ in range(300):
         line = " ".join(random.choice(words) for _ in range(random.randrange(6))).encode("latin-1")
@@ -290,7 +290,7 @@ def server_socket_hostile(rig):
     check(processes.wait_until(lambda: admin.ask("status")[0] == 0, 20), "the socket does not answer any more")
     check(processes.wait_until(lambda: admin.server.usage()["descriptors"] <= descriptors + 2, 20), "descriptors leak")
     # A user who cannot connect, and one who can as the group dafs could. Neither changes anything.
-    changes = (b"reload\n", b"drain\n", b"drain undo\n", b"log debug\n", b"evict x\n", b"unlock all /\n")
+    changes = (b"reload\n", b"drain\n", b"drain undo\n", b"log debug\n", b"evict x\n", b"unlock all /\n", b"forget-locks /\n")
 
     def cannot_connect():
         return errno_of(_send, path, b"status\n") == errno.EACCES

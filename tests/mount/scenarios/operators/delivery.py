@@ -24,9 +24,10 @@ def install(rig):
         stage = rig.local / prefix.strip("/").replace("/", "-")
         rig.run(["cmake", "--install", build, "--prefix", prefix], cwd="/", env=dict(os.environ, DESTDIR=str(stage)))
         top = stage / prefix.strip("/")
-        for program in ("sbin/mount.dafs", "sbin/dafsd", "bin/dafsctl"):
+        for program in ("sbin/mount.dafs", "sbin/dafsd", "bin/dafsctl", "bin/dafs-lock"):
             rig.run([top / program, "--help"], cwd="/")
-        for page in ("man8/mount.dafs.8", "man8/dafsd.8", "man8/dafsctl.8", "man5/dafsd.conf.5"):
+        for page in ("man8/mount.dafs.8", "man8/dafsd.8", "man8/dafsctl.8", "man5/dafsd.conf.5",
+                     "man1/dafs-lock.1"):
             check((top / "share/man" / page).is_file(), f"no {page}")
         unit = (top / "lib/systemd/system/dafsd.service").read_text()
         check(f"ExecStart={prefix}/sbin/dafsd " in unit, "the unit does not start the installed dafsd")

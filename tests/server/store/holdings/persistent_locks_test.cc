@@ -178,6 +178,7 @@ TEST_F(PersistentLocksTest, RepairTakesTheBrokenLockOverAndUnlockEndsIt) {
   mine_ = MustOpen(user_, OpenArgs(A(), "f"));
   EXPECT_DAFS(kLocked, Write(user_, mine_, 2, "x"));
   EXPECT_DAFS(kDenied, Lock(user_, mine_, 2, 4, 0));
+  EXPECT_DAFS(kDenied, Lock(user_, mine_, 2, 4, wire::kLockRepair));
 
   // The repairer fails, too.
   store_->releases().ExpireClient(other_.client_id);
@@ -253,6 +254,38 @@ TEST_F(PersistentLocksTest, AFlockLockIsMandatoryForTheWholeFile) {
   EXPECT_EQ(Read(other_, theirs_), "DAFSERR_STALE_STATEID");
   ASSERT_OK(Lock(other_, theirs_, wire::kFlockByte, wire::kLockToEnd, wire::kLockRepair));
   EXPECT_OK(Write(other_, theirs_, 0, "ok"));
+}
+
+TEST_F(PersistentLocksTest, WhoMayOnlyReadKeepsNobodyFromReading) {
+  wire::OpenArgs args = OpenArgs(A(), "f");
+  args.owner = "reader";
+  args.share_access = wire::kShareRead;
+  const Opened reader = MustOpen(user_, args);
+  EXPECT_DAFS(kAcces, Lock(user_, reader, 0, 4, wire::kLockPersist));
+  for (const uint32_t option : {wire::kLockPersist, wire::kLockRepair}) {
+    EXPECT_DAFS(kAcces, Lock(user_, reader, wire::kFlockByte, wire::kLockToEnd, option));
+  }
+  EXPECT_OK(Lock(user_, reader, wire::kFlockByte, wire::kLockToEnd, 0));  // advisory
+  EXPECT_OK(Lock(user_, reader, 0, 4, wire::kLockPersist, LockType::kRead));
+  EXPECT_DAFS(kLocked, Write(other_, theirs_, 0, "xx"));
+  EXPECT_EQ(Read(other_, theirs_), "0123456789");
+}
+
+TEST_F(PersistentLocksTest, AClientWithManyBrokenLocksGetsNoOtherPersistentLock) {
+  for (uint64_t i = 0; i < PersistentLocks::kMostBroken; ++i) {
+    ASSERT_OK(Lock(user_, mine_, 2 * i, 1, wire::kLockPersist));
+  }
+  const Caller again = Client("node1", 7, 2);
+  store_->releases().SupersedeClient(user_.client_id, again.client_id, "node1");
+  store_->persistent_locks().Arrived("node1", again.client_verifier);
+  const Opened opened = MustOpen(again, OpenArgs(A(), "f"));
+  EXPECT_DAFS(kResource, Lock(again, opened, 1, 1, wire::kLockPersist));
+  EXPECT_OK(Lock(again, opened, 1, 1, 0));
+  ASSERT_OK(Unlock(again, opened, 1, 1));
+  EXPECT_OK(Lock(other_, theirs_, 1, 1, wire::kLockPersist));
+  ASSERT_OK(Lock(again, opened, 4, 1, wire::kLockRepair));
+  ASSERT_OK(Unlock(again, opened, 4, 1));
+  EXPECT_OK(Lock(again, opened, 4, 1, wire::kLockPersist));
 }
 
 TEST_F(PersistentLocksTest, OtherFilesAndOrdinaryLocksCostNothing) {
