@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -91,8 +92,10 @@ Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle 
 Task<void> RootStatus::Getattr(Call& call, InodeView root) {
   CallerIdentity who = CallerOf(state_, call);
   auto race = std::make_shared<Race>();
+  // None in a program that continues a mount, until the server has answered once.
+  const std::optional<client::Attributes> last = state_.attributes.LastOfDirectory(kRootNode);
   Start(RefreshRoot(race, root.handle, who));
-  GiveUpLater(race);
+  if (last.has_value()) GiveUpLater(race);
   co_await race->first;
   files_.loop().Cancel(race->timer);
   if (!race->status.ok()) {
@@ -101,8 +104,7 @@ Task<void> RootStatus::Getattr(Call& call, InodeView root) {
     context_.attributes.Reply(call, call.nodeid(), race->attributes);
   } else {  // may be outdated
     context_.attributes.ReplyValidFor(
-        call, state_.attributes.LastOfDirectory(kRootNode).value_or(race->attributes),
-        absl::ZeroDuration());
+        call, state_.attributes.LastOfDirectory(kRootNode).value_or(*last), absl::ZeroDuration());
   }
 }
 

@@ -4,6 +4,7 @@
 // - after kSilentAfter more if the server does not answer a NULL either, which needs no disk;
 // - after kWaitForAnswer more if the server answers other requests, but not this one;
 // - after kGlance if the server was already silent when the request arrived.
+// Without a last reply they wait: for wrong attributes of the root the kernel gives up the mount.
 // Spec: 6.5.13, 6.5.15. Belongs to one worker's thread.
 #pragma once
 

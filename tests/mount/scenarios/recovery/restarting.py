@@ -189,12 +189,17 @@ def need_survival():
         pytest.skip(f"Linux {release} cannot forget all names")
 
 
+def program_of(rig):
+    """The process id of the mount.dafs of rig.mnt; 0 while there is none."""
+    guardian = rig.mounted[rig.mnt].pid
+    with open(f"/proc/{guardian}/task/{guardian}/children", encoding="ascii") as file:
+        return int((file.read().split() or ["0"])[0])
+
+
 def kill_program(rig):
     """Kills the mount.dafs of rig.mnt and waits until another one continues the mount."""
     before = restarts_of(rig, rig.mnt)
-    guardian = rig.mounted[rig.mnt].pid
-    with open(f"/proc/{guardian}/task/{guardian}/children", encoding="ascii") as file:
-        os.kill(int(file.read().split()[0]), signal.SIGKILL)
+    os.kill(program_of(rig), signal.SIGKILL)
 
     def continued():
         done = subprocess.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], stdin=subprocess.DEVNULL,
@@ -382,6 +387,28 @@ def kill_within_changes(rig, relay, direction, segment, names, number, pause=0.1
             equal(found.st_size if name == "truncate" else found.st_mode & 0o777, 3 if name == "truncate" else 0o600,
                   f"{name}, {where}")
     return reached
+
+
+@scenario(timeout=120, where="server")
+def restart_killed_without_server(rig):
+    """mount.dafs is killed while the server is away: programs that look at the mount wait, and all goes on with the
+    server. The kernel gives up a mount for good whose root has wrong attributes."""
+    need_survival()
+    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash"])
+    rig.mount(server, "guardian")
+    inode = os.stat(rig.mnt).st_ino
+    server.stop(signal.SIGKILL)
+    killed = program_of(rig)
+    os.kill(killed, signal.SIGKILL)
+    check(processes.wait_until(lambda: program_of(rig) not in (0, killed), 20 * rig.slowness), "no program continues the mount")
+    with subprocess.Popen(["stat", "-c", "%i", rig.mnt], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as program:
+        time.sleep(1)  # longer than the mount waits for a server before it returns old attributes
+        equal(program.poll(), None, "status of a program while no attributes are known")
+        server.start()
+        equal(int(program.communicate(timeout=30 * rig.slowness)[0]), inode, "number of the root")
+    (rig.mnt / "after").write_text("x")
+    equal(os.listdir(rig.mnt), ["after"], "names")
 
 
 @scenario(timeout=120, where="server")
