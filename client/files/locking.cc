@@ -120,7 +120,7 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::LockAtServer(const Identity& wh
 
 Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const LockOwner& owner,
                                                       const LockRange& range, LockWait* wait,
-                                                      const LockOptions& lock_options) {
+                                                      LockOptions lock_options) {
   const uint32_t kind = (lock_options.persist ? wire::kLockPersist : 0) |
                         (lock_options.repair ? wire::kLockRepair : 0);
   KnownWait known(client_.locks());

@@ -39,7 +39,7 @@ class LockOperations : public OperationGroup {
   // RESOURCE (too many locks). LOCK_BROKEN: the client that held the range has failed.
   Task<absl::StatusOr<LockAnswer>> Lock(const Identity& who, const LockOwner& owner,
                                         const wire::LockRange& range, LockWait* wait = nullptr,
-                                        const LockOptions& lock_options = {});
+                                        LockOptions lock_options = {});
   // Call it after a silence in which leases may have expired. Checks at the server whether each
   // lock is still held (4.4.1.2). A lost lock is logged, and the next use of its file fails.
   Task<void> ValidateLocks();
