@@ -83,6 +83,10 @@ void OpenOperations::StopLocalOpens(const wire::FileHandle& file) {
   if (client_.options().delegations) client_.delegations().StopLocalOpens(file);
 }
 
+bool OpenOperations::IsProtected(const wire::FileHandle& file) const {
+  return client_.options().delegations && client_.delegations().Protects(file);
+}
+
 void OpenOperations::Unused(const wire::FileHandle& file) {
   if (!client_.options().delegations) return;
   client_.delegations().Drop(file);

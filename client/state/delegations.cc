@@ -414,6 +414,12 @@ void Delegations::Returned(const DelegationPtr& delegation) {
   }
 }
 
+bool Delegations::Protects(const wire::FileHandle& file) const {
+  absl::MutexLock lock(&mutex_);
+  const DelegationPtr delegation = Find(file);
+  return delegation != nullptr && !delegation->stopped && IsTrusted(*delegation);
+}
+
 bool Delegations::HoldsWrite(const wire::FileHandle& file) const {
   absl::MutexLock lock(&mutex_);
   const DelegationPtr delegation = Find(file);

@@ -114,7 +114,7 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
 Task<void> AttributeOperations::DropOlderPages(InodeView node, bool sets_size) {
   if (node.type != wire::ObjectType::kReg || state_.notifier == nullptr ||
       state_.attributes.KernelHasOthersChanges(node.nodeid) ||
-      !state_.write_trackers.MayBeOpen(node.nodeid)) {
+      files_.opens().IsProtected(node.handle) || !state_.write_trackers.MayBeOpen(node.nodeid)) {
     co_return;
   }
   const std::shared_ptr<OpenState> reader = state_.open_files.FindIf([&](const OpenState& open) {
