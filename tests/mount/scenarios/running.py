@@ -114,6 +114,7 @@ def runner(rig):
 def runner_interrupted(rig):
     """SIGINT and SIGTERM end a run within seconds. Its mounts and processes end with it."""
     command, environment = _command(rig, "--all", "-k", "sleeps")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell in the background ignores it, and so would the run
     for number, status in ((signal.SIGINT, 2), (signal.SIGTERM, 143)):
         with open(rig.logs / "runner.txt", "ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
