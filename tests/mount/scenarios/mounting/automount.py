@@ -108,7 +108,7 @@ mount -t proc proc /proc
 grep ' - fuse.dafs ' /proc/self/mountinfo | cut -d ' ' -f 5 | xargs -r -n 1 umount -cil
 umount -l /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup || exit 75
-for place in /run /var/lib; do mount -t tmpfs tmpfs $place; done
+for place in /run /var/lib /var/log; do mount -t tmpfs tmpfs $place; done
 mkdir -p /run/systemd/system /run/empty /run/lock
 for place in /etc/systemd/system /lib/systemd/system; do
   mount --bind /run/empty $place || exit 75
