@@ -50,7 +50,8 @@ class OpenOperations : public OperationGroup {
                                       uint32_t share_access, std::string_view owner);
   // No more opens of the file under a delegation until it is opened at the server again.
   void StopLocalOpens(const wire::FileHandle& file);
-  // Whether a delegation protects the file: nobody else has changed it since it was granted.
+  // Whether a delegation protects the file: no other client, and no program of the server, has
+  // changed it since the delegation was granted.
   bool IsProtected(const wire::FileHandle& file) const;
   // The caller does not know the file any more: returns an unused delegation.
   void Unused(const wire::FileHandle& file);

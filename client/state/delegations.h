@@ -255,7 +255,8 @@ class Delegations {
   // It is gone. Forgets what is still open under it.
   void Returned(const DelegationPtr& delegation) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether a delegation protects the file: nobody else has changed it since it was granted.
+  // Whether a delegation protects the file: no other client, and no program of the server, has
+  // changed it since the delegation was granted.
   bool Protects(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
   // BC_GETATTR: whether there is a write delegation of the file.
   bool HoldsWrite(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -48,7 +48,7 @@ class AuditLog {
   bool Stop(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Counts {
-    uint64_t records = 0;  // accepted
+    uint64_t records = 0;  // made, with those dropped
     uint64_t dropped = 0;  // without room in the queue, or that could not be written
   };
   Counts counts() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -33,7 +33,7 @@ absl::Status ExportDirectories::OpenAll(std::function<void(size_t)> settle, absl
                              {.first = again ? absl::Minutes(1) : first});
     return OpenAndSettle(index);
   };
-  // Until an export is open, nobody knows what it leads to.
+  // Until an export is open, it is not known what it leads to.
   for (size_t i = 0; i < store_.options.exports.size(); ++i) store_.mounts->NoteMayHang(i);
   return store_.openings.Start(open, within);
 }

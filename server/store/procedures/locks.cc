@@ -116,8 +116,8 @@ class Locking {
 };
 
 // A lock for reading needs an open for reading, a lock for writing an open for writing (fcntl(2)).
-// flock(2) needs neither, unless the lock is mandatory: whoever may only read a file must not keep
-// its readers and writers out.
+// flock(2) needs neither, unless the lock is mandatory: a user who may only read a file must not
+// keep its readers and writers out.
 DafsStatus CheckAccess(const OpenRights& rights, const LockRange& range, uint32_t options) {
   const bool is_mandatory = (options & (wire::kLockPersist | wire::kLockRepair)) != 0;
   if (range.is_flock() && !(is_mandatory && range.write)) return DafsStatus::kOk;
