@@ -1,14 +1,21 @@
 #include "client/ctl/mount_query.h"
 
+#include <signal.h>
 #include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/status/mount_point.h"
 #include "runtime/control_socket.h"
 #include "runtime/mount_table.h"
@@ -22,36 +29,88 @@ absl::Status OnlyRoot(const std::string& what) {
       absl::StrCat(what, ": only root and the group dafs can query a mount"));
 }
 
-// The reason why a query for `path` failed. `mount` is the mount that contains the path; nullptr if
-// none does.
-absl::Status NoAnswer(const std::string& path, const MountEntry* mount,
-                      const absl::Status& failed) {
+// How long a mount may have no socket: the program that continues it has not opened its own yet.
+constexpr absl::Duration kPatience = absl::Seconds(5);
+constexpr absl::Duration kAskAgain = absl::Milliseconds(20);
+
+// statfs(2) by another process, because it waits as long as no mount.dafs answers it. The kernel
+// may answer stat(2) from its cache; statfs(2) always reaches mount.dafs, or fails with ENOTCONN.
+class StatfsProbe {
+ public:
+  explicit StatfsProbe(const std::string& path) : pid_(fork()) {
+    if (pid_ != 0) return;
+    close_range(0, UINT_MAX, 0);  // a reader of our output does not wait for this process
+    struct statfs info;
+    _exit(statfs(path.c_str(), &info) == 0 ? 0 : errno);
+  }
+  ~StatfsProbe() {
+    if (pid_ > 0 && !result_.has_value()) kill(pid_, SIGKILL);  // it ends when the kernel permits
+  }
+  StatfsProbe(const StatfsProbe&) = delete;
+  StatfsProbe& operator=(const StatfsProbe&) = delete;
+
+  // Its errno, 0 if it succeeded; nullopt: not known yet. Does not block.
+  std::optional<int> result() {
+    int status = 0;
+    if (!result_.has_value() && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
+      result_ = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+    }
+    return result_;
+  }
+
+ private:
+  const pid_t pid_;
+  std::optional<int> result_;
+};
+
+// Whether no program listens on the socket.
+bool IsRefused(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsNotFound(status);
+}
+
+// The reason why a query for `path`, which is on no DAFS mount of this mount namespace, failed.
+absl::Status NoMount(const std::string& path, const absl::Status& failed) {
   if (absl::IsPermissionDenied(failed)) return OnlyRoot(path);
-  const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
-  if (absl::IsDeadlineExceeded(failed)) {  // statfs(2) would block on the same mount.dafs
-    return absl::UnavailableError(
-        absl::StrCat(is_ours ? mount->point : path, ": ", failed.message()));
+  if (absl::IsDeadlineExceeded(failed)) {
+    return absl::UnavailableError(absl::StrCat(path, ": ", failed.message()));
   }
-  // The kernel may answer stat(2) from its cache; statfs(2) always reaches mount.dafs.
   struct statfs info;
-  const int error = statfs(path.c_str(), &info) == 0 ? 0 : errno;
-  if (!is_ours) {
-    return absl::NotFoundError(
-        error == ENOENT
-            ? absl::StrCat(path, ": no such file or directory")
-            : absl::StrCat(path, ": not on a DAFS mount; dafsctl status shows all mounts"));
+  if (statfs(path.c_str(), &info) != 0 && errno == ENOENT) {
+    return absl::NotFoundError(absl::StrCat(path, ": no such file or directory"));
   }
-  if (error == ENOTCONN) {
-    return absl::UnavailableError(absl::StrCat(mount->point,
-                                               ": dead, its mount.dafs has ended; unmount it: "
-                                               "umount ",
-                                               mount->point));
+  return absl::NotFoundError(
+      absl::StrCat(path, ": not on a DAFS mount; dafsctl status shows all mounts"));
+}
+
+// Asks again while another program may be about to continue the mount. `status`: of the first
+// question. Blocks for kPatience at most, besides `ask`.
+absl::Status AskAgain(const MountEntry& mount, absl::FunctionRef<absl::Status()> ask,
+                      absl::Status status) {
+  StatfsProbe probe(mount.point);
+  const absl::Time end = absl::Now() + kPatience;
+  while (IsRefused(status)) {
+    const std::optional<int> result = probe.result();
+    if (result == ENOTCONN) {
+      return absl::UnavailableError(
+          absl::StrCat("dead, its mount.dafs has ended; unmount it: umount ", mount.point));
+    }
+    if (!result.has_value() && absl::Now() > end) {
+      return absl::UnavailableError(
+          absl::StrCat(absl::IsNotFound(status)
+                           ? "no mount.dafs opens its socket within "
+                           : "its mount.dafs has ended, and no other one continues it within ",
+                       absl::FormatDuration(kPatience), " (", status.message(), ")"));
+    }
+    if (!result.has_value()) absl::SleepFor(kAskAgain);
+    status = ask();
+    // The program that has answered statfs(2) had opened its socket before.
+    if (result.has_value()) break;
   }
-  if (absl::IsNotFound(failed) && mount->super_options.find("user_id=0,") == std::string::npos) {
-    return absl::UnavailableError(
-        absl::StrCat(mount->point, ": mounted by a user; only mounts made by root can be queried"));
-  }
-  return absl::UnavailableError(absl::StrCat(mount->point, ": ", failed.message()));
+  return status;
+}
+
+bool IsOfUser(const MountEntry& mount) {
+  return mount.super_options.find("user_id=0,") == std::string::npos;
 }
 
 absl::StatusOr<std::vector<std::string>> AskAll(const MountQuery& query,
@@ -94,9 +153,21 @@ absl::Status AskMount(const MountQuery& query,
   // A mount in another mount namespace is found only by its socket.
   const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
   const std::string& point = is_ours ? mount->point : path;
-  absl::Status status = ask(LeaseKeeper::SocketPath(query.directory, point));
+  const std::string socket = LeaseKeeper::SocketPath(query.directory, point);
+  absl::Status status = ask(socket);
   if (status.ok() || absl::IsFailedPrecondition(status)) return status;
-  return NoAnswer(path, mount, status);
+  if (!is_ours) return NoMount(path, status);
+  if (IsRefused(status)) {
+    status = AskAgain(
+        *mount, [&] { return ask(socket); }, status);
+    if (status.ok() || absl::IsFailedPrecondition(status)) return status;
+  }
+  if (absl::IsPermissionDenied(status)) return OnlyRoot(path);
+  if (absl::IsNotFound(status) && IsOfUser(*mount)) {
+    return absl::UnavailableError(
+        absl::StrCat(point, ": mounted by a user; only mounts made by root can be queried"));
+  }
+  return absl::UnavailableError(absl::StrCat(point, ": ", status.message()));
 }
 
 absl::StatusOr<std::vector<std::string>> MountSockets(const std::string& directory) {

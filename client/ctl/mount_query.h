@@ -1,5 +1,6 @@
 // Questions of dafsctl to the mounts of this machine, by their control sockets
-// (client/status/lease_keeper.h). Blocks for at most 5 s per mount.
+// (client/status/lease_keeper.h). Blocks for at most 5 s per mount, and for 5 s more while no
+// program listens on the socket of a mount: after a kill, another one is about to.
 #pragma once
 
 #include <string>

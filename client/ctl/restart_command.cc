@@ -78,7 +78,7 @@ absl::Status Restart(const std::string& socket, const RestartOptions& options) {
       return absl::FailedPreconditionError(absl::StrCat("not restarted: ", now->refused));
     }
   }
-  return absl::UnavailableError("no new program has answered within a minute");
+  return absl::DeadlineExceededError("no new program has answered within a minute");
 }
 
 absl::Status RestartAll(const std::string& directory, const RestartOptions& options) {

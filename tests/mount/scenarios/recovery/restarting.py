@@ -28,8 +28,8 @@ def restarts_of(rig, point):
     return json.loads(done.stdout)["restarts"]
 
 
-def restart(rig, *words):
-    status, text = ask(rig, "restart", rig.mnt, *words)
+def restart(rig, *words, point=None):
+    status, text = ask(rig, "restart", point or rig.mnt, *words)
     equal(status, 0, f"exit status of dafsctl restart ({text})")
 
 
@@ -189,9 +189,9 @@ def need_survival():
         pytest.skip(f"Linux {release} cannot forget all names")
 
 
-def program_of(rig):
-    """The process id of the mount.dafs of rig.mnt; 0 while there is none."""
-    guardian = rig.mounted[rig.mnt].pid
+def program_of(rig, point=None):
+    """The process id of the mount.dafs of a mount, rig.mnt by default; 0 while there is none."""
+    guardian = rig.mounted[point or rig.mnt].pid
     with open(f"/proc/{guardian}/task/{guardian}/children", encoding="ascii") as file:
         return int((file.read().split() or ["0"])[0])
 
@@ -392,7 +392,7 @@ def kill_within_changes(rig, relay, direction, segment, names, number, pause=0.1
 @scenario(timeout=120, where="server")
 def restart_killed_without_server(rig):
     """mount.dafs is killed while the server is away: programs that look at the mount wait, and all goes on with the
-    server. The kernel gives up a mount for good whose root has wrong attributes."""
+    server. The kernel gives up a mount for good whose root has wrong attributes. dafsctl does not wait with them."""
     need_survival()
     rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash"])
@@ -401,7 +401,9 @@ def restart_killed_without_server(rig):
     server.stop(signal.SIGKILL)
     killed = program_of(rig)
     os.kill(killed, signal.SIGKILL)
-    check(processes.wait_until(lambda: program_of(rig) not in (0, killed), 20 * rig.slowness), "no program continues the mount")
+    status, text = ask(rig, "status", rig.mnt)
+    equal(status, 0, f"exit status of dafsctl while another program starts ({text})")
+    check(program_of(rig) != killed, "the killed program is still there")
     with subprocess.Popen(["stat", "-c", "%i", rig.mnt], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as program:
         time.sleep(1)  # longer than the mount waits for a server before it returns old attributes
         equal(program.poll(), None, "status of a program while no attributes are known")
@@ -409,6 +411,26 @@ def restart_killed_without_server(rig):
         equal(int(program.communicate(timeout=30 * rig.slowness)[0]), inode, "number of the root")
     (rig.mnt / "after").write_text("x")
     equal(os.listdir(rig.mnt), ["after"], "names")
+
+
+@scenario(timeout=120, where="server", long_only=True)
+def restart_killed_not_continued(rig):
+    """While no program continues the mount, dafsctl says so within its time limit."""
+    need_survival()
+    rig.expect(".*goes on after mount.dafs was killed.*")
+    rig.mount(rig.serve(), "guardian")
+    equal(restarts_of(rig, rig.mnt), 0, "restarts")  # its guardian knows by now how to continue the mount
+    guardian = rig.mounted[rig.mnt].pid
+    os.kill(guardian, signal.SIGSTOP)
+    try:
+        os.kill(program_of(rig), signal.SIGKILL)
+        status, text = ask(rig, "status", rig.mnt)
+    finally:
+        os.kill(guardian, signal.SIGCONT)
+    equal(status, 1, f"exit status of dafsctl while no program continues the mount ({text})")
+    check("has ended, and no other one continues it" in text, f"the message: {text}")
+    status, text = ask(rig, "status", rig.mnt)
+    equal(status, 0, f"exit status of dafsctl afterwards ({text})")
 
 
 @scenario(timeout=120, where="server")
