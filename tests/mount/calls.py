@@ -13,6 +13,7 @@ import struct
 
 libc = ctypes.CDLL(None, use_errno=True)
 PAGE = 4096
+FLOCK = "hhqqi4x"  # struct flock with 64-bit offsets
 NOBODY = 0xFFFFFFFF  # in an ACL entry that names no user or group
 # Linux 6.6 is the first kernel that maps files opened by FUSE for direct I/O, as mount.dafs opens files for appends.
 MAPS_APPENDS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 6)
@@ -207,6 +208,25 @@ class Side:
     def sync_map(self, slot):
         if slot in self.maps:
             self.maps[slot].flush()
+
+    def range_of(self, slot, kind, start, length):
+        """The descriptor, or None if its file has no locks that others see, and a struct flock."""
+        kinds = {"R": fcntl.F_RDLCK, "W": fcntl.F_WRLCK, "U": fcntl.F_UNLCK}
+        descriptor = self.descriptor(slot) if stat.S_ISREG(self.status(slot).st_mode) else None
+        return descriptor, struct.pack(FLOCK, kinds[kind], os.SEEK_SET, start, length, 0)
+
+    def lock(self, slot, kind, start, length):
+        """A record lock of this process, without waiting."""
+        descriptor, wanted = self.range_of(slot, kind, start, length)
+        if descriptor is not None:
+            fcntl.fcntl(descriptor, fcntl.F_SETLK, wanted)
+
+    def is_locked(self, slot, kind, start, length):
+        """Whether another process has a lock that excludes this one."""
+        descriptor, wanted = self.range_of(slot, kind, start, length)
+        if descriptor is None:
+            return False
+        return struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wanted))[0] != fcntl.F_UNLCK
 
     def fsync(self, slot):
         os.fsync(self.descriptor(slot))
