@@ -83,6 +83,34 @@ Task<absl::StatusOr<uint32_t>> AttributeOperations::Access(const Identity& who,
   co_return call.res.access | (access & ~call.res.supported);
 }
 
+Task<absl::StatusOr<bool>> AttributeOperations::Verify(const Identity& who,
+                                                       const wire::FileHandle& file,
+                                                       const wire::FileAttributes& attributes) {
+  Call<wire::VerifyArgs> call;
+  call.args.filehandle = file;
+  call.args.obj_attributes = attributes;
+  CallBase* const chain[] = {&call};
+  Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (call.status == wire::DafsStatus::kNotSame) co_return false;
+  if (!call.ok()) co_return StatusOf(call, "verify");
+  co_return true;
+}
+
+Task<absl::StatusOr<bool>> AttributeOperations::NVerify(const Identity& who,
+                                                        const wire::FileHandle& file,
+                                                        const wire::FileAttributes& attributes) {
+  Call<wire::NverifyArgs> call;
+  call.args.filehandle = file;
+  call.args.obj_attributes = attributes;
+  CallBase* const chain[] = {&call};
+  Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (call.status == wire::DafsStatus::kSame) co_return true;
+  if (!call.ok()) co_return StatusOf(call, "nverify");
+  co_return false;
+}
+
 Task<absl::StatusOr<wire::FsAttributes>> AttributeOperations::StatFs(const Identity& who,
                                                                      const wire::FileHandle& file) {
   Call<wire::GetFsattrArgs> call;

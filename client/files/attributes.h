@@ -29,6 +29,13 @@ class AttributeOperations : public OperationGroup {
   // `access`: wire::kAccess... bits. Returns those that the caller has.
   Task<absl::StatusOr<uint32_t>> Access(const Identity& who, const wire::FileHandle& file,
                                         uint32_t access);
+  // Whether the server's attributes are those valid in `attributes`, by VERIFY, or by NVERIFY,
+  // whose answer means the same. At least one is valid. INVAL: an attribute that cannot be read.
+  // Spec: 6.5.23, 6.5.37.
+  Task<absl::StatusOr<bool>> Verify(const Identity& who, const wire::FileHandle& file,
+                                    const wire::FileAttributes& attributes);
+  Task<absl::StatusOr<bool>> NVerify(const Identity& who, const wire::FileHandle& file,
+                                     const wire::FileAttributes& attributes);
   Task<absl::StatusOr<wire::FsAttributes>> StatFs(const Identity& who,
                                                   const wire::FileHandle& file);
 };

@@ -1,8 +1,11 @@
 #include "client/files/locking.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "client/files/delegating.h"
 #include "client/files/lock_wait.h"
 #include "client/recovery/committer.h"
@@ -48,6 +51,13 @@ class KnownWait {
   bool begun_ = false;
 };
 
+// The last byte of a range from the network, for messages.
+std::string EndOf(uint64_t offset, uint64_t length) {
+  return length == wire::kLockToEnd || length == 0 || offset > UINT64_MAX - (length - 1)
+             ? "the end"
+             : absl::StrCat(offset + length - 1);
+}
+
 }  // namespace
 
 // LOCK, and the attributes of the file under the lock.
@@ -77,6 +87,11 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
   if (lock.status == DafsStatus::kDeadlock) {
     answer.outcome = LockOutcome::kDeadlock;
     co_return answer;
+  }
+  if (lock.status == DafsStatus::kLockBroken) {
+    co_return StatusOf(lock, absl::StrCat("lock: bytes ", lock.res.offset, " to ",
+                                          EndOf(lock.res.offset, lock.res.length), " of '",
+                                          absl::CHexEscape(lock.res.owner), "'"));
   }
   if (!lock.ok()) co_return StatusOf(lock, "lock");
   if (stat.ok()) answer.attributes = stat.Take();
@@ -122,6 +137,7 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
                                                       const LockRange& range, LockWait* wait,
                                                       LockOptions lock_options) {
   const uint32_t kind = (lock_options.persist ? wire::kLockPersist : 0) |
+                        (lock_options.auto_recovery ? wire::kLockAutorecovery : 0) |
                         (lock_options.repair ? wire::kLockRepair : 0);
   KnownWait known(client_.locks());
   bool is_queued = false;  // perhaps, at the server
@@ -179,6 +195,21 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
 Task<void> LockOperations::Abandon(Identity who, LockOwner owner, LockRange range) {
   Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
   absl::StatusOr<LockAnswer> ignored = co_await task;
+}
+
+Task<absl::Status> LockOperations::Abort(const Identity& who, const LockOwner& owner,
+                                         const LockRange& range) {
+  if (client_.opens().InfoOf(owner.state_id) == nullptr) {
+    co_return absl::AbortedError("abort a lock: the file was closed");
+  }
+  Task<absl::Status> opening = delegating_.MakeReal(owner.state_id);
+  CO_RETURN_IF_ERROR(co_await opening);
+  // Data that is not stable would be written again if the server lost it, after the rollback.
+  Task<void> committing = CommitBeforeUnlock(who, owner.file);
+  co_await committing;
+  Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
+  absl::StatusOr<LockAnswer> answer = co_await task;
+  co_return answer.status();
 }
 
 void LockOperations::EndWaits(const absl::Status& why) {

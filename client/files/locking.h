@@ -56,6 +56,10 @@ class LockOperations : public OperationGroup {
   // Unlocks everything from `first` to `last`, inclusive. OK also if nothing was held.
   Task<absl::Status> Unlock(const Identity& who, const LockOwner& owner, uint64_t first,
                             uint64_t last);
+  // 6.5.18 ABORT_LT: undoes what was changed under an AUTORECOVERY lock, which stays held. OK also
+  // without such a lock; a place in the queue for the range is then released.
+  Task<absl::Status> Abort(const Identity& who, const LockOwner& owner,
+                           const wire::LockRange& range);
   // Releases every lock of the open `state_id`, which is about to be closed (4.4.1.2). Does nothing
   // if it holds none.
   Task<void> ReleaseBeforeClose(const Identity& who, const wire::FileHandle& file,

@@ -63,6 +63,12 @@ class OpenCall : public Call<Args> {
     } else {
       info.share_access = this->args.share_access & wire::kShareBoth;
       info.share_deny = this->args.share_deny;
+      if constexpr (Args::kProc == wire::Proc::kOpen) {
+        info.deny_delete = this->args.delete_disp == wire::OpenDeleteDisp::kDeny;
+        if (this->args.share_key_type == wire::ShareKeyType::kBoth) {
+          info.share_key = this->args.share_key;
+        }
+      }
     }
     info.who = who_;
     return info;

@@ -16,6 +16,15 @@
 namespace dafs::client {
 namespace {
 
+// What the open keeps from others.
+void Reserve(const OpenRequest& request, wire::OpenArgs& args) {
+  args.share_deny = request.share_deny;
+  if (request.deny_delete) args.delete_disp = wire::OpenDeleteDisp::kDeny;
+  if (!request.share_key.has_value()) return;
+  args.share_key_type = wire::ShareKeyType::kBoth;
+  args.share_key = *request.share_key;
+}
+
 wire::OpenArgs ArgsOf(const OpenRequest& request) {
   wire::OpenArgs args;
   args.claim_type = wire::OpenClaimType::kNull;
@@ -23,7 +32,7 @@ wire::OpenArgs ArgsOf(const OpenRequest& request) {
   args.pathname.push_back(request.name);
   args.owner = request.owner;
   args.share_access = request.share_access;
-  args.share_deny = request.share_deny;
+  Reserve(request, args);
   if (!request.create) return args;
   args.open_type = wire::OpenType::kCreate;
   args.createmode = request.create_mode;
@@ -88,7 +97,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   AfterCall parent(request.directory, request.create ? after : nullptr);
   open.args = ArgsOf(request);
   const bool writes = (request.share_access & wire::kShareWrite) != 0;
-  if (delegating_.Wanted() && request.share_deny == wire::kShareDenyNone &&
+  if (delegating_.Wanted() && !request.Reserves() &&
       !(writes && client_.delegations().HasReadLocks())) {
     open.args.share_access |= wire::kShareWantOpenXorDelegation;
   }
@@ -170,10 +179,10 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
   open.args.createattrs = request.attributes;
   open.args.owner = request.owner;
   open.args.share_access = request.share_access;
-  if (delegating_.Wanted() && request.share_deny == wire::kShareDenyNone) {
+  if (delegating_.Wanted() && !request.Reserves()) {
     open.args.share_access |= wire::kShareWantOpenXorDelegation;
   }
-  open.args.share_deny = request.share_deny;
+  Reserve(request, open.args);
   CallBase* const chain[] = {&open, &stat};
   Task<absl::Status> task = RunOpen(who, open, chain, "open unlinked");
   CO_RETURN_IF_ERROR(co_await task);
@@ -233,6 +242,10 @@ Task<absl::Status> OpenOperations::Downgrade(const wire::StateId& open, uint32_t
   call.args.state_id = open;
   call.args.share_access = share_access;
   call.args.share_deny = share_deny;
+  if (info->share_key.has_value()) {
+    call.args.share_key_type = wire::ShareKeyType::kBoth;
+    call.args.share_key = *info->share_key;
+  }
   CallBase* const chain[] = {&call};
   Task<absl::Status> task = RunAll(&info->who, chain, "open downgrade");
   absl::Status status = co_await task;

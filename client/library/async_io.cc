@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/library/call_name.h"
 #include "client/memory/exposure.h"
 #include "client/memory/memory_use.h"
 #include "client/recovery/data_parts.h"
@@ -23,15 +24,12 @@ uint64_t BytesOf(const auto& parts) {
   return bytes;
 }
 
-// The same error with the name of the file.
-absl::Status Named(bool write, const IoFile& file, const FileRange& range,
+// The same error with the names of the call and of the file.
+absl::Status Named(Files& files, bool write, const IoFile& file, const FileRange& range,
                    const absl::Status& status) {
-  absl::Status named(status.code(),
-                     absl::StrCat(write ? "write " : "read ", range.size, " at ", range.offset,
-                                  " of ", file.name, ": ", status.message()));
-  status.ForEachPayload(
-      [&](absl::string_view url, const absl::Cord& payload) { named.SetPayload(url, payload); });
-  return named;
+  return NameCall(files,
+                  absl::StrCat(write ? "write " : "read ", range.size, " at ", range.offset, " of"),
+                  file.name, status);
 }
 
 }  // namespace
@@ -203,10 +201,11 @@ void AsyncIo::Record::LetGo() {
       error_ = absl::CancelledError("cancelled by the application");
       failed_ = ranges_[0];
     }
-    End(error_.ok() ? absl::OkStatus() : Named(write_, *file_, failed_, error_));
+    End(error_.ok() ? absl::OkStatus() : Named(owner_.files_, write_, *file_, failed_, error_));
   } else if (given_up()) {
     gap_ = 0;
-    End(Named(write_, *file_, ranges_[0], absl::CancelledError("cancelled by the application")));
+    End(Named(owner_.files_, write_, *file_, ranges_[0],
+              absl::CancelledError("cancelled by the application")));
   }
 }
 
@@ -305,13 +304,12 @@ absl::StatusOr<IoId> AsyncIo::Issue(bool write, IoFile& file,
                                     std::span<const FileRange> ranges, CompletionGroup& group,
                                     const IoOptions& options) {
   if (absl::Status status = Check(write, segments, ranges); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(write ? "write of " : "read of ", file.name,
-                                                    ": ", status.message()));
+    return NameCall(files_, write ? "write of" : "read of", file.name, status);
   }
   if (free_.empty()) {
-    return absl::ResourceExhaustedError(absl::StrCat(write ? "write of " : "read of ", file.name,
-                                                     ": ", records_.size(),
-                                                     " I/Os are outstanding or not yet collected"));
+    return NameCall(files_, write ? "write of" : "read of", file.name,
+                    absl::ResourceExhaustedError(absl::StrCat(
+                        records_.size(), " I/Os are outstanding or not yet collected")));
   }
   Record& record = *free_.back();
   free_.pop_back();

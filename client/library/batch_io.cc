@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/files/files.h"
+#include "client/library/call_name.h"
 #include "client/recovery/data_parts.h"
 #include "runtime/check.h"
 #include "runtime/run.h"
@@ -119,13 +120,7 @@ void BatchIo::OnBatchDone(uint64_t cookie, const BatchResult& result) {
   Io& io = *found->second;
   io.ended = true;
   io.end.count = result.status.ok() ? result.bytes_transferred : 0;
-  if (!result.status.ok()) {
-    io.end.status = absl::Status(result.status.code(),
-                                 absl::StrCat(io.file->name, ": ", result.status.message()));
-    result.status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-      io.end.status.SetPayload(url, payload);
-    });
-  }
+  io.end.status = NameCall(files_, "batch I/O of", io.file->name, result.status);
   UserMemory& memory = files_.buffers().user_memory();
   for (const MemorySegment& segment : io.segments) memory.EndUse(segment.handle);
   --io.file->out;

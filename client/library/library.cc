@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <cstring>
 #include <random>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/library/call_name.h"
 #include "client/status/lease_keeper.h"
 #include "runtime/run.h"
 #include "runtime/status_macros.h"
@@ -69,8 +71,11 @@ absl::Status ExportSession::Connect(uint32_t most_out) {
   ASSIGN_OR_RETURN(files_, Files::Create(library_.client(), loop_));
   io_ = std::make_unique<AsyncIo>(*files_, who_, most_out);
   batches_ = std::make_unique<BatchIo>(*files_, who_);
-  RETURN_IF_ERROR(RunUntilDone(loop_, files_->Connect()));
-  ASSIGN_OR_RETURN(root_, RunUntilDone(loop_, files_->Mount(who_)));
+  paths_ = std::make_unique<PathCalls>(*files_, who_, root_);
+  locks_ = std::make_unique<LockCalls>(*files_, who_);
+  RETURN_IF_ERROR(NameCall(*files_, "connect", "", RunUntilDone(loop_, files_->Connect())));
+  ASSIGN_OR_RETURN(
+      root_, NameCall(*files_, "open the export", "", RunUntilDone(loop_, files_->Mount(who_))));
   return absl::OkStatus();
 }
 
@@ -90,82 +95,112 @@ absl::Status ExportSession::Deregister(MemoryHandle handle) {
   return files_->buffers().user_memory().Deregister(handle);
 }
 
-// Returns the parent directory of `path`; stores the last component in `name`.
-absl::StatusOr<wire::FileHandle> ExportSession::Walk(std::string_view path, std::string* name) {
-  const std::vector<std::string> names = ComponentsOf(path);
-  if (names.empty()) return absl::InvalidArgumentError("an empty path");
-  wire::FileHandle directory = root_.handle;
-  for (size_t i = 0; i + 1 < names.size(); ++i) {
-    ASSIGN_OR_RETURN(Node node,
-                     RunUntilDone(loop_, files_->names().Lookup(who_, directory, names[i])));
-    directory = node.handle;
-  }
-  *name = names.back();
-  return directory;
-}
-
-absl::StatusOr<wire::FileHandle> ExportSession::Find(std::string_view path) {
-  if (ComponentsOf(path).empty()) return root_.handle;
-  std::string name;
-  ASSIGN_OR_RETURN(const wire::FileHandle directory, Walk(path, &name));
-  ASSIGN_OR_RETURN(const Node node,
-                   RunUntilDone(loop_, files_->names().Lookup(who_, directory, name)));
-  return node.handle;
-}
-
-absl::StatusOr<std::vector<std::string>> ExportSession::GetFence(std::string_view path) {
-  ASSIGN_OR_RETURN(const wire::FileHandle handle, Find(path));
-  return RunUntilDone(loop_, files_->fencing().GetFence(who_, handle));
-}
-
-absl::Status ExportSession::SetFence(std::string_view path, const FenceChange& change) {
-  ASSIGN_OR_RETURN(const wire::FileHandle handle, Find(path));
-  return RunUntilDone(loop_, files_->fencing().SetFence(who_, handle, change));
-}
-
 absl::StatusOr<std::unique_ptr<IoFile>> ExportSession::OpenFile(std::string_view path,
                                                                 const FileOptions& options) {
+  return NameCall(*files_, "open", path, OpenPath(path, options));
+}
+
+absl::StatusOr<std::unique_ptr<IoFile>> ExportSession::OpenPath(std::string_view path,
+                                                                const FileOptions& options) {
   OpenRequest request;
-  ASSIGN_OR_RETURN(request.directory, Walk(path, &request.name));
+  ASSIGN_OR_RETURN(request.directory, paths_->Walk(path, &request.name));
   request.share_access = options.write ? wire::kShareBoth : wire::kShareRead;
+  request.share_deny = options.share_deny;
+  request.share_key = options.share_key;
+  request.deny_delete = options.deny_delete;
   request.owner = library_.NewOwner();
   request.create = options.create;
+  if (options.exclusive) request.create_mode = wire::CreateMode::kGuarded;
   request.truncate = options.truncate;
-  if (options.create) {
+  if (options.create || options.unlinked) {
     request.attributes.mode = options.mode;
     request.attributes.set(wire::kFattrMode);
   }
-  ASSIGN_OR_RETURN(client::OpenFile open, RunUntilDone(loop_, files_->opens().Open(who_, request)));
+  if (options.unlinked) {
+    ASSIGN_OR_RETURN(
+        const Node directory,
+        RunUntilDone(loop_, files_->names().Lookup(who_, request.directory, request.name)));
+    request.directory = directory.handle;
+  }
+  ASSIGN_OR_RETURN(
+      client::OpenFile open,
+      RunUntilDone(loop_, options.unlinked ? files_->opens().OpenUnlinked(who_, request)
+                                           : files_->opens().Open(who_, request)));
   auto file = std::make_unique<IoFile>();
   file->name = path;
   file->handle = open.handle;
   file->state_id = open.state_id;
+  if (options.pattern != wire::AccessPattern::kNormal) {
+    // Advice only: a server without CACHE_HINT is no error.
+    CacheHint(*file, 0, 0, options.pattern, 0).IgnoreError();
+  }
   return file;
 }
 
 absl::Status ExportSession::CloseFile(IoFile& file) {
   if (file.out > 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("close ", file.name, ": ", file.out, " reads and writes are outstanding"));
+    return NameCall(
+        *files_, "close", file.name,
+        absl::FailedPreconditionError(absl::StrCat(file.out, " reads and writes are outstanding")));
   }
-  return RunUntilDone(loop_, files_->opens().Close(file.state_id));
+  return NameCall(*files_, "close", file.name,
+                  RunUntilDone(loop_, files_->opens().Close(file.state_id)));
 }
 
 absl::StatusOr<wire::FileAttributes> ExportSession::Stat(const IoFile& file) {
-  return RunUntilDone(loop_, files_->attributes().GetAttributes(who_, file.handle));
+  return NameCall(*files_, "stat", file.name,
+                  absl::StatusOr<wire::FileAttributes>(
+                      RunUntilDone(loop_, files_->attributes().GetAttributes(who_, file.handle))));
+}
+
+absl::Status ExportSession::Truncate(const IoFile& file, uint64_t size) {
+  wire::FileAttributes attributes;
+  attributes.object_size = size;
+  attributes.set(wire::kFattrObjectSize);
+  return NameCall(*files_, "truncate", file.name,
+                  RunUntilDone(loop_, files_->attributes().SetAttributes(who_, file.handle,
+                                                                         file.state_id, attributes))
+                      .status());
 }
 
 absl::Status ExportSession::Commit(const IoFile& file) {
   const absl::Status committed =
       RunUntilDone(loop_, files_->commits().Commit(who_, file.handle, 0, 0)).status();
   const absl::Status lost = files_->commits().TakeFailure(file.handle);
-  return lost.ok() ? committed : lost;
+  return NameCall(*files_, "commit", file.name, lost.ok() ? committed : lost);
 }
 
 absl::Status ExportSession::CacheHint(const IoFile& file, uint64_t offset, uint32_t count,
                                       wire::AccessPattern pattern, uint32_t cache_hint) {
-  return RunUntilDone(
-      loop_, files_->data().CacheHint(who_, file.handle, offset, count, pattern, cache_hint));
+  return NameCall(*files_, "cache hint for", file.name,
+                  RunUntilDone(loop_, files_->data().CacheHint(who_, file.handle, offset, count,
+                                                               pattern, cache_hint)));
+}
+
+absl::StatusOr<uint64_t> ExportSession::Append(const IoFile& file,
+                                               std::span<const std::byte> data) {
+  return NameCall(*files_, "append to", file.name, AppendAll(file, data));
+}
+
+absl::StatusOr<uint64_t> ExportSession::AppendAll(const IoFile& file,
+                                                  std::span<const std::byte> data) {
+  if (data.empty()) return absl::InvalidArgumentError("no bytes");
+  if (data.size() > files_->transfers().append_bytes()) {
+    return wire::StatusFromDafs(wire::DafsStatus::kWriteTooBig,
+                                absl::StrCat(data.size(), " bytes, but at most ",
+                                             files_->transfers().append_bytes(), " at once"));
+  }
+  const auto size = static_cast<uint32_t>(data.size());
+  BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
+  if (!lease) {
+    return absl::ResourceExhaustedError("no free buffer: too many writes are outstanding");
+  }
+  std::memcpy(lease.payload(), data.data(), data.size());
+  ASSIGN_OR_RETURN(
+      const AppendResult result,
+      RunUntilDone(loop_, files_->data().Append(who_, file.handle, file.state_id, lease, 0, size,
+                                                wire::StableHow::kUnstable)));
+  return result.offset;
 }
 
 absl::StatusOr<uint64_t> ExportSession::Finish(absl::StatusOr<IoId> id) {

@@ -3,6 +3,8 @@
 // and memory.
 // Spec: FAST03 4; DAFS 2.4.1 (a user-level library).
 //
+// Errors name the server, the export and the call.
+//
 // A Library is thread-safe. An ExportSession belongs to the thread of its loop. Its calls block,
 // except those of io(). They turn the loop meanwhile, so outstanding I/O makes progress.
 #pragma once
@@ -10,6 +12,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +23,8 @@
 #include "client/files/files.h"
 #include "client/library/async_io.h"
 #include "client/library/batch_io.h"
+#include "client/library/lock_calls.h"
+#include "client/library/path_calls.h"
 #include "client/memory/completion_group.h"
 #include "client/memory/user_memory.h"
 #include "client/state/client.h"
@@ -68,9 +74,22 @@ class Library {
 
 struct FileOptions {
   bool write = false;
-  bool create = false;    // with `mode`, if the file does not exist
-  bool truncate = false;  // sets the size of an existing file to zero
+  bool create = false;     // with `mode`, if the file does not exist
+  bool exclusive = false;  // with `create`: EXIST if the file exists
+  bool truncate = false;   // sets the size of an existing file to zero
+  // Creates a file without a name in the directory of the path. The last close removes it.
+  bool unlinked = false;
   uint32_t mode = 0644;
+  // Denied to other opens meanwhile: wire::kShareRead, kShareWrite, kShareBoth (6.5.24).
+  // DENIED: another open conflicts.
+  uint32_t share_deny = wire::kShareDenyNone;
+  // While the file is open with a key, every open that gives another key fails with KEY_MISMATCH
+  // (4.4.2).
+  std::optional<uint64_t> share_key;
+  bool deny_delete = false;  // no client removes or renames the file while it is open (6.5.24)
+  // How the program will use the file; sent as CACHE_HINT after the open. The server need not
+  // follow it.
+  wire::AccessPattern pattern = wire::AccessPattern::kNormal;
 };
 
 // One session with the export, on behalf of one user.
@@ -96,25 +115,29 @@ class ExportSession {
   // `path` is relative to the export: "dir/file". All sessions of the library may use the file.
   absl::StatusOr<std::unique_ptr<IoFile>> OpenFile(std::string_view path,
                                                    const FileOptions& options = {});
-  // kFailedPrecondition: an I/O of the file is outstanding; it stays open.
+  // Releases its locks and what it keeps from other opens. kFailedPrecondition: an I/O of the file
+  // is outstanding; it stays open.
   absl::Status CloseFile(IoFile& file);
   absl::StatusOr<wire::FileAttributes> Stat(const IoFile& file);
+  // The file is open for writing.
+  absl::Status Truncate(const IoFile& file, uint64_t size);
   // Makes all writes so far stable, as fsync(2).
   absl::Status Commit(const IoFile& file);
-
-  // ---- Fencing (client/files/fencing.h) ---------------------------------------------------------
-
-  // The list of `path`, or without one that of its file system. "": the root of the export.
-  absl::StatusOr<std::vector<std::string>> GetFence(std::string_view path);
-  // Changes the list of `path`, or of its file system. With kDeny it returns after every access
-  // that the denied clients had begun. ClientOptions::fence_id is the id of this library.
-  absl::Status SetFence(std::string_view path, const FenceChange& change);
+  // Calls by path: list, mkdir, remove, rename, attributes, VERIFY and NVERIFY, fencing lists.
+  // ClientOptions::fence_id is the id of this library in fencing lists.
+  PathCalls& paths() { return *paths_; }
+  // Locks of byte ranges, of all kinds.
+  LockCalls& locks() { return *locks_; }
 
   // ---- Reading and writing -------------------------------------------------------------------
 
   // One I/O, and waits for it. Returns the bytes moved; fewer only at the end of the file.
   absl::StatusOr<uint64_t> Read(IoFile& file, const MemorySegment& into, uint64_t offset);
   absl::StatusOr<uint64_t> Write(IoFile& file, const MemorySegment& from, uint64_t offset);
+  // Writes `data` at the end of the file, whatever other clients append meanwhile, and returns its
+  // offset. All of it is appended, or nothing. Copies. WRITE_TOOBIG: more than the server appends
+  // at once.
+  absl::StatusOr<uint64_t> Append(const IoFile& file, std::span<const std::byte> data);
   AsyncIo& io() { return *io_; }
   // Many I/Os in one request, not urgent (client/library/batch_io.h).
   BatchIo& batches() { return *batches_; }
@@ -132,8 +155,9 @@ class ExportSession {
  private:
   ExportSession(Library& library, Loop& loop, Identity who);
   absl::Status Connect(uint32_t most_out);
-  absl::StatusOr<wire::FileHandle> Walk(std::string_view path, std::string* name);
-  absl::StatusOr<wire::FileHandle> Find(std::string_view path);
+  absl::StatusOr<std::unique_ptr<IoFile>> OpenPath(std::string_view path,
+                                                   const FileOptions& options);
+  absl::StatusOr<uint64_t> AppendAll(const IoFile& file, std::span<const std::byte> data);
   absl::StatusOr<uint64_t> Finish(absl::StatusOr<IoId> id);
 
   Library& library_;
@@ -144,6 +168,8 @@ class ExportSession {
   std::unique_ptr<AsyncIo> io_;
   std::unique_ptr<BatchIo> batches_;
   Node root_;
+  std::unique_ptr<PathCalls> paths_;
+  std::unique_ptr<LockCalls> locks_;
 };
 
 }  // namespace dafs::client

@@ -191,6 +191,11 @@ Task<absl::StatusOr<bool>> Reclaim::TryReclaim(wire::StateId open, Runner::Gate 
   claim.args.owner = entry->info->owner;
   claim.args.share_access = entry->info->share_access;
   claim.args.share_deny = entry->info->share_deny;
+  if (entry->info->deny_delete) claim.args.delete_disp = wire::OpenDeleteDisp::kDeny;
+  if (entry->info->share_key.has_value()) {
+    claim.args.share_key_type = wire::ShareKeyType::kBoth;
+    claim.args.share_key = *entry->info->share_key;
+  }
   CallBase* const chain[] = {&claim};
   Task<absl::Status> claiming = runner_.RunBehind(gate, &entry->info->who, chain);
   CO_RETURN_IF_ERROR(co_await claiming);
@@ -224,7 +229,7 @@ Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry, Da
     GiveUpOpen(open, why);  // the file does not exist any more
     co_return absl::OkStatus();
   }
-  if (info.share_deny != wire::kShareDenyNone || HoldsLocks(open)) {
+  if (info.Reserves() || HoldsLocks(open)) {
     GiveUpOpen(open, absl::UnknownError(absl::StrCat(
                          "the server gave up a lock or a share reservation: ", why.message())));
     co_return absl::OkStatus();
@@ -275,7 +280,7 @@ void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   // Data written under the lock or share reservation is not written again: another client may have
   // written since.
-  if (entry.has_value() && (HoldsLocks(open) || entry->info->share_deny != wire::kShareDenyNone) &&
+  if (entry.has_value() && (HoldsLocks(open) || entry->info->Reserves()) &&
       client_.uncommitted().Holds(entry->info->handle)) {
     client_.uncommitted().Drop(entry->info->handle);
     client_.lost_data().NoteDropped(entry->info->handle, why);

@@ -41,9 +41,9 @@ std::optional<Delegations::LocalOpen> Delegations::Open(const OpenInfo& info, bo
   absl::MutexLock lock(&mutex_);
   const DelegationPtr delegation = Find(info.handle);
   if (delegation == nullptr || !delegation->settled || delegation->stopped ||
-      delegation->upgrading || !Covers(delegation->access, info.share_access) ||
-      info.share_deny != wire::kShareDenyNone || (exact && !delegation->only_clients) ||
-      !(delegation->who == info.who) || !IsTrusted(*delegation)) {
+      delegation->upgrading || !Covers(delegation->access, info.share_access) || info.Reserves() ||
+      (exact && !delegation->only_clients) || !(delegation->who == info.who) ||
+      !IsTrusted(*delegation)) {
     return std::nullopt;
   }
   ++counts_.local_opens;

@@ -15,9 +15,11 @@ namespace dafs::client {
 // What a lock is beyond an ordinary one. Such a lock is always taken at the server.
 struct LockOptions {
   bool persist = false;  // if the client fails, it is broken, not released (4.4.1.3)
-  bool repair = false;   // takes broken locks in the range over; INVAL if there is none
+  // If the client fails, its changes under the lock are undone (4.4.1.4).
+  bool auto_recovery = false;
+  bool repair = false;  // takes broken locks in the range over; INVAL if there is none
 
-  bool any() const { return persist || repair; }
+  bool any() const { return persist || auto_recovery || repair; }
 };
 
 enum class LockOutcome : uint8_t {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "client/state/node.h"
@@ -17,6 +18,8 @@ struct OpenRequest {
   std::string name;
   uint32_t share_access = wire::kShareRead;  // wire::kShareRead | kShareWrite
   uint32_t share_deny = wire::kShareDenyNone;
+  bool deny_delete = false;           // no other client removes the file while it is open
+  std::optional<uint64_t> share_key;  // only opens with the same key, or with none, may join it
   std::string owner;  // opaque, at most 1024 bytes; opens of a file by one owner are one open
   bool create = false;
   // With `create`. kUnchecked accepts an existing file. kGuarded fails with EXIST; so does
@@ -25,6 +28,11 @@ struct OpenRequest {
   wire::FileAttributes attributes;  // of a new file: mode, owner, times
   wire::Verifier verifier;          // kExclusive: unique for this open
   bool truncate = false;            // O_TRUNC: an existing file is truncated to 0
+
+  // Whether the open keeps others away. The server then has to know it.
+  bool Reserves() const {
+    return share_deny != wire::kShareDenyNone || deny_delete || share_key.has_value();
+  }
 };
 
 // An open file at the server. A value; the owner must close it (OpenOperations::Close), unless

@@ -25,6 +25,8 @@ wire::StateId Opens::Add(OpenInfo info, const wire::StateId& state_id,
         entry.info->owner == info.owner) {
       info.share_access |= entry.info->share_access;
       info.share_deny |= entry.info->share_deny;
+      info.deny_delete |= entry.info->deny_delete;
+      if (!info.share_key.has_value()) info.share_key = entry.info->share_key;
       entry.info = std::make_shared<const OpenInfo>(std::move(info));
       entry.closing = false;
       Record(known->second, entry);

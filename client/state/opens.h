@@ -32,8 +32,15 @@ struct OpenInfo {
   std::string owner;
   uint32_t share_access = 0;
   uint32_t share_deny = wire::kShareDenyNone;
+  bool deny_delete = false;  // not recorded: only libdafs has such opens, and share keys
+  std::optional<uint64_t> share_key;
   bool executes = false;  // opened by OPEN_EXECUTE
   Identity who;
+
+  // Whether another client may have taken what the open keeps from it, once the server forgot it.
+  bool Reserves() const {
+    return share_deny != wire::kShareDenyNone || deny_delete || share_key.has_value();
+  }
 };
 
 class Opens {

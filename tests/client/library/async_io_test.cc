@@ -288,7 +288,7 @@ TEST_P(AsyncIoTest, ErrorAffectsOneIoAndNamesItsFile) {
     EXPECT_EQ(end.count, 0u);
     EXPECT_TRUE(wire::HasDafsStatus(end.status)) << end.status;
     EXPECT_THAT(std::string(end.status.message()),
-                testing::StartsWith("write 24576 at 5 of bad: "));
+                testing::StartsWith("127.0.0.1:/data: write 24576 at 5 of bad: "));
   }
   CloseIo(*good);
 }

@@ -156,7 +156,8 @@ TEST_P(BatchIoTest, SynchronousBatchReturnsResultsInOrder) {
   EXPECT_STATUS_OK((*ends)[0].status);
   EXPECT_EQ((*ends)[0].cookie, 7u);
   EXPECT_FALSE((*ends)[1].status.ok());
-  EXPECT_THAT(std::string((*ends)[1].status.message()), testing::StartsWith("directory: "));
+  EXPECT_THAT(std::string((*ends)[1].status.message()),
+              testing::StartsWith("127.0.0.1:/data: batch I/O of directory: "));
   EXPECT_STATUS_OK((*ends)[2].status);
   EXPECT_EQ((*ends)[2].count, 2000u);
   EXPECT_EQ(memory.Text(0, 5000), content.substr(10, 5000));

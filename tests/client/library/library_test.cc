@@ -136,17 +136,18 @@ TEST_F(LibraryTest, ClientsManageTheListsThatAdmitTheirFenceIds) {
   ASSERT_TRUE(session != nullptr);
   EXPECT_STATUS_OK((*denied)->OpenFile("file"));
   FenceChange change{.update = wire::FenceUpdate::kOverwrite, .ids = {"node2", "node1"}};
-  ASSERT_STATUS_OK(session->SetFence("file", change));
-  auto list = session->GetFence("file");
+  ASSERT_STATUS_OK(session->paths().SetFence("file", change));
+  auto list = session->paths().GetFence("file");
   ASSERT_STATUS_OK(list);
   EXPECT_EQ(*list, (std::vector<std::string>{"node1", "node2"}));
   change = {
       .access = wire::FenceAccess::kDeny, .update = wire::FenceUpdate::kRemove, .ids = {"node1"}};
-  ASSERT_STATUS_OK(session->SetFence("file", change));
+  ASSERT_STATUS_OK(session->paths().SetFence("file", change));
   EXPECT_EQ(wire::DafsFromStatus((*denied)->OpenFile("file").status()), wire::DafsStatus::kAcces);
   EXPECT_STATUS_OK(session->OpenFile("file"));
   change.ids = {"node2"};
-  EXPECT_EQ(wire::DafsFromStatus(session->SetFence("file", change)), wire::DafsStatus::kInval);
+  EXPECT_EQ(wire::DafsFromStatus(session->paths().SetFence("file", change)),
+            wire::DafsStatus::kInval);
   denied->reset();
   session.reset();
 }
@@ -195,6 +196,17 @@ TEST_F(LibraryTest, ExampleProgramCopiesFile) {
   const std::string command = LIBRARY_EXAMPLE " " + server_->bound()[0].address.ToString() +
                               " /data missing to 2>/dev/null";
   EXPECT_NE(std::system(command.c_str()), 0);
+}
+
+// docs/library.md, compiled as printed.
+TEST_F(LibraryTest, ExampleOfTheDocumentReadsFile) {
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "the example supports TCP only";
+  MakeLocal("file", RandomText(70'000, 1));
+  const std::string server = server_->bound()[0].address.ToString();
+  const std::string out = base_ + "/out";
+  EXPECT_EQ(std::system((DOC_EXAMPLE " " + server + " /data file > " + out).c_str()), 0);
+  std::ifstream printed(out);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(printed), {}), "70000 bytes\n");
 }
 
 }  // namespace
