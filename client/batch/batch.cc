@@ -7,8 +7,8 @@
 #include "client/batch/call.h"
 #include "client/files/files.h"
 #include "client/recovery/runner.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/check.h"
 #include "runtime/status_macros.h"
 #include "wire/protocol/limits.h"
@@ -26,7 +26,7 @@ Batches::Batches(Files& files)
 Batches::~Batches() {
   files_.StopObserving(*this);
   Shutdown();
-  if (Session* session = connection_.session()) session->OnDirective(nullptr);
+  if (Session* session = session_keeper_.session()) session->OnDirective(nullptr);
   DAFS_CHECK(!pumping_ && !probing_, "Shutdown left a batch outstanding");
 }
 

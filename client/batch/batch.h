@@ -120,7 +120,7 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   Files& files_;
   std::shared_ptr<BatchQueue> queue_;  // of Submit; owners: also its groups
   WaitList breath_;                    // callers that may not submit yet, or lack windows
-  BatchEntries entries_{connection_, breath_};
+  BatchEntries entries_{session_keeper_, breath_};
   absl::Duration throttle_delay_ = kThrottleLeast;
   uint32_t wanted_completions_ = 0;
   Counts counts_;

@@ -3,8 +3,8 @@
 #include <deque>
 #include <utility>
 
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 
 namespace dafs::client {
 
@@ -34,7 +34,7 @@ void BatchEntries::AfterWindows(const BatchEntryRef& entry, absl::AnyInvocable<v
   SetState(*entry, BatchState::kClosing);
   entry->then = std::move(then);
   // If the session is ending, the Batches continue: SessionLost or Shutdown.
-  Session* session = connection_.session();
+  Session* session = session_keeper_.session();
   if (session == nullptr) return;
   session->EndWindows(entry->windows, [this, held = entry] { WindowsEnded(held); });
 }

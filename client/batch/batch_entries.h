@@ -15,13 +15,13 @@
 
 namespace dafs::client {
 
-class Connection;
+class SessionKeeper;
 
 class BatchEntries {
  public:
   // Both are borrowed. Windows that end wake `breath`.
-  BatchEntries(Connection& connection, WaitList& breath)
-      : connection_(connection), breath_(breath) {}
+  BatchEntries(SessionKeeper& session_keeper, WaitList& breath)
+      : session_keeper_(session_keeper), breath_(breath) {}
 
   // Adds an item at the end of the queue of its group.
   BatchEntryRef New(BatchItem item, const std::shared_ptr<BatchGroup>& group);
@@ -50,7 +50,7 @@ class BatchEntries {
   void WindowsEnded(const BatchEntryRef& entry);
   void Tell(const BatchEntryRef& entry, BatchResult result);
 
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   WaitList& breath_;
   uint64_t last_id_ = 0;
   absl::flat_hash_map<uint64_t, BatchEntryRef> by_id_;

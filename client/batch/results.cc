@@ -11,8 +11,8 @@
 #include "client/files/files.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/runner.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/log.h"
 #include "wire/protocol/status.h"
 
@@ -31,7 +31,7 @@ void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>&
     // The report may arrive before the reply to BATCH_SUBMIT, which uses another channel.
     if (entry == nullptr ||
         (entry->state != BatchState::kSending && entry->state != BatchState::kAccepted)) {
-      LogWarning(absl::StrCat(connection_.name(), ": the server reported a result of request ",
+      LogWarning(absl::StrCat(session_keeper_.name(), ": the server reported a result of request ",
                               done.request_id,
                               " of a batch, which is not outstanding; the report is ignored"));
       continue;
@@ -80,7 +80,7 @@ Task<absl::Status> Batches::HurryUp(uint64_t request_id) {
 
 // Sent once, on this session only: on the next session the item has no time window.
 Task<absl::Status> Batches::SendHurryUp(uint64_t request_id) {
-  Session* session = connection_.session();
+  Session* session = session_keeper_.session();
   if (session == nullptr) co_return absl::OkStatus();
   Call<wire::HurryUpArgs> hurry;
   hurry.args.request_id = request_id;
@@ -159,7 +159,7 @@ void Batches::Watch() {
       entry->timed_out = absl::DeadlineExceededError("batch: no result in time");
       late = true;
     }
-    Session* session = connection_.session();
+    Session* session = session_keeper_.session();
     if (late && session != nullptr) {
       session->GiveUp(absl::UnavailableError("batch: no result in time"));
     } else if (entries_.accepted() > 0 && !probing_ &&

@@ -12,8 +12,8 @@
 #include "client/files/files.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/status_macros.h"
 #include "wire/protocol/limits.h"
 
@@ -67,7 +67,7 @@ Task<absl::Status> Batches::AwaitBreath(BatchQueue& queue, absl::Time deadline) 
       CO_RETURN_IF_ERROR(woken);
       continue;
     }
-    Task<absl::Status> pause = connection_.Pause(throttle_delay_);
+    Task<absl::Status> pause = session_keeper_.Pause(throttle_delay_);
     CO_RETURN_IF_ERROR(co_await pause);
     throttle_delay_ = std::min(throttle_delay_ * 2, kThrottleMost);
     if (entries_.accepted() == 0) throttled_ = false;
@@ -77,7 +77,7 @@ Task<absl::Status> Batches::AwaitBreath(BatchQueue& queue, absl::Time deadline) 
 
 // Whether the first item must wait for the windows of other items.
 bool Batches::LacksWindows(const BatchQueue& queue) const {
-  const Session* session = connection_.session();
+  const Session* session = session_keeper_.session();
   if (session == nullptr || !session->by_windows() || entries_.windows_out() == 0) return false;
   const auto first =
       std::find_if(queue.todo.begin(), queue.todo.end(),
@@ -159,7 +159,7 @@ Task<absl::Status> Batches::SendFront(BatchQueue& queue) {
   absl::Status status = co_await breathing;
   Session* session = nullptr;
   if (status.ok()) {
-    Task<absl::StatusOr<Session*>> waiting = connection_.Ready(deadline);
+    Task<absl::StatusOr<Session*>> waiting = session_keeper_.Ready(deadline);
     absl::StatusOr<Session*> ready = co_await waiting;
     status = ready.status();
     if (ready.ok()) session = *ready;
@@ -203,7 +203,7 @@ Task<absl::Status> Batches::SendFront(BatchQueue& queue) {
 
 // The outcome of the call is unknown; its items may still be at the server.
 void Batches::Failed(const BatchCall& call, const absl::Status& status) {
-  Session* session = connection_.session();
+  Session* session = session_keeper_.session();
   const bool out = absl::IsDeadlineExceeded(status) && call.sent && !call.answered &&
                    session != nullptr && session->negotiated().session_id == call.xid.session_id;
   bool ended = false;
@@ -242,7 +242,7 @@ void Batches::Answered(BatchCall& call) {
     }
     return;
   }
-  const Session* session = connection_.session();
+  const Session* session = session_keeper_.session();
   if (!call.ok()) {
     // The previous session had a Back-control Channel, this one has none.
     const bool without = call.status == DafsStatus::kBackChannelUnusable && session != nullptr &&

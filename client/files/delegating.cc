@@ -11,8 +11,8 @@
 #include "client/recovery/operation.h"
 #include "client/recovery/reclaim.h"
 #include "client/session/call.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/status_macros.h"
 #include "wire/messages/posix.h"
 
@@ -51,7 +51,7 @@ Task<absl::Status> DelegationOperations::MakeReal(const wire::StateId& open) {
   for (;;) {
     Delegations::MakingReal begun = client_.delegations().BeginMakingReal(open);
     if (begun.is_busy) {  // for a few round trips, and seldom
-      Task<absl::Status> pause = connection_.Pause(absl::Milliseconds(1));
+      Task<absl::Status> pause = session_keeper_.Pause(absl::Milliseconds(1));
       CO_RETURN_IF_ERROR(co_await pause);
       continue;
     }
@@ -166,7 +166,7 @@ void DelegationOperations::ReturnDue() {
 
 void DelegationOperations::ReturnDueIfAnswered() {
   if (!client_.delegations().any_due()) return;
-  const Session* const session = connection_.session();
+  const Session* const session = session_keeper_.session();
   if (session != nullptr && Loop::Now() - session->last_heard() < kRecent) return ReturnDue();
   if (!std::exchange(asking_, true)) Start(ReturnDueAfterNull());
 }
@@ -231,7 +231,7 @@ Task<void> DelegationOperations::ReturnUnused() {
 
 // False if the server was restarted since.
 bool DelegationOperations::IsOfServer(const Delegation& delegation) const {
-  const Session* const session = connection_.session();
+  const Session* const session = session_keeper_.session();
   return session == nullptr || session->negotiated().client_id == delegation.client_id;
 }
 

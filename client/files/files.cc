@@ -11,9 +11,9 @@
 #include "client/recovery/operation.h"
 #include "client/recovery/reclaim.h"
 #include "client/recovery/runner.h"
-#include "client/session/connection.h"
 #include "client/session/report.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
@@ -32,14 +32,14 @@ Files::Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers)
     : client_(client),
       loop_(loop),
       buffers_(std::move(buffers)),
-      connection_(
-          std::make_unique<Connection>(client, loop, buffers_.get(), client.options().server_name)),
-      runner_(std::make_unique<Runner>(client, loop, *connection_)),
+      session_keeper_(std::make_unique<SessionKeeper>(client, loop, buffers_.get(),
+                                                      client.options().server_name)),
+      runner_(std::make_unique<Runner>(client, loop, *session_keeper_)),
       committer_(std::make_unique<Committer>(*runner_)),
       schedule_(std::make_unique<CommitSchedule>(*committer_, client.uncommitted(), loop)),
       reclaim_(std::make_unique<Reclaim>(*runner_, *committer_)),
-      transfers_(client, *buffers_, *connection_),
-      context_{client, loop, *buffers_, *connection_, *runner_, *committer_, transfers_},
+      transfers_(client, *buffers_, *session_keeper_),
+      context_{client, loop, *buffers_, *session_keeper_, *runner_, *committer_, transfers_},
       delegating_(context_),
       attributes_(context_),
       locks_(context_, delegating_),
@@ -54,7 +54,7 @@ Files::Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers)
       fencing_(context_) {
   buffers_->ReturnBy(loop);
   // Called during the connection's set-up: nothing here waits.
-  connection_->OnChange(
+  session_keeper_->OnChange(
       [this](Session& session) {
         runner_->SessionReady();
         for (SessionObserver* observer : observers_) observer->SessionReady(session);
@@ -74,7 +74,7 @@ Files::~Files() {
 
 void Files::Observe(SessionObserver& observer) {
   observers_.push_back(&observer);
-  if (Session* session = connection_->session()) observer.SessionReady(*session);
+  if (Session* session = session_keeper_->session()) observer.SessionReady(*session);
 }
 
 void Files::StopObserving(SessionObserver& observer) { std::erase(observers_, &observer); }
@@ -85,7 +85,7 @@ Files::Gathering::Gathering(Files& files, bool wanted)
 Files::Gathering::~Gathering() { runner_.Gather(before_); }
 
 void Files::Shutdown() {
-  connection_->Shutdown();
+  session_keeper_->Shutdown();
   schedule_->Shutdown();
   for (SessionObserver* observer : observers_) observer->Shutdown();
   runner_->Shutdown();
@@ -94,7 +94,7 @@ void Files::Shutdown() {
   buffers_->Close();
 }
 
-Task<absl::Status> Files::Connect() { return connection_->ConnectOnce(); }
+Task<absl::Status> Files::Connect() { return session_keeper_->ConnectOnce(); }
 
 Task<void> Files::Disconnect() {
   // Returns all delegations, so that no other client waits for them, and commits the remaining
@@ -105,19 +105,19 @@ Task<void> Files::Disconnect() {
   schedule_->CommitAll(nullptr);
   const absl::Time end = Loop::Now() + absl::Seconds(2);
   while (
-      connection_->session() != nullptr && Loop::Now() < end &&
+      session_keeper_->session() != nullptr && Loop::Now() < end &&
       (!schedule_->empty() || !client_.uncommitted().Files().empty() || delegating_.returning())) {
-    Task<absl::Status> pause = connection_->Pause(absl::Milliseconds(5));
+    Task<absl::Status> pause = session_keeper_->Pause(absl::Milliseconds(5));
     if (!(co_await pause).ok()) break;
   }
-  Task<void> task = connection_->Disconnect(absl::Seconds(2));
+  Task<void> task = session_keeper_->Disconnect(absl::Seconds(2));
   co_await task;
   Shutdown();
 }
 
 WorkerReport Files::Report() const {
   WorkerReport report;
-  connection_->Fill(report);
+  session_keeper_->Fill(report);
   report.buffers = buffers_->counts();
   runner_->Fill(report);
   if (add_to_report_) add_to_report_(report);
@@ -127,8 +127,8 @@ WorkerReport Files::Report() const {
 OperationClock& Files::operation_clock() { return runner_->operation_clock(); }
 
 absl::Duration Files::DisconnectedFor() const {
-  if (connection_->session() != nullptr) return absl::ZeroDuration();
-  return Loop::Now() - connection_->lost_at();
+  if (session_keeper_->session() != nullptr) return absl::ZeroDuration();
+  return Loop::Now() - session_keeper_->lost_at();
 }
 
 Task<absl::Status> Files::Null() {

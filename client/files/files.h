@@ -64,7 +64,7 @@ namespace dafs::client {
 
 class CommitSchedule;
 class Committer;
-class Connection;
+class SessionKeeper;
 class OperationClock;
 class Reclaim;
 class Runner;
@@ -163,7 +163,7 @@ class Files {
   Client& client_;
   Loop& loop_;
   std::unique_ptr<BufferPool> buffers_;
-  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<SessionKeeper> session_keeper_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Committer> committer_;
   std::unique_ptr<CommitSchedule> schedule_;

@@ -10,7 +10,7 @@
 #include "client/files/lock_wait.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
-#include "client/session/connection.h"
+#include "client/session/session_keeper.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
@@ -236,7 +236,7 @@ Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
   if (call.ok()) co_return std::optional<LockConflict>();
   if (call.status != DafsStatus::kDenied) co_return StatusOf(call, "test lock");
   LockConflict conflict;
-  const Session* session = connection_.session();
+  const Session* session = session_keeper_.session();
   conflict.ours = session != nullptr && session->negotiated().client_id == call.res.owner_clientid;
   conflict.owner = call.res.owner;
   // From the network: a length of 0 would be an empty range.

@@ -7,7 +7,7 @@
 #include "client/files/opening.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
-#include "client/session/connection.h"
+#include "client/session/session_keeper.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

@@ -9,7 +9,7 @@
 #include "client/files/locking.h"
 #include "client/files/open_call.h"
 #include "client/recovery/operation.h"
-#include "client/session/connection.h"
+#include "client/session/session_keeper.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 

@@ -18,14 +18,14 @@ namespace dafs::client {
 
 class CallBase;
 class Committer;
-class Connection;
+class SessionKeeper;
 class TransferPolicy;
 
 struct OperationContext {
   Client& client;
   Loop& loop;
   BufferPool& buffers;
-  Connection& connection;
+  SessionKeeper& session_keeper;
   Runner& runner;
   Committer& committer;
   TransferPolicy& transfers;
@@ -43,7 +43,7 @@ class OperationGroup {
       : client_(context.client),
         loop_(context.loop),
         buffers_(context.buffers),
-        connection_(context.connection),
+        session_keeper_(context.session_keeper),
         runner_(context.runner),
         committer_(context.committer),
         transfers_(context.transfers) {}
@@ -61,7 +61,7 @@ class OperationGroup {
   Client& client_;
   Loop& loop_;
   BufferPool& buffers_;
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   Runner& runner_;
   Committer& committer_;
   TransferPolicy& transfers_;

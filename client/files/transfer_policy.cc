@@ -5,8 +5,8 @@
 
 #include "client/recovery/data_calls.h"
 #include "client/session/call.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 
 namespace dafs::client {
 namespace {
@@ -82,13 +82,14 @@ Way TransferPolicy::WayToList() const {
 
 uint32_t TransferPolicy::InlineWriteRoom() const {
   uint32_t message = client_.options().max_request_size;
-  if (Session* session = connection_.session()) message = session->negotiated().max_request_size;
+  if (Session* session = session_keeper_.session())
+    message = session->negotiated().max_request_size;
   return message - kWriteInlineData;
 }
 
 bool TransferPolicy::NeedsInlineWrites() const {
   if (client_.limits().no_direct_writes.load(std::memory_order_relaxed)) return true;
-  Session* session = connection_.session();
+  Session* session = session_keeper_.session();
   return session != nullptr && session->must_write_inline();
 }
 
@@ -106,7 +107,7 @@ bool TransferPolicy::LearnFromWrite(Way way, const CallBase& call) {
       call.status != wire::DafsStatus::kRdmaReadChannelUnusable) {
     return false;
   }
-  Session* session = connection_.session();
+  Session* session = session_keeper_.session();
   // A reply fetched from the Response Cache does not concern the present session.
   if (session != nullptr && session->negotiated().session_id == call.xid.session_id) {
     session->WriteInline();

@@ -14,7 +14,7 @@
 namespace dafs::client {
 
 class CallBase;
-class Connection;
+class SessionKeeper;
 
 // Inline: in the message. Direct: between the memories of client and server, by RDMA.
 enum class Way : uint8_t { kInline, kDirect };
@@ -27,8 +27,8 @@ struct Transfer {
 class TransferPolicy {
  public:
   // All outlive it.
-  TransferPolicy(Client& client, const BufferPool& buffers, const Connection& connection)
-      : client_(client), buffers_(buffers), connection_(connection) {}
+  TransferPolicy(Client& client, const BufferPool& buffers, const SessionKeeper& session_keeper)
+      : client_(client), buffers_(buffers), session_keeper_(session_keeper) {}
 
   // The size limits of one read, write and append: the least of the options, the server's limits
   // and a large buffer. The caller splits requests that are larger than a buffer.
@@ -64,7 +64,7 @@ class TransferPolicy {
  private:
   Client& client_;
   const BufferPool& buffers_;
-  const Connection& connection_;
+  const SessionKeeper& session_keeper_;
 };
 
 }  // namespace dafs::client

@@ -9,8 +9,8 @@
 #include "client/recovery/operation.h"
 #include "client/recovery/waits.h"
 #include "client/session/call.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 
@@ -59,7 +59,9 @@ bool IsGone(const absl::Status& status) {
 }
 
 Committer::Committer(Runner& runner)
-    : runner_(runner), connection_(runner.connection()), store_(runner.client().uncommitted()) {}
+    : runner_(runner),
+      session_keeper_(runner.session_keeper()),
+      store_(runner.client().uncommitted()) {}
 
 // Sends one COMMIT for the whole file if any of its data needs one, otherwise for the range.
 Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
@@ -100,7 +102,7 @@ Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_wait)
 
 void Committer::NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once) {
   if (IsLoss(why) && runner_.client().lost_data().Note(file, why, once)) {
-    LogLoss(connection_.name(), why);
+    LogLoss(session_keeper_.name(), why);
   }
 }
 
@@ -129,20 +131,20 @@ Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity& who
 Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verifier verifier) {
   while (!store_.BeginRewrite(file)) {  // another worker writes it again
     if (!store_.Holds(file)) co_return absl::OkStatus();
-    Task<absl::Status> pause = connection_.Pause(kLookAgain);
+    Task<absl::Status> pause = session_keeper_.Pause(kLookAgain);
     CO_RETURN_IF_ERROR(co_await pause);
     if (!store_.NextStale(file, verifier, 1).has_value()) co_return absl::OkStatus();
   }
   absl::Status status;
   while (status.ok() && !store_.Drained(file)) {
-    Task<absl::Status> pause = connection_.Pause(kLookAgain);
+    Task<absl::Status> pause = session_keeper_.Pause(kLookAgain);
     status = co_await pause;
   }
   uint64_t bytes = 0;
   uint64_t next = 0;
   while (status.ok()) {
     uint32_t room = runner_.client().options().max_request_size;
-    if (Session* session = connection_.session()) room = session->negotiated().max_request_size;
+    if (Session* session = session_keeper_.session()) room = session->negotiated().max_request_size;
     std::optional<Uncommitted::Piece> piece =
         store_.NextStale(file, verifier, room - kWriteInlineData);
     // The rest was written again in this loop, under yet another verifier. The next COMMIT shows if
@@ -157,7 +159,7 @@ Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verifier v
   }
   store_.EndRewrite(file);
   if (bytes > 0) {
-    LogNotice(absl::StrCat(connection_.name(), ": ", bytes,
+    LogNotice(absl::StrCat(session_keeper_.name(), ": ", bytes,
                            " bytes of uncommitted data, which the server had lost, were "
                            "written again"));
   }
@@ -195,7 +197,7 @@ Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle file,
 
 Task<absl::Status> Committer::BeginWrite(const wire::FileHandle& file) {
   while (!store_.BeginWrite(file)) {
-    Task<absl::Status> pause = connection_.Pause(kLookAgain);
+    Task<absl::Status> pause = session_keeper_.Pause(kLookAgain);
     CO_RETURN_IF_ERROR(co_await pause);
   }
   co_return absl::OkStatus();
@@ -238,7 +240,7 @@ void Committer::GiveUpData(const wire::FileHandle& file, const absl::Status& why
   if (IsGone(why)) {
     store_.Drop(file);
   } else if (IsRefusal(why)) {
-    LogLoss(connection_.name(), why);
+    LogLoss(session_keeper_.name(), why);
     store_.Drop(file);
     runner_.client().lost_data().NoteDropped(file, why);
   }
@@ -262,7 +264,7 @@ Task<void> Committer::Restore() {
     lost = co_await task;
   }
   restoring_ = false;
-  Task<absl::Status> turn = connection_.Pause(absl::ZeroDuration());
+  Task<absl::Status> turn = session_keeper_.Pause(absl::ZeroDuration());
   if (!(co_await turn).ok()) co_return;  // the mount ends
   restored_();
   schedule_->CommitSoon();

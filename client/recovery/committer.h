@@ -79,7 +79,7 @@ class Committer {
   Task<bool> RestoreFiles();
 
   Runner& runner_;
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   Uncommitted& store_;
   std::function<void()> restored_;
   CommitSchedule* schedule_ = nullptr;

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/recovery/retry_pause.h"
-#include "client/session/connection.h"
 #include "client/session/in_flight.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
@@ -79,8 +79,8 @@ class Question {
   CallBase* const chain_[2] = {&check_, &fetch_};
 };
 
-Task<absl::Status> Send(Connection& connection, Question& question, absl::Time deadline) {
-  Task<absl::StatusOr<Session*>> ready = connection.Ready(deadline);
+Task<absl::Status> Send(SessionKeeper& session_keeper, Question& question, absl::Time deadline) {
+  Task<absl::StatusOr<Session*>> ready = session_keeper.Ready(deadline);
   absl::StatusOr<Session*> session = co_await ready;
   if (!session.ok()) co_return session.status();
   Task<absl::Status> task = (*session)->Run(wire::CredHandle(), question.chain(), deadline);
@@ -91,11 +91,12 @@ Task<absl::Status> Send(Connection& connection, Question& question, absl::Time d
 // Whether the old session counts as another client's (R50). It always does if the client now uses a
 // different authentication method. In that case the server has been restarted, since it cannot drop
 // a method otherwise.
-bool IsOfOtherClient(const Connection& connection, const CallBase& call, const Question& question) {
+bool IsOfOtherClient(const SessionKeeper& session_keeper, const CallBase& call,
+                     const Question& question) {
   if (question.answer() != DafsStatus::kBadSession || call.xid.auth == question.auth()) {
     return false;
   }
-  LogWarning(absl::StrCat(connection.name(), ": ", Text(wire::Name(call.proc())),
+  LogWarning(absl::StrCat(session_keeper.name(), ": ", Text(wire::Name(call.proc())),
                           ": the server does not report on the old session, "
                           "because the new one uses another authentication method"));
   return true;
@@ -119,12 +120,12 @@ Fate FateOf(bool check_ok, DafsStatus answer) {
   }
 }
 
-Task<absl::StatusOr<Fate>> AskFate(Connection& connection, Waits& waits, CallBase& call,
+Task<absl::StatusOr<Fate>> AskFate(SessionKeeper& session_keeper, Waits& waits, CallBase& call,
                                    absl::Time deadline) {
-  RetryPause pause(connection, waits, ServerDelay(kLongestDelay));
+  RetryPause pause(session_keeper, waits, ServerDelay(kLongestDelay));
   for (int damaged = 0;;) {
     Question question(call);
-    Task<absl::Status> asking = Send(connection, question, deadline);
+    Task<absl::Status> asking = Send(session_keeper, question, deadline);
     absl::Status status = co_await asking;
     if (absl::IsUnavailable(status)) {  // this session is lost too, or the response was damaged
       if (question.damaged() && ++damaged > kMostDamaged) co_return status;
@@ -136,7 +137,7 @@ Task<absl::StatusOr<Fate>> AskFate(Connection& connection, Waits& waits, CallBas
     // retry gives the same answer.
     if (answer == DafsStatus::kChksum && ++damaged <= kMostDamaged) continue;
     Fate fate = FateOf(question.check_ok(), answer);
-    if (IsOfOtherClient(connection, call, question)) fate = Fate::kForgotten;
+    if (IsOfOtherClient(session_keeper, call, question)) fate = Fate::kForgotten;
     if (fate == Fate::kAnswered) {
       call.answered = true;
       call.status = answer;

@@ -14,7 +14,7 @@
 
 namespace dafs::client {
 
-class Connection;
+class SessionKeeper;
 
 enum class Fate : uint8_t {
   kAnswered,     // executed, and the call has its response
@@ -30,7 +30,7 @@ Fate FateOf(bool check_ok, wire::DafsStatus answer);
 // Asks until the fate of `call` is settled. Waits for a session. After kAnswered `call` has the
 // response as if it had just arrived. Errors: kDeadlineExceeded, kCancelled, kUnavailable (answers
 // arrive damaged again and again).
-Task<absl::StatusOr<Fate>> AskFate(Connection& connection, Waits& waits, CallBase& call,
+Task<absl::StatusOr<Fate>> AskFate(SessionKeeper& session_keeper, Waits& waits, CallBase& call,
                                    absl::Time deadline);
 
 }  // namespace dafs::client

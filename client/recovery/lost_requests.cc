@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/recovery/reclaim.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
@@ -25,11 +25,11 @@ std::optional<wire::StateId> OpenedBy(const CallBase& call) {
   return current.state_id;
 }
 
-absl::Status UnknownFate(const Connection& connection, const CallBase& call,
+absl::Status UnknownFate(const SessionKeeper& session_keeper, const CallBase& call,
                          const absl::Status& why) {
   std::string text = absl::StrCat(Text(wire::Name(call.proc())),
                                   ": not known whether it was carried out: ", why.message());
-  LogError(absl::StrCat(connection.name(), ": ", text));
+  LogError(absl::StrCat(session_keeper.name(), ": ", text));
   return absl::UnknownError(text);
 }
 
@@ -53,7 +53,7 @@ Task<absl::Status> LostRequests::ReclaimFound(std::span<CallBase* const> chain,
   for (const CallBase* call : chain) {
     const std::optional<wire::StateId> open = OpenedBy(*call);
     if (!open.has_value()) continue;
-    Task<absl::StatusOr<Session*>> ready = connection_.Ready(deadline);
+    Task<absl::StatusOr<Session*>> ready = session_keeper_.Ready(deadline);
     absl::StatusOr<Session*> session = co_await ready;
     if (!session.ok()) co_return session.status();
     // A server that did not restart knows the open, and would refuse the claim.
@@ -74,7 +74,7 @@ Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
     if (call.ok()) continue;
     if (!call.is_out()) break;  // it failed or was not sent, so no later member was executed
     if (!call.xid.cached) {
-      if (!call.idempotent()) co_return UnknownFate(connection_, call, why);
+      if (!call.idempotent()) co_return UnknownFate(session_keeper_, call, why);
       Task<absl::StatusOr<bool>> task = AnyExecuted(chain.subspan(i + 1), deadline);
       absl::StatusOr<bool> executed = co_await task;
       if (!executed.ok()) co_return executed.status();
@@ -89,7 +89,7 @@ Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
     // Spec gap: 5.2.4 requires a cache that survives a failure of the server. If the server lost
     // its cache, only idempotent requests are issued again.
     if (*fate == Fate::kForgotten && !call.idempotent()) {
-      co_return UnknownFate(connection_, call, why);
+      co_return UnknownFate(session_keeper_, call, why);
     }
     break;
   }
@@ -111,7 +111,7 @@ Task<absl::StatusOr<bool>> LostRequests::AnyExecuted(std::span<CallBase* const> 
 }
 
 Task<absl::StatusOr<Fate>> LostRequests::Ask(CallBase& call, absl::Time deadline) {
-  Task<absl::StatusOr<Fate>> asking = AskFate(connection_, waits_, call, deadline);
+  Task<absl::StatusOr<Fate>> asking = AskFate(session_keeper_, waits_, call, deadline);
   absl::StatusOr<Fate> fate = co_await asking;
   if (fate.ok() && *fate == Fate::kAnswered) ++fetched_;
   co_return fate;

@@ -19,14 +19,17 @@
 
 namespace dafs::client {
 
-class Connection;
+class SessionKeeper;
 class Reclaim;
 
 class LostRequests {
  public:
   // All must outlive this.
-  LostRequests(Client& client, Connection& connection, Waits& waits)
-      : client_(client), connection_(connection), waits_(waits), caches_(client, connection) {}
+  LostRequests(Client& client, SessionKeeper& session_keeper, Waits& waits)
+      : client_(client),
+        session_keeper_(session_keeper),
+        waits_(waits),
+        caches_(client, session_keeper) {}
 
   // Sets the object that reclaims the opens found in a cache. It must outlive this. Call before
   // the first Resolve.
@@ -65,7 +68,7 @@ class LostRequests {
   Task<absl::Status> ReclaimFound(std::span<CallBase* const> chain, absl::Time deadline);
 
   Client& client_;
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   Waits& waits_;
   Reclaim* reclaim_ = nullptr;
   ResponseCaches caches_;

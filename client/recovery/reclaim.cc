@@ -9,8 +9,8 @@
 #include "client/recovery/operation.h"
 #include "client/recovery/retry_pause.h"
 #include "client/session/call.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 
@@ -36,7 +36,7 @@ Reclaim::Reclaim(Runner& runner, Committer& committer)
     : runner_(runner),
       committer_(committer),
       client_(runner.client()),
-      connection_(runner.connection()),
+      session_keeper_(runner.session_keeper()),
       done_(runner.loop()) {
   runner_.GuardBy(*this);
   committer_.OnRestored([this] { done_.WakeAll(absl::OkStatus()); });  // waiters check again
@@ -72,16 +72,16 @@ Task<absl::Status> Reclaim::AwaitRestored(absl::Time deadline) {
 }
 
 Task<void> Reclaim::ReclaimAll() {
-  for (Session* session = connection_.session();
+  for (Session* session = session_keeper_.session();
        session != nullptr && !IsDone(session->negotiated().client_id);
-       session = connection_.session()) {
+       session = session_keeper_.session()) {
     Task<absl::Status> task = ReclaimUnder(session->negotiated().client_id);
     absl::Status status = co_await task;
     if (status.ok()) continue;
     if (absl::IsCancelled(status)) break;
-    LogWarning(absl::StrCat(connection_.name(),
+    LogWarning(absl::StrCat(session_keeper_.name(),
                             ": reclaim of opens failed, retrying: ", status.message()));
-    Task<absl::Status> pause = connection_.Pause(kPause);
+    Task<absl::Status> pause = session_keeper_.Pause(kPause);
     if (!(co_await pause).ok()) break;
   }
   reclaiming_ = false;
@@ -91,7 +91,7 @@ Task<void> Reclaim::ReclaimAll() {
 Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   const std::vector<wire::StateId> stale = client_.opens().Stale(client_id);
   Waits::Note note(runner_.waits(), absl::StrCat("reclaiming ", stale.size(), " opens"));
-  RetryPause pause(connection_, runner_.waits());
+  RetryPause pause(session_keeper_, runner_.waits());
   for (std::vector<wire::StateId> left = stale;;) {
     Task<absl::Status> round = ReclaimRound(left);
     CO_RETURN_IF_ERROR(co_await round);
@@ -99,7 +99,7 @@ Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
     Task<absl::Status> waiting = pause.Wait(
         absl::StrCat("reclaiming ", left.size(), " opens: the server asks to wait (DELAY)"));
     CO_RETURN_IF_ERROR(co_await waiting);
-    const Session* session = connection_.session();
+    const Session* session = session_keeper_.session();
     if (session != nullptr && session->negotiated().client_id != client_id) {
       co_return absl::OkStatus();  // the server restarted again: all opens are to be reclaimed
     }
@@ -115,7 +115,7 @@ Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   // runs on the first session of this worker.
   committer_.StartRestoring();
   if (!stale.empty()) {
-    LogNotice(absl::StrCat(connection_.name(), ": ", stale.size(),
+    LogNotice(absl::StrCat(session_keeper_.name(), ": ", stale.size(),
                            " opens reclaimed from the restarted server"));
   }
   co_return absl::OkStatus();
@@ -156,7 +156,7 @@ Task<void> Reclaim::AskForSomething() {
 
 // Not repeated on another session: with that there may be other opens to claim.
 Task<void> Reclaim::SayOpensAreClaimed(wire::ClientId client_id) {
-  Session* const session = connection_.session();
+  Session* const session = session_keeper_.session();
   if (!client_.options().callbacks || session == nullptr ||
       session->negotiated().client_id != client_id) {
     co_return;
@@ -180,7 +180,7 @@ Task<absl::StatusOr<bool>> Reclaim::TryReclaim(wire::StateId open, Runner::Gate 
   }
   if (!entry->lost.ok()) co_return entry->lost;
   // Another worker may have reclaimed it.
-  if (Session* session = connection_.session();
+  if (Session* session = session_keeper_.session();
       session != nullptr &&
       client_.opens().StateIdOf(open, session->negotiated().client_id).has_value()) {
     co_return true;
@@ -263,7 +263,7 @@ Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry, Da
 Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
                                   wire::ClientId client_id) {
   if (client_.delegations().MadeReal(open, state_id, client_id) || state_id.is_zero()) co_return;
-  Session* session = connection_.session();
+  Session* session = session_keeper_.session();
   if (session == nullptr) co_return;  // the open ends with the lease
   Call<wire::CloseArgs> close;
   close.args.filehandle = entry.info->handle;
@@ -289,7 +289,7 @@ void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
     client_.opens().Lost(open, why);
     return;
   }
-  LogError(absl::StrCat(connection_.name(),
+  LogError(absl::StrCat(session_keeper_.name(),
                         ": an open file could not be reclaimed from the server: ", why.message(),
                         "; its next use fails"));
   if (entry.has_value() && HoldsLocks(open)) {

@@ -78,7 +78,7 @@ class Reclaim {
   Runner& runner_;
   Committer& committer_;
   Client& client_;
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   WaitList done_;  // waiters for the reclaim, or for the lost data
   bool reclaiming_ = false;
   // All opens are reclaimed under this client_id. A restarted server gives another one.

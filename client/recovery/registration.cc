@@ -8,8 +8,8 @@
 #include "client/recovery/operation.h"
 #include "client/recovery/server_delay.h"
 #include "client/session/call.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
@@ -54,14 +54,14 @@ Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time dea
   CallBase* const chain[] = {&call};
   ServerDelay delay;
   for (int tries = 0;; ++tries) {
-    Session* session = connection_.session();
+    Session* session = session_keeper_.session();
     if (session == nullptr) co_return absl::OkStatus();
     const Room room{session->negotiated().client_id,
                     std::max(session->negotiated().max_credentials, 1u)};
     Task<absl::Status> exchange = session->Run(wire::CredHandle(), chain, deadline);
     absl::Status status = co_await exchange;
     if (absl::IsUnavailable(status) && tries < kMostTries) {
-      if (connection_.session() == nullptr) co_return absl::OkStatus();
+      if (session_keeper_.session() == nullptr) co_return absl::OkStatus();
       continue;  // only the response was damaged
     }
     CO_RETURN_IF_ERROR(status);
@@ -85,7 +85,7 @@ Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time dea
     if (call.status != DafsStatus::kDelay && call.status != DafsStatus::kGrace) {
       co_return StatusOf(call, absl::StrCat("register credentials of user ", who.uid));
     }
-    Task<absl::Status> pause = connection_.Pause(delay.next());
+    Task<absl::Status> pause = session_keeper_.Pause(delay.next());
     CO_RETURN_IF_ERROR(co_await pause);
     delay.Grow();
     if (Loop::Now() > deadline) {
@@ -108,15 +108,15 @@ Task<void> Registration::Store(const Identity& who, const wire::CredHandle& hand
 // 6.2.8: the server rejects this kind of credential, or this user. The session's own credential is
 // used instead, as for all users of an untrusted client (3.1.1.1.2).
 void Registration::UseOwnCredential(const Identity& who, Room room, DafsStatus refused) {
-  LogWarning(absl::StrCat(connection_.name(), ": the server does not let this machine act as user ",
-                          who.uid, " (", Text(wire::Name(refused)),
-                          "); the server chooses the rights of this user's requests"));
+  LogWarning(absl::StrCat(
+      session_keeper_.name(), ": the server does not let this machine act as user ", who.uid, " (",
+      Text(wire::Name(refused)), "); the server chooses the rights of this user's requests"));
   client_.credentials().Insert(room.client_id, who, wire::CredHandle(), room.most);
 }
 
 // The result is ignored: the server drops the handles with the client.
 Task<void> Registration::Release(const wire::CredHandle& handle, absl::Time deadline) {
-  Session* session = connection_.session();
+  Session* session = session_keeper_.session();
   if (session == nullptr || handle.is_zero()) co_return;
   Call<wire::ReleaseCredArgs> call;
   call.args.cred_handle = handle;

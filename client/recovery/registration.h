@@ -17,13 +17,13 @@
 
 namespace dafs::client {
 
-class Connection;
+class SessionKeeper;
 
 class Registration {
  public:
   // All must outlive this.
-  Registration(Client& client, Loop& loop, Connection& connection)
-      : client_(client), connection_(connection), turn_(loop) {}
+  Registration(Client& client, Loop& loop, SessionKeeper& session_keeper)
+      : client_(client), session_keeper_(session_keeper), turn_(loop) {}
 
   // Sends REGISTER_CRED for `who` and stores the handle in Client::credentials. Also returns OK if
   // the session was lost or another registration came first: the caller looks the handle up again.
@@ -45,7 +45,7 @@ class Registration {
   Task<void> Release(const wire::CredHandle& handle, absl::Time deadline);
 
   Client& client_;
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   WaitList turn_;
   bool busy_ = false;
 };

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 
 namespace dafs::client {
 namespace {
@@ -44,7 +44,7 @@ void ResponseCaches::SessionLost(const wire::SessionId& session_id) {
 }
 
 void ResponseCaches::StartDiscard() {
-  if (discarding_ || useless_.empty() || connection_.session() == nullptr) return;
+  if (discarding_ || useless_.empty() || session_keeper_.session() == nullptr) return;
   discarding_ = true;
   Start(Discard());
 }
@@ -52,7 +52,7 @@ void ResponseCaches::StartDiscard() {
 Task<void> ResponseCaches::Discard() {
   int tries = 0;
   while (!useless_.empty()) {
-    Session* session = connection_.session();
+    Session* session = session_keeper_.session();
     if (session == nullptr) break;  // the next SessionReady starts Discard again
     Call<wire::DiscardResponsesArgs> discard;
     discard.args.session_id = useless_.back();
@@ -67,7 +67,7 @@ Task<void> ResponseCaches::Discard() {
     const bool later =
         discard.status == DafsStatus::kBadSession || discard.status == DafsStatus::kDelay;
     if (later && ++tries < kMostDiscards) {
-      Task<absl::Status> pause = connection_.Pause(kDiscardPause);
+      Task<absl::Status> pause = session_keeper_.Pause(kDiscardPause);
       if (!(co_await pause).ok()) break;
       continue;
     }

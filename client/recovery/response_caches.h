@@ -14,13 +14,13 @@
 
 namespace dafs::client {
 
-class Connection;
+class SessionKeeper;
 
 class ResponseCaches {
  public:
   // Both must outlive this.
-  ResponseCaches(Client& client, Connection& connection)
-      : client_(client), connection_(connection) {}
+  ResponseCaches(Client& client, SessionKeeper& session_keeper)
+      : client_(client), session_keeper_(session_keeper) {}
   ResponseCaches(const ResponseCaches&) = delete;
   ResponseCaches& operator=(const ResponseCaches&) = delete;
 
@@ -48,7 +48,7 @@ class ResponseCaches {
   Task<void> Discard();
 
   Client& client_;
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   // The number of chains that still ask about each lost session.
   absl::flat_hash_map<wire::SessionId, int> claims_;
   std::vector<wire::SessionId> lost_;     // ended, but a chain still asks about them

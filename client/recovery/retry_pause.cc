@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "client/session/connection.h"
+#include "client/session/session_keeper.h"
 #include "runtime/loop.h"
 #include "runtime/status_macros.h"
 
@@ -15,7 +15,7 @@ bool RetryPause::IsTooLate(absl::Time deadline) const {
 Task<absl::Status> RetryPause::Wait(std::string what) {
   if (!note_.has_value()) note_.emplace(waits_, std::move(what));
   waits_.Look(Loop::Now());
-  Task<absl::Status> pause = connection_.Pause(delay_.next());
+  Task<absl::Status> pause = session_keeper_.Pause(delay_.next());
   CO_RETURN_IF_ERROR(co_await pause);
   delay_.Grow();
   co_return absl::OkStatus();

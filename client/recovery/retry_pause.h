@@ -15,13 +15,13 @@
 
 namespace dafs::client {
 
-class Connection;
+class SessionKeeper;
 
 class RetryPause {
  public:
   // Both must outlive this.
-  RetryPause(Connection& connection, Waits& waits, ServerDelay delay = ServerDelay())
-      : connection_(connection), waits_(waits), delay_(delay) {}
+  RetryPause(SessionKeeper& session_keeper, Waits& waits, ServerDelay delay = ServerDelay())
+      : session_keeper_(session_keeper), waits_(waits), delay_(delay) {}
   RetryPause(const RetryPause&) = delete;
   RetryPause& operator=(const RetryPause&) = delete;
 
@@ -32,7 +32,7 @@ class RetryPause {
   Task<absl::Status> Wait(std::string what);
 
  private:
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   Waits& waits_;
   ServerDelay delay_;
   std::optional<Waits::Note> note_;

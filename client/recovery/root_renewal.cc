@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/recovery/operation.h"
 #include "client/session/call.h"
-#include "client/session/connection.h"
+#include "client/session/session_keeper.h"
 #include "client/state/root_handle.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
@@ -53,7 +53,7 @@ Task<absl::StatusOr<bool>> RenewRoot(Runner& runner, Runner::Gate gate, CallBase
   const Identity self{};  // the identity that looked it up first
   Task<absl::Status> walking = runner.RunBehind(gate, &self, walk.chain());
   CO_RETURN_IF_ERROR(co_await walking);
-  const std::string what = absl::StrCat(runner.connection().name(),
+  const std::string what = absl::StrCat(runner.session_keeper().name(),
                                         ": the filehandle of the mount's root is no longer valid (",
                                         Text(wire::Name(call.status)), ")");
   if (!walk.found()) {

@@ -12,22 +12,22 @@
 #include "client/recovery/retry_pause.h"
 #include "client/recovery/root_renewal.h"
 #include "client/session/call.h"
-#include "client/session/connection.h"
 #include "client/session/in_flight.h"
 #include "client/session/report.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
 
-Runner::Runner(Client& client, Loop& loop, Connection& connection)
+Runner::Runner(Client& client, Loop& loop, SessionKeeper& session_keeper)
     : client_(client),
       loop_(loop),
-      connection_(connection),
+      session_keeper_(session_keeper),
       waits_(client.options().server_name),
-      lost_(client, connection, waits_),
-      registration_(client, loop, connection) {}
+      lost_(client, session_keeper, waits_),
+      registration_(client, loop, session_keeper) {}
 
 absl::Time Runner::DeadlineFromNow() const {
   const ClientOptions& options = client_.options();
@@ -84,7 +84,7 @@ Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
   Attempt attempt{.who = who,
                   .gate = gate,
                   .deadline = DeadlineFromNow(),
-                  .pause = RetryPause(connection_, waits_),
+                  .pause = RetryPause(session_keeper_, waits_),
                   .operation = operation_clock_.current()};
   const OriginalFlags flags(whole);
   std::span<CallBase* const> chain = whole;
@@ -150,7 +150,7 @@ Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
 }
 
 void Runner::NoteRetry(std::span<CallBase* const> chain) {
-  for (const CallBase* call : chain) ++connection_.totals()[call->proc()].retries;
+  for (const CallBase* call : chain) ++session_keeper_.totals()[call->proc()].retries;
 }
 
 bool Runner::AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain) const {
@@ -159,7 +159,7 @@ bool Runner::AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain
 
 // Returns the session and prepares `chain` for it. Returns null if the operation must wait first.
 Session* Runner::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) {
-  Session* session = connection_.session();
+  Session* session = session_keeper_.session();
   if (session == nullptr) return nullptr;
   const Negotiated& negotiated = session->negotiated();
   if (attempt.gate == Gate::kReclaimed &&
@@ -179,9 +179,9 @@ Session* Runner::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) 
 
 // Waits for the first condition that TryPrepare found missing.
 Task<absl::Status> Runner::Prepare(Attempt& attempt, std::span<CallBase* const> chain) {
-  Session* session = connection_.session();
+  Session* session = session_keeper_.session();
   if (session == nullptr) {
-    Task<absl::StatusOr<Session*>> task = connection_.Ready(attempt.deadline);
+    Task<absl::StatusOr<Session*>> task = session_keeper_.Ready(attempt.deadline);
     absl::StatusOr<Session*> ready = co_await task;
     co_return ready.status();
   }
@@ -218,7 +218,7 @@ Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt,
   if (was_damaged && !attempt.remedies.Allow(Remedy::kSendAgain)) {
     co_return absl::DataLossError(absl::StrCat(NamesOf(chain), ": ", why.message()));
   }
-  if (Session* session = connection_.session();
+  if (Session* session = session_keeper_.session();
       session != nullptr && was_damaged &&
       session->negotiated().session_id == chain.front()->xid.session_id) {
     // Only the response is lost; the session is alive. A Response Cache is available only after its
@@ -245,7 +245,7 @@ Task<absl::Status> Runner::AfterKill(const InFlightOperation& operation,
         absl::StrCat(NamesOf(chain),
                      ": not known whether it was carried out: mount.dafs was killed, and its "
                      "record of the request is damaged or of another request"));
-    LogError(absl::StrCat(connection_.name(), ": ", unknown.message(), "; it fails with EIO"));
+    LogError(absl::StrCat(session_keeper_.name(), ": ", unknown.message(), "; it fails with EIO"));
     co_return unknown;
   }
   Task<absl::StatusOr<LostRequests::Next>> task =
@@ -274,7 +274,7 @@ Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt, std::span<Call
       ForgetOpens(call);
       co_return true;
     case Remedy::kNewSession:
-      if (Session* session = connection_.session()) {
+      if (Session* session = session_keeper_.session()) {
         session->GiveUp(absl::UnavailableError("the server has forgotten this client"));
       }
       co_return true;

@@ -25,7 +25,7 @@
 namespace dafs::client {
 
 class CallBase;
-class Connection;
+class SessionKeeper;
 class InFlightOperation;
 class Reclaim;
 class Session;
@@ -34,7 +34,7 @@ struct WorkerReport;
 class Runner {
  public:
   // All must outlive this.
-  Runner(Client& client, Loop& loop, Connection& connection);
+  Runner(Client& client, Loop& loop, SessionKeeper& session_keeper);
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
   // Call before the first Run. `reclaim` must outlive this.
@@ -68,7 +68,7 @@ class Runner {
   void Fill(WorkerReport& report) const;
   Client& client() const { return client_; }
   Loop& loop() const { return loop_; }
-  Connection& connection() const { return connection_; }
+  SessionKeeper& session_keeper() const { return session_keeper_; }
   Waits& waits() { return waits_; }
   Reclaim& reclaim() { return *reclaim_; }
   OperationClock& operation_clock() { return operation_clock_; }
@@ -93,7 +93,7 @@ class Runner {
   bool gathers_ = false;
   Client& client_;
   Loop& loop_;
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   Waits waits_;
   OperationClock operation_clock_;
   LostRequests lost_;

@@ -1,6 +1,6 @@
 // A session: one connection with its slots and registered message buffers, and the exchange of
 // requests for responses. It ends as a whole and is never repaired: its owner builds a new one
-// (client/session/connection.h).
+// (client/session/session_keeper.h).
 // Spec: 3.1.2 (attributes), 3.2.6 (flow control), 4.3 (chains), 5.2.1 (streams), 6.2; WIRE 3, 8,
 // 11.
 //

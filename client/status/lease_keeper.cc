@@ -13,8 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "client/files/files.h"
 #include "client/session/call.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "client/status/mount_report.h"
 #include "client/status/promise_keeper.h"
 #include "client/status/report_json.h"
@@ -33,7 +33,7 @@ class LeaseKeeper::Impl {
   Impl(Client& client, std::unique_ptr<Loop> loop)
       : client_(client),
         loop_(std::move(loop)),
-        connection_(std::make_unique<Connection>(
+        session_keeper_(std::make_unique<SessionKeeper>(
             client, *loop_, nullptr, absl::StrCat(client.options().server_name, " (control)"),
             client.options().callbacks)) {}
 
@@ -91,19 +91,19 @@ class LeaseKeeper::Impl {
     if (socket_ != nullptr) loop_->Remove(socket_.get());
     socket_.reset();
     promises_.reset();
-    connection_.reset();
+    session_keeper_.reset();
   }
 
  private:
   void KeepPromises(PromiseObserver* observer) {
-    promises_ = std::make_unique<PromiseKeeper>(client_, *loop_, *connection_, observer);
-    connection_->OnChange([this](Session& session) { promises_->SessionReady(session); },
-                          [this](Session&) { promises_->SessionLost(); });
+    promises_ = std::make_unique<PromiseKeeper>(client_, *loop_, *session_keeper_, observer);
+    session_keeper_->OnChange([this](Session& session) { promises_->SessionReady(session); },
+                              [this](Session&) { promises_->SessionLost(); });
     loop_->Post([this] { dafs::Start(Connect()); });
   }
 
   Task<void> Connect() {
-    Task<absl::StatusOr<Session*>> connecting = connection_->Ready(absl::InfiniteFuture());
+    Task<absl::StatusOr<Session*>> connecting = session_keeper_->Ready(absl::InfiniteFuture());
     absl::StatusOr<Session*> ignored = co_await connecting;
   }
 
@@ -119,7 +119,7 @@ class LeaseKeeper::Impl {
       }
       absl::Duration quiet = Loop::Now() - client_.last_activity();
       Task<absl::Status> pause =
-          connection_->Pause(std::clamp(period - quiet, absl::Milliseconds(100), period));
+          session_keeper_->Pause(std::clamp(period - quiet, absl::Milliseconds(100), period));
       absl::Status status = co_await pause;
       if (!status.ok()) co_return;
       quiet = Loop::Now() - client_.last_activity();
@@ -148,7 +148,7 @@ class LeaseKeeper::Impl {
 
   // Any request renews the leases (4.5); NULL is the smallest.
   Task<void> Renew(absl::Time deadline) {
-    Task<absl::StatusOr<Session*>> ready = connection_->Ready(deadline);
+    Task<absl::StatusOr<Session*>> ready = session_keeper_->Ready(deadline);
     absl::StatusOr<Session*> session = co_await ready;
     if (!session.ok()) co_return;
     Call<wire::NullArgs> null;
@@ -159,7 +159,7 @@ class LeaseKeeper::Impl {
 
   Task<void> End() {
     if (promises_ != nullptr) promises_->Shutdown();
-    Task<void> task = connection_->Disconnect(absl::Seconds(1));
+    Task<void> task = session_keeper_->Disconnect(absl::Seconds(1));
     co_await task;
     loop_->Stop();
   }
@@ -213,7 +213,7 @@ class LeaseKeeper::Impl {
     Gather<WorkerReport>::Result gathered = gather->Await();
     report.workers = std::move(gathered.reports);
     report.silent_workers = gathered.missing;
-    connection_->Fill(report.workers.emplace_back());
+    session_keeper_->Fill(report.workers.emplace_back());
     return report;
   }
 
@@ -227,7 +227,7 @@ class LeaseKeeper::Impl {
   uint64_t restarts_ = 0;
   absl::Time restarted_at_;
   std::unique_ptr<Loop> loop_;
-  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<SessionKeeper> session_keeper_;
   std::unique_ptr<PromiseKeeper> promises_;  // null: not wanted
   std::unique_ptr<ControlSocket> socket_;
   std::thread thread_;

@@ -69,12 +69,12 @@ class PromiseKeeper::Drops : public std::enable_shared_from_this<Drops> {
   std::atomic<size_t> missing_{1};  // functions that were not called, and Await
 };
 
-PromiseKeeper::PromiseKeeper(Client& client, Loop& loop, Connection& connection,
+PromiseKeeper::PromiseKeeper(Client& client, Loop& loop, SessionKeeper& session_keeper,
                              PromiseObserver* observer)
     : client_(client),
       promises_(client.promises()),
       loop_(loop),
-      connection_(connection),
+      session_keeper_(session_keeper),
       observer_(observer),
       relay_(std::make_shared<Relay>(loop)) {
   promises_.OnVoid([this, relay = relay_] { relay->Post([this] { Voided(); }); });
@@ -165,7 +165,7 @@ void PromiseKeeper::Resume() {
 
 // Nothing is cached any more, or the server has never given a promise.
 void PromiseKeeper::Dropped() {
-  Session* const session = connection_.session();
+  Session* const session = session_keeper_.session();
   if (suspended_ && (session == nullptr || !session->back_control_bound())) return Suspended();
   if (session == nullptr || shut_down_) return;  // SessionReady follows
   if (!session->back_control_bound()) return Refused("there is no Back-control Channel");
@@ -200,7 +200,7 @@ Task<void> PromiseKeeper::Ask(Session& session) {
   }
   if (!status.ok()) {
     // A damaged response, or the session was replaced. Without a session, SessionReady follows.
-    if (connection_.session() != nullptr) Renew();
+    if (session_keeper_.session() != nullptr) Renew();
     co_return;
   }
   if (!call.ok()) {
@@ -271,7 +271,7 @@ void PromiseKeeper::Watch() {
 }
 
 void PromiseKeeper::Probe() {
-  Session* const session = connection_.session();
+  Session* const session = session_keeper_.session();
   if (session != nullptr && !std::exchange(probing_, true)) Start(SendNull(*session));
 }
 

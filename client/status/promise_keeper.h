@@ -14,8 +14,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "client/session/back_control.h"
-#include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/session/session_keeper.h"
 #include "client/state/client.h"
 #include "client/state/promises.h"
 #include "runtime/loop.h"
@@ -28,7 +28,8 @@ class PromiseKeeper final : public BackControlHandler {
  public:
   // `connection` is the control session's. `observer` (may be null) drops what is cached. All must
   // outlive this.
-  PromiseKeeper(Client& client, Loop& loop, Connection& connection, PromiseObserver* observer);
+  PromiseKeeper(Client& client, Loop& loop, SessionKeeper& session_keeper,
+                PromiseObserver* observer);
   ~PromiseKeeper() override;
   PromiseKeeper(const PromiseKeeper&) = delete;
   PromiseKeeper& operator=(const PromiseKeeper&) = delete;
@@ -73,7 +74,7 @@ class PromiseKeeper final : public BackControlHandler {
   Client& client_;
   Promises& promises_;
   Loop& loop_;
-  Connection& connection_;
+  SessionKeeper& session_keeper_;
   PromiseObserver* const observer_;
   const std::shared_ptr<Relay> relay_;  // shared with functions given to the observer
   State state_ = State::kIdle;

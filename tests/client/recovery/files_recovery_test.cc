@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "client/session/connection.h"
+#include "client/session/session_keeper.h"
 #include "runtime/text.h"
 #include "tests/client/scripted_fixture.h"
 

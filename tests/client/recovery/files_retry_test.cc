@@ -4,8 +4,8 @@
 #include <map>
 
 #include "client/recovery/operation_times.h"
-#include "client/session/connection.h"
 #include "client/session/report.h"
+#include "client/session/session_keeper.h"
 #include "client/state/write_tracker.h"
 #include "tests/client/scripted_fixture.h"
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "client/recovery/runner.h"
-#include "client/session/connection.h"
+#include "client/session/session_keeper.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {
@@ -154,8 +154,8 @@ class CutChainTest : public ScriptedTest {
     return asked;
   }
   void RunChain() {
-    Connection connection(*client_, *loop_, nullptr, "a test");
-    Runner runner(*client_, *loop_, connection);
+    SessionKeeper session_keeper(*client_, *loop_, nullptr, "a test");
+    Runner runner(*client_, *loop_, session_keeper);
     Call<wire::LockArgs> lock;
     lock.args.length = 10;
     Call<wire::ReadInlineArgs> read;
@@ -167,7 +167,7 @@ class CutChainTest : public ScriptedTest {
     for (const CallBase* call : chain) EXPECT_TRUE(call->ok());
     EXPECT_EQ(read.res.bytes_read, 10u);
     runner.Shutdown();
-    connection.Shutdown();
+    session_keeper.Shutdown();
   }
 };
 

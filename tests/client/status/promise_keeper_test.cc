@@ -31,18 +31,18 @@ class PromiseKeeperTest : public ScriptedTest, public PromiseObserver {
 
   void StartKeeper(PromiseObserver* observer) {
     MakeClient();
-    connection_ = std::make_unique<Connection>(*client_, *loop_, nullptr, "control",
-                                               /*callbacks=*/true);
-    keeper_ = std::make_unique<PromiseKeeper>(*client_, *loop_, *connection_, observer);
-    connection_->OnChange([this](Session& session) { keeper_->SessionReady(session); },
-                          [this](Session&) { keeper_->SessionLost(); });
-    ASSERT_OK(Await(connection_->ConnectOnce()));
+    session_keeper_ = std::make_unique<SessionKeeper>(*client_, *loop_, nullptr, "control",
+                                                      /*callbacks=*/true);
+    keeper_ = std::make_unique<PromiseKeeper>(*client_, *loop_, *session_keeper_, observer);
+    session_keeper_->OnChange([this](Session& session) { keeper_->SessionReady(session); },
+                              [this](Session&) { keeper_->SessionLost(); });
+    ASSERT_OK(Await(session_keeper_->ConnectOnce()));
   }
   void StopKeeper() {
     if (keeper_ != nullptr) keeper_->Shutdown();
-    if (connection_ != nullptr) connection_->Shutdown();
+    if (session_keeper_ != nullptr) session_keeper_->Shutdown();
     keeper_.reset();
-    connection_.reset();
+    session_keeper_.reset();
   }
   // Until the server has granted promises.
   void StartActive(PromiseObserver* observer) {
@@ -60,7 +60,8 @@ class PromiseKeeperTest : public ScriptedTest, public PromiseObserver {
   absl::Status SendNull() {
     Call<wire::NullArgs> null;
     CallBase* const chain[] = {&null};
-    return Await(connection_->session()->Run(wire::CredHandle(), chain, absl::InfiniteFuture()));
+    return Await(
+        session_keeper_->session()->Run(wire::CredHandle(), chain, absl::InfiniteFuture()));
   }
   static wire::BcChangedArgs Change(const wire::FileHandle& object, uint32_t what,
                                     const std::string& name = "") {
@@ -106,7 +107,7 @@ class PromiseKeeperTest : public ScriptedTest, public PromiseObserver {
     other.join();
   }
 
-  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<SessionKeeper> session_keeper_;
   std::unique_ptr<PromiseKeeper> keeper_;
   bool holds_ = false;
   std::vector<absl::AnyInvocable<void()>> held_;
@@ -319,7 +320,7 @@ TEST_F(PromiseKeeperTest, LossOfTheControlSessionEndsPromises) {
   EXPECT_FALSE(promises().active());
   EXPECT_TRUE(promises().offered());
   server_.refuse_connections = 0;
-  ASSERT_TRUE(Until([this] { return connection_->session() != nullptr; }));
+  ASSERT_TRUE(Until([this] { return session_keeper_->session() != nullptr; }));
   Settle();
   EXPECT_EQ(asked(), 2);  // what was cached is not dropped yet
   DropHeld();

@@ -1,4 +1,4 @@
-#include "client/session/connection.h"
+#include "client/session/session_keeper.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,8 +21,8 @@ bool MoreTelling(const absl::Status& before) { return before.ok() || absl::IsUna
 
 }  // namespace
 
-Connection::Connection(Client& client, Loop& loop, BufferPool* pool, std::string name,
-                       bool callbacks)
+SessionKeeper::SessionKeeper(Client& client, Loop& loop, BufferPool* pool, std::string name,
+                             bool callbacks)
     : client_(client),
       loop_(loop),
       pool_(pool),
@@ -33,19 +33,19 @@ Connection::Connection(Client& client, Loop& loop, BufferPool* pool, std::string
       ready_(loop),
       pauses_(loop) {}
 
-Connection::~Connection() {
+SessionKeeper::~SessionKeeper() {
   Shutdown();
   DAFS_CHECK(!building_, "Shutdown left a connection in the making");
 }
 
-Task<absl::Status> Connection::Pause(absl::Duration delay) {
+Task<absl::Status> SessionKeeper::Pause(absl::Duration delay) {
   if (shut_down_) co_return Cancelled();
   absl::Status status = co_await pauses_.Wait(Loop::Now() + delay);
   if (absl::IsDeadlineExceeded(status)) status = absl::OkStatus();
   co_return status;
 }
 
-Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
+Task<absl::StatusOr<Session*>> SessionKeeper::Ready(absl::Time deadline) {
   for (;;) {
     if (shut_down_) co_return Cancelled();
     if (Session* session = this->session()) co_return session;
@@ -58,7 +58,7 @@ Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
 
 // ---- Building --------------------------------------------------------------------------------
 
-Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Address& address) {
+Task<absl::Status> SessionKeeper::Try(dat::Provider& provider, const dat::Address& address) {
   auto made = Session::Create(client_, loop_, provider, address, pool_, totals_, callbacks_);
   if (!made.ok()) {
     co_return absl::Status(
@@ -83,7 +83,7 @@ Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Address& 
   co_return status;
 }
 
-Task<absl::Status> Connection::TryAll() {
+Task<absl::Status> SessionKeeper::TryAll() {
   absl::Status telling;
   std::string passed_over = client_.options().left_out;
   for (dat::Provider* provider : client_.options().providers) {
@@ -103,7 +103,7 @@ Task<absl::Status> Connection::TryAll() {
   co_return telling;
 }
 
-Task<absl::Status> Connection::ConnectOnce() {
+Task<absl::Status> SessionKeeper::ConnectOnce() {
   if (shut_down_) co_return Cancelled();
   if (session() != nullptr) co_return absl::OkStatus();
   if (building_) {
@@ -120,12 +120,12 @@ Task<absl::Status> Connection::ConnectOnce() {
   co_return status;
 }
 
-void Connection::StartRebuild() {
+void SessionKeeper::StartRebuild() {
   building_ = true;
   Start(Rebuild());
 }
 
-Task<void> Connection::Rebuild() {
+Task<void> SessionKeeper::Rebuild() {
   // The old session's code may be on the stack: wait for another turn of the loop.
   Task<absl::Status> turn = Pause(PauseAfterLoss());
   absl::Status status = co_await turn;
@@ -148,7 +148,7 @@ Task<void> Connection::Rebuild() {
 }
 
 // Called by the session's Die, after all outstanding requests were resumed.
-void Connection::Lost() {
+void SessionKeeper::Lost() {
   history_.Lost(*session_, !shut_down_);
   if (on_lost_) on_lost_(*session_);
   if (!shut_down_ && !building_) StartRebuild();
@@ -158,7 +158,7 @@ void Connection::Lost() {
 // quickly. The pause is at most kMostAfterQuickLoss, since the server can be reached and each
 // session may complete some requests. Ready may start the rebuild before Lost runs, so lost_at may
 // still be old here.
-absl::Duration Connection::PauseAfterLoss() {
+absl::Duration SessionKeeper::PauseAfterLoss() {
   if (Loop::Now() - history_.began_at() < client_.options().backoff_least) {
     return after_quick_loss_.Next();
   }
@@ -168,7 +168,7 @@ absl::Duration Connection::PauseAfterLoss() {
 
 // ---- The end ---------------------------------------------------------------------------------
 
-Task<void> Connection::Disconnect(absl::Duration most) {
+Task<void> SessionKeeper::Disconnect(absl::Duration most) {
   if (Session* session = this->session()) {
     Task<void> task = session->Disconnect(Loop::Now() + most);
     co_await task;
@@ -176,14 +176,14 @@ Task<void> Connection::Disconnect(absl::Duration most) {
   Shutdown();
 }
 
-void Connection::Shutdown() {
+void SessionKeeper::Shutdown() {
   if (std::exchange(shut_down_, true)) return;
   if (session_ != nullptr) session_->Kill(Cancelled());
   ready_.WakeAll(Cancelled());
   pauses_.WakeAll(Cancelled());
 }
 
-void Connection::Fill(WorkerReport& report) const {
+void SessionKeeper::Fill(WorkerReport& report) const {
   history_.Fill(session(), report);
   report.totals = totals_;
 }

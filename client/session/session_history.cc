@@ -1,4 +1,4 @@
-#include "client/session/connection_history.h"
+#include "client/session/session_history.h"
 
 #include <utility>
 
@@ -15,18 +15,18 @@ std::string Since(absl::Time time, absl::Duration unit) {
 
 }  // namespace
 
-ConnectionHistory::ConnectionHistory(std::string name)
+SessionHistory::SessionHistory(std::string name)
     : name_(std::move(name)),
       not_connected_(absl::UnavailableError("never connected")),
       lost_at_(Loop::Now()) {}
 
-void ConnectionHistory::Began() {
+void SessionHistory::Began() {
   ++connects_;
   began_at_ = Loop::Now();
   not_connected_ = absl::OkStatus();
 }
 
-void ConnectionHistory::Lost(const Session& session, bool reconnects) {
+void SessionHistory::Lost(const Session& session, bool reconnects) {
   lost_at_ = Loop::Now();
   retry_logged_ = absl::Time();
   not_connected_ = session.why();
@@ -34,7 +34,7 @@ void ConnectionHistory::Lost(const Session& session, bool reconnects) {
                           " lost: ", not_connected_.message(), reconnects ? "; reconnecting" : ""));
 }
 
-void ConnectionHistory::LogReplaced(const Session& session, int attempts) const {
+void SessionHistory::LogReplaced(const Session& session, int attempts) const {
   if (connects_ <= 1) return;
   SessionReport report;
   session.Fill(report);
@@ -44,20 +44,20 @@ void ConnectionHistory::LogReplaced(const Session& session, int attempts) const 
                          passed_over_.empty() ? "" : "; tried before: ", passed_over_));
 }
 
-void ConnectionHistory::LogRetry(const absl::Status& why) {
+void SessionHistory::LogRetry(const absl::Status& why) {
   if (Loop::Now() - retry_logged_ < absl::Minutes(1)) return;
   retry_logged_ = Loop::Now();
   LogWarning(absl::StrCat(name_, ": no session for ", Since(lost_at_, absl::Milliseconds(1)), ": ",
                           why.message(), "; retrying"));
 }
 
-absl::Status ConnectionHistory::NoSession() const {
+absl::Status SessionHistory::NoSession() const {
   return absl::DeadlineExceededError(absl::StrCat(name_, ": no session for ",
                                                   Since(lost_at_, absl::Seconds(1)), ": ",
                                                   not_connected_.message()));
 }
 
-void ConnectionHistory::Fill(const Session* session, WorkerReport& report) const {
+void SessionHistory::Fill(const Session* session, WorkerReport& report) const {
   report.name = name_;
   report.connects = connects_;
   if (session != nullptr) {

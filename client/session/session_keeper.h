@@ -12,9 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/session/backoff.h"
-#include "client/session/connection_history.h"
 #include "client/session/report.h"
 #include "client/session/session.h"
+#include "client/session/session_history.h"
 #include "client/state/client.h"
 #include "runtime/loop.h"
 #include "runtime/task.h"
@@ -22,13 +22,13 @@
 
 namespace dafs::client {
 
-class Connection {
+class SessionKeeper {
  public:
   // `pool` null: no direct transfers. All references must outlive this. `name` is for log lines.
   // `callbacks`: as in Session::Create.
-  Connection(Client& client, Loop& loop, BufferPool* pool, std::string name,
-             bool callbacks = false);
-  ~Connection();  // after Shutdown, outside of the loop's callbacks
+  SessionKeeper(Client& client, Loop& loop, BufferPool* pool, std::string name,
+                bool callbacks = false);
+  ~SessionKeeper();  // after Shutdown, outside of the loop's callbacks
 
   // Returns the live session, or null. Valid until the next suspension.
   Session* session() const {
@@ -74,7 +74,7 @@ class Connection {
   Loop& loop_;
   BufferPool* pool_;
   const bool callbacks_;
-  ConnectionHistory history_;
+  SessionHistory history_;
   wire::CallTotals totals_;  // outlives session_
   std::unique_ptr<Session> session_;
   absl::AnyInvocable<void(Session&)> on_ready_;

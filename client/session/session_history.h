@@ -14,9 +14,9 @@ namespace dafs::client {
 
 class Session;
 
-class ConnectionHistory {
+class SessionHistory {
  public:
-  explicit ConnectionHistory(std::string name);  // for log lines
+  explicit SessionHistory(std::string name);  // for log lines
 
   // A session is established.
   void Began();

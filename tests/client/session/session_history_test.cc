@@ -1,5 +1,5 @@
 // The report of a worker without a session.
-#include "client/session/connection_history.h"
+#include "client/session/session_history.h"
 
 #include <string>
 
@@ -12,8 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(ConnectionHistoryTest, ReportsTheLatestReason) {
-  ConnectionHistory history("files1");
+TEST(SessionHistoryTest, ReportsTheLatestReason) {
+  SessionHistory history("files1");
   absl::Status none = history.NoSession();
   EXPECT_TRUE(absl::IsDeadlineExceeded(none));
   EXPECT_THAT(std::string(none.message()), StartsWith("files1: no session for "));
@@ -27,8 +27,8 @@ TEST(ConnectionHistoryTest, ReportsTheLatestReason) {
   EXPECT_EQ(report.connects, 0u);
 }
 
-TEST(ConnectionHistoryTest, CountsSessions) {
-  ConnectionHistory history("files1");
+TEST(SessionHistoryTest, CountsSessions) {
+  SessionHistory history("files1");
   EXPECT_EQ(history.began_at(), absl::Time());
   history.Began();
   history.Began();
