@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/batch/call.h"
 #include "client/files/files.h"
-#include "client/recovery/runner.h"
+#include "client/recovery/request_executor.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "runtime/check.h"
@@ -56,7 +56,7 @@ absl::StatusOr<uint64_t> Batches::Submit(const Identity& who, std::vector<BatchI
                                          const BatchOptions& options, BatchSink& sink) {
   RETURN_IF_ERROR(Check(items));
   auto group = std::make_shared<BatchGroup>();
-  *group = {who, options, &sink, queue_, runner_.DeadlineFromNow()};
+  *group = {who, options, &sink, queue_, executor_.DeadlineFromNow()};
   const uint64_t first = entries_.last_id() + 1;
   for (BatchItem& item : items) entries_.New(std::move(item), group);
   StartPump();
@@ -84,7 +84,7 @@ Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity& who,
   Collected collected(items.size());
   auto queue = std::make_shared<BatchQueue>(loop_, /*is_synchronous=*/true);
   auto group = std::make_shared<BatchGroup>();
-  *group = {who, BatchOptions(), &collected, queue, runner_.DeadlineFromNow()};
+  *group = {who, BatchOptions(), &collected, queue, executor_.DeadlineFromNow()};
   for (size_t i = 0; i < items.size(); ++i) {
     BatchItem item = items[i];
     item.cookie = i;

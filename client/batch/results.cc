@@ -10,7 +10,7 @@
 #include "client/batch/judgement.h"
 #include "client/files/files.h"
 #include "client/recovery/operation.h"
-#include "client/recovery/runner.h"
+#include "client/recovery/request_executor.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "runtime/log.h"
@@ -85,7 +85,7 @@ Task<absl::Status> Batches::SendHurryUp(uint64_t request_id) {
   Call<wire::HurryUpArgs> hurry;
   hurry.args.request_id = request_id;
   CallBase* const chain[] = {&hurry};
-  Task<absl::Status> task = session->Run(wire::CredHandle(), chain, runner_.DeadlineFromNow());
+  Task<absl::Status> task = session->Run(wire::CredHandle(), chain, executor_.DeadlineFromNow());
   absl::Status status = co_await task;
   if (absl::IsUnavailable(status)) co_return absl::OkStatus();
   if (!status.ok()) co_return status;

@@ -191,7 +191,7 @@ Task<absl::Status> Batches::SendFront(BatchQueue& queue) {
     call.args.num_completions = wanted_completions_;
   }
   CallBase* const chain[] = {&call};
-  Task<absl::Status> running = runner_.Run(&group->who, chain);
+  Task<absl::Status> running = executor_.Run(&group->who, chain);
   status = co_await running;
   if (!status.ok()) {
     Failed(call, status);

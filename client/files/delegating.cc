@@ -82,7 +82,7 @@ Task<absl::Status> DelegationOperations::Convert(DelegationPtr delegation, wire:
   if (!client_.delegations().MadeReal(open, opened.state_id, opened.client_id)) {
     Start(CloseUnused(delegation, opened.state_id));  // closed meanwhile
   } else if (!status.ok()) {
-    runner_.reclaim().GiveUpOpen(open, status);
+    executor_.reclaim().GiveUpOpen(open, status);
   }
   co_return status;
 }
@@ -194,7 +194,7 @@ Task<void> DelegationOperations::ReturnInUse(DelegationPtr delegation) {
   for (const wire::StateId& open : opens) {
     // One that the server refused, because it had ended the delegation, is claimed at once: another
     // client may take its locks, or remove the file. What is lost is reported.
-    Task<absl::Status> reclaiming = runner_.reclaim().ReclaimOpen(open);
+    Task<absl::Status> reclaiming = executor_.reclaim().ReclaimOpen(open);
     absl::Status ignored = co_await reclaiming;
   }
   client_.locks().WakeAll(delegation->file);

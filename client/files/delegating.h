@@ -42,8 +42,8 @@ class DelegationOperations : public OperationGroup {
   Task<void> Downgrade(DelegationPtr delegation, bool can_wait);
   // Returns one that Delegations has given to the caller, without local opens.
   Task<void> Return(DelegationPtr delegation, bool can_wait);
-  // Runner::RunAll of `chain`, with a DELEGRETURN before it. `given` may be null. The chain runs
-  // also if the server does not know the delegation.
+  // RequestExecutor::RunAll of `chain`, with a DELEGRETURN before it. `given` may be null. The
+  // chain runs also if the server does not know the delegation.
   Task<absl::Status> RunReturning(DelegationPtr given, const Identity* who,
                                   std::span<CallBase* const> chain, std::string_view what,
                                   size_t extra = 0);

@@ -10,7 +10,7 @@
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/reclaim.h"
-#include "client/recovery/runner.h"
+#include "client/recovery/request_executor.h"
 #include "client/session/report.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
@@ -34,12 +34,12 @@ Files::Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers)
       buffers_(std::move(buffers)),
       session_keeper_(std::make_unique<SessionKeeper>(client, loop, buffers_.get(),
                                                       client.options().server_name)),
-      runner_(std::make_unique<Runner>(client, loop, *session_keeper_)),
-      committer_(std::make_unique<Committer>(*runner_)),
+      executor_(std::make_unique<RequestExecutor>(client, loop, *session_keeper_)),
+      committer_(std::make_unique<Committer>(*executor_)),
       schedule_(std::make_unique<CommitSchedule>(*committer_, client.uncommitted(), loop)),
-      reclaim_(std::make_unique<Reclaim>(*runner_, *committer_)),
+      reclaim_(std::make_unique<Reclaim>(*executor_, *committer_)),
       transfers_(client, *buffers_, *session_keeper_),
-      context_{client, loop, *buffers_, *session_keeper_, *runner_, *committer_, transfers_},
+      context_{client, loop, *buffers_, *session_keeper_, *executor_, *committer_, transfers_},
       delegating_(context_),
       attributes_(context_),
       locks_(context_, delegating_),
@@ -56,12 +56,12 @@ Files::Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers)
   // Called during the connection's set-up: nothing here waits.
   session_keeper_->OnChange(
       [this](Session& session) {
-        runner_->SessionReady();
+        executor_->SessionReady();
         for (SessionObserver* observer : observers_) observer->SessionReady(session);
         reclaim_->SessionReady(session);
       },
       [this](Session& session) {
-        runner_->SessionLost(session.negotiated().session_id);
+        executor_->SessionLost(session.negotiated().session_id);
         for (SessionObserver* observer : observers_) observer->SessionLost();
       });
   client_.AddWorker(this);
@@ -79,16 +79,16 @@ void Files::Observe(SessionObserver& observer) {
 
 void Files::StopObserving(SessionObserver& observer) { std::erase(observers_, &observer); }
 
-Files::Gathering::Gathering(Files& files, bool wanted)
-    : runner_(*files.runner_), before_(runner_.Gather(wanted)) {}
+Files::RequestCoalescing::RequestCoalescing(Files& files, bool wanted)
+    : executor_(*files.executor_), before_(executor_.Coalesce(wanted)) {}
 
-Files::Gathering::~Gathering() { runner_.Gather(before_); }
+Files::RequestCoalescing::~RequestCoalescing() { executor_.Coalesce(before_); }
 
 void Files::Shutdown() {
   session_keeper_->Shutdown();
   schedule_->Shutdown();
   for (SessionObserver* observer : observers_) observer->Shutdown();
-  runner_->Shutdown();
+  executor_->Shutdown();
   reclaim_->Shutdown();
   locks_.EndWaits(absl::CancelledError("the mount ends"));
   buffers_->Close();
@@ -119,12 +119,12 @@ WorkerReport Files::Report() const {
   WorkerReport report;
   session_keeper_->Fill(report);
   report.buffers = buffers_->counts();
-  runner_->Fill(report);
+  executor_->Fill(report);
   if (add_to_report_) add_to_report_(report);
   return report;
 }
 
-OperationClock& Files::operation_clock() { return runner_->operation_clock(); }
+OperationClock& Files::operation_clock() { return executor_->operation_clock(); }
 
 absl::Duration Files::DisconnectedFor() const {
   if (session_keeper_->session() != nullptr) return absl::ZeroDuration();
@@ -134,7 +134,7 @@ absl::Duration Files::DisconnectedFor() const {
 Task<absl::Status> Files::Null() {
   Call<wire::NullArgs> call;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = runner_->RunAll(nullptr, chain, "null");
+  Task<absl::Status> task = executor_->RunAll(nullptr, chain, "null");
   absl::Status status = co_await task;
   co_return status;
 }

@@ -67,7 +67,7 @@ class Committer;
 class SessionKeeper;
 class OperationClock;
 class Reclaim;
-class Runner;
+class RequestExecutor;
 class SessionObserver;
 struct WorkerReport;
 
@@ -99,16 +99,16 @@ class Files {
   // Coalesces requests. While it lives, and if `wanted`, requests of operations that begin are sent
   // together at the loop's next turn, not one by one. For callers that start several operations.
   // Sending is a third of the cost of a small request.
-  class Gathering {
+  class RequestCoalescing {
    public:
-    Gathering(Files& files, bool wanted);
-    ~Gathering();
-    Gathering(const Gathering&) = delete;
-    Gathering& operator=(const Gathering&) = delete;
+    RequestCoalescing(Files& files, bool wanted);
+    ~RequestCoalescing();
+    RequestCoalescing(const RequestCoalescing&) = delete;
+    RequestCoalescing& operator=(const RequestCoalescing&) = delete;
 
    private:
-    Runner& runner_;
-    const bool before_;  // another Gathering may be active already
+    RequestExecutor& executor_;
+    const bool before_;  // another RequestCoalescing may be active already
   };
 
   // ---- The operations ----------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Files {
   Loop& loop_;
   std::unique_ptr<BufferPool> buffers_;
   std::unique_ptr<SessionKeeper> session_keeper_;
-  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<RequestExecutor> executor_;
   std::unique_ptr<Committer> committer_;
   std::unique_ptr<CommitSchedule> schedule_;
   std::unique_ptr<Reclaim> reclaim_;

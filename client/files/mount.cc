@@ -3,7 +3,7 @@
 
 #include "client/files/files.h"
 #include "client/recovery/operation.h"
-#include "client/recovery/runner.h"
+#include "client/recovery/request_executor.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
@@ -32,7 +32,7 @@ Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   CallBase* const chain[] = {&root, &lookup, &stat, &fs};
   CallBase* const at_root[] = {&root, &stat, &fs};
   const bool deep = !lookup.args.path.empty();
-  Task<absl::Status> task = runner_->RunAll(
+  Task<absl::Status> task = executor_->RunAll(
       &who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root), "mount",
       1);
   CO_RETURN_IF_ERROR(co_await task);
@@ -55,7 +55,7 @@ Task<void> Files::AskWhetherSquashed(const Identity& who, const wire::FileHandle
   ask.args.filehandle = root;
   ask.args.wanted = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
   CallBase* const chain[] = {&ask};
-  Task<absl::Status> task = runner_->Run(&who, chain);
+  Task<absl::Status> task = executor_->Run(&who, chain);
   const absl::Status status = co_await task;
   if (!status.ok() || !ask.ok()) co_return;
   limits.squashed.store((ask.res.granted & wire::kExtensionSquashed) != 0,

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "client/memory/buffer_pool.h"
-#include "client/recovery/runner.h"
+#include "client/recovery/request_executor.h"
 #include "client/state/client.h"
 #include "client/state/identity.h"
 #include "runtime/loop.h"
@@ -26,7 +26,7 @@ struct OperationContext {
   Loop& loop;
   BufferPool& buffers;
   SessionKeeper& session_keeper;
-  Runner& runner;
+  RequestExecutor& executor;
   Committer& committer;
   TransferPolicy& transfers;
 };
@@ -44,25 +44,25 @@ class OperationGroup {
         loop_(context.loop),
         buffers_(context.buffers),
         session_keeper_(context.session_keeper),
-        runner_(context.runner),
+        executor_(context.executor),
         committer_(context.committer),
         transfers_(context.transfers) {}
   ~OperationGroup() = default;
 
-  // As in Runner.
+  // As in RequestExecutor.
   Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain) {
-    return runner_.Run(who, chain);
+    return executor_.Run(who, chain);
   }
   Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
                             std::string_view what, size_t extra = 0) {
-    return runner_.RunAll(who, chain, what, extra);
+    return executor_.RunAll(who, chain, what, extra);
   }
 
   Client& client_;
   Loop& loop_;
   BufferPool& buffers_;
   SessionKeeper& session_keeper_;
-  Runner& runner_;
+  RequestExecutor& executor_;
   Committer& committer_;
   TransferPolicy& transfers_;
 };

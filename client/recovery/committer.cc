@@ -58,10 +58,10 @@ bool IsGone(const absl::Status& status) {
   }
 }
 
-Committer::Committer(Runner& runner)
-    : runner_(runner),
-      session_keeper_(runner.session_keeper()),
-      store_(runner.client().uncommitted()) {}
+Committer::Committer(RequestExecutor& executor)
+    : executor_(executor),
+      session_keeper_(executor.session_keeper()),
+      store_(executor.client().uncommitted()) {}
 
 // Sends one COMMIT for the whole file if any of its data needs one, otherwise for the range.
 Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
@@ -76,9 +76,9 @@ Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
   call.args.count = whole ? 0 : size;
   call.can_wait = can_wait;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = runner_.RunAll(&who, chain, "commit");
+  Task<absl::Status> task = executor_.RunAll(&who, chain, "commit");
   CO_RETURN_IF_ERROR(co_await task);
-  runner_.client().lost_data().Recovered(file);
+  executor_.client().lost_data().Recovered(file);
   *safe = store_.AfterCommit(file, covered, call.res.writeverf);
   co_return call.res.writeverf;
 }
@@ -101,7 +101,7 @@ Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_wait)
 }
 
 void Committer::NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once) {
-  if (IsLoss(why) && runner_.client().lost_data().Note(file, why, once)) {
+  if (IsLoss(why) && executor_.client().lost_data().Note(file, why, once)) {
     LogLoss(session_keeper_.name(), why);
   }
 }
@@ -143,7 +143,7 @@ Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verifier v
   uint64_t bytes = 0;
   uint64_t next = 0;
   while (status.ok()) {
-    uint32_t room = runner_.client().options().max_request_size;
+    uint32_t room = executor_.client().options().max_request_size;
     if (Session* session = session_keeper_.session()) room = session->negotiated().max_request_size;
     std::optional<Uncommitted::Piece> piece =
         store_.NextStale(file, verifier, room - kWriteInlineData);
@@ -174,12 +174,12 @@ Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle file,
   // never applies to data written under a lock or share reservation: that is committed before the
   // lock is released, and dropped if the lock is lost (Reclaim::GiveUpOpen, which runs before any
   // data is restored).
-  std::optional<Opens::Entry> open = runner_.client().opens().Find(piece.writer.open);
+  std::optional<Opens::Entry> open = executor_.client().opens().Find(piece.writer.open);
   if (open.has_value() && open->lost.ok()) call.args.state_id = piece.writer.open;
   call.args.offset = piece.offset;
   call.args.stable_how = wire::StableHow::kUnstable;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = runner_.RunAll(&piece.writer.who, chain, "write again");
+  Task<absl::Status> task = executor_.RunAll(&piece.writer.who, chain, "write again");
   CO_RETURN_IF_ERROR(co_await task);
   if (call.res.count == 0 || call.res.count > piece.data.size()) {
     co_return absl::UnknownError(
@@ -242,7 +242,7 @@ void Committer::GiveUpData(const wire::FileHandle& file, const absl::Status& why
   } else if (IsRefusal(why)) {
     LogLoss(session_keeper_.name(), why);
     store_.Drop(file);
-    runner_.client().lost_data().NoteDropped(file, why);
+    executor_.client().lost_data().NoteDropped(file, why);
   }
 }
 
@@ -255,7 +255,7 @@ void Committer::StartRestoring() {
 
 // Repeats until no file has lost data, since the server may lose data again meanwhile.
 Task<void> Committer::Restore() {
-  Waits::Note note(runner_.waits(), "the search for data that the restarted server lost");
+  Waits::Note note(executor_.waits(), "the search for data that the restarted server lost");
   uint64_t seen = 0;
   bool lost = true;
   for (int rounds = 0; seen != restarts_ || (lost && rounds < kMostRounds); ++rounds) {

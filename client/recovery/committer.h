@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/recovery/data_target.h"
-#include "client/recovery/runner.h"
+#include "client/recovery/request_executor.h"
 #include "client/state/uncommitted.h"
 #include "runtime/task.h"
 #include "wire/protocol/types.h"
@@ -27,8 +27,8 @@ class CommitSchedule;
 
 class Committer {
  public:
-  // `runner` must outlive the committer.
-  explicit Committer(Runner& runner);
+  // `executor` must outlive the committer.
+  explicit Committer(RequestExecutor& executor);
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
   // Call before the first write. `schedule` must outlive this.
@@ -78,7 +78,7 @@ class Committer {
   Task<void> Restore();
   Task<bool> RestoreFiles();
 
-  Runner& runner_;
+  RequestExecutor& executor_;
   SessionKeeper& session_keeper_;
   Uncommitted& store_;
   std::function<void()> restored_;

@@ -34,7 +34,7 @@ class OperationClock {
   // Removes the operation. Its requests may still be outstanding.
   OperationTimes End(uint64_t number);
 
-  // For Runner. 0: no operation.
+  // For RequestExecutor. 0: no operation.
   uint64_t current() const { return current_; }
   // `chain` was sent, and has all responses that it will get.
   void AddExchange(uint64_t number, std::span<CallBase* const> chain);

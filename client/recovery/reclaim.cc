@@ -32,13 +32,13 @@ class ReclaimCall : public Call<Args> {
 
 }  // namespace
 
-Reclaim::Reclaim(Runner& runner, Committer& committer)
-    : runner_(runner),
+Reclaim::Reclaim(RequestExecutor& executor, Committer& committer)
+    : executor_(executor),
       committer_(committer),
-      client_(runner.client()),
-      session_keeper_(runner.session_keeper()),
-      done_(runner.loop()) {
-  runner_.GuardBy(*this);
+      client_(executor.client()),
+      session_keeper_(executor.session_keeper()),
+      done_(executor.loop()) {
+  executor_.GuardBy(*this);
   committer_.OnRestored([this] { done_.WakeAll(absl::OkStatus()); });  // waiters check again
 }
 
@@ -90,8 +90,8 @@ Task<void> Reclaim::ReclaimAll() {
 
 Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   const std::vector<wire::StateId> stale = client_.opens().Stale(client_id);
-  Waits::Note note(runner_.waits(), absl::StrCat("reclaiming ", stale.size(), " opens"));
-  RetryPause pause(session_keeper_, runner_.waits());
+  Waits::Note note(executor_.waits(), absl::StrCat("reclaiming ", stale.size(), " opens"));
+  RetryPause pause(session_keeper_, executor_.waits());
   for (std::vector<wire::StateId> left = stale;;) {
     Task<absl::Status> round = ReclaimRound(left);
     CO_RETURN_IF_ERROR(co_await round);
@@ -126,7 +126,7 @@ Task<absl::Status> Reclaim::ReclaimRound(std::vector<wire::StateId>& left) {
   for (const wire::StateId& open : left) {
     std::optional<Opens::Entry> entry = client_.opens().Find(open);
     if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or lost
-    Task<absl::StatusOr<bool>> task = TryReclaim(open, Runner::Gate::kImpatient);
+    Task<absl::StatusOr<bool>> task = TryReclaim(open, RequestExecutor::Gate::kImpatient);
     absl::StatusOr<bool> reclaimed = co_await task;
     const absl::Status& status = reclaimed.status();
     if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -150,7 +150,7 @@ Task<void> Reclaim::AskForSomething() {
   ask.args.filehandle = *root;
   CallBase* const chain[] = {&ask};
   const Identity self{};
-  Task<absl::Status> asking = runner_.RunBehind(Runner::Gate::kNone, &self, chain);
+  Task<absl::Status> asking = executor_.RunGated(RequestExecutor::Gate::kNone, &self, chain);
   absl::Status ignored = co_await asking;
 }
 
@@ -168,12 +168,12 @@ Task<void> Reclaim::SayOpensAreClaimed(wire::ClientId client_id) {
 }
 
 Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
-  Task<absl::StatusOr<bool>> task = TryReclaim(open, Runner::Gate::kNone);
+  Task<absl::StatusOr<bool>> task = TryReclaim(open, RequestExecutor::Gate::kNone);
   absl::StatusOr<bool> reclaimed = co_await task;
   co_return reclaimed.status();
 }
 
-Task<absl::StatusOr<bool>> Reclaim::TryReclaim(wire::StateId open, Runner::Gate gate) {
+Task<absl::StatusOr<bool>> Reclaim::TryReclaim(wire::StateId open, RequestExecutor::Gate gate) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   if (!entry.has_value()) {
     co_return wire::StatusFromDafs(DafsStatus::kBadStateId, "a file that is closed");
@@ -197,9 +197,10 @@ Task<absl::StatusOr<bool>> Reclaim::TryReclaim(wire::StateId open, Runner::Gate 
     claim.args.share_key = *entry->info->share_key;
   }
   CallBase* const chain[] = {&claim};
-  Task<absl::Status> claiming = runner_.RunBehind(gate, &entry->info->who, chain);
+  Task<absl::Status> claiming = executor_.RunGated(gate, &entry->info->who, chain);
   CO_RETURN_IF_ERROR(co_await claiming);
-  if (gate == Runner::Gate::kImpatient && claim.status == DafsStatus::kDelay) co_return false;
+  if (gate == RequestExecutor::Gate::kImpatient && claim.status == DafsStatus::kDelay)
+    co_return false;
   if (!claim.ok()) {
     Task<absl::Status> again = OpenAgain(open, *entry, claim.status);
     CO_RETURN_IF_ERROR(co_await again);
@@ -243,7 +244,7 @@ Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry, Da
   executing.args.owner = info.owner;
   CallBase* const call = info.executes ? static_cast<CallBase*>(&executing) : &again;
   CallBase* const chain[] = {call};
-  Task<absl::Status> opening = runner_.RunBehind(Runner::Gate::kNone, &info.who, chain);
+  Task<absl::Status> opening = executor_.RunGated(RequestExecutor::Gate::kNone, &info.who, chain);
   CO_RETURN_IF_ERROR(co_await opening);
   // If the server lacks OPEN_HANDLE, the client sends I/O without a state id, which the server
   // checks each time (WIRE R64).
@@ -269,7 +270,7 @@ Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::
   close.args.filehandle = entry.info->handle;
   close.args.state_id = state_id;
   CallBase* const chain[] = {&close};
-  Task<absl::Status> task = session->Run(wire::CredHandle(), chain, runner_.DeadlineFromNow());
+  Task<absl::Status> task = session->Run(wire::CredHandle(), chain, executor_.DeadlineFromNow());
   absl::Status ignored = co_await task;
 }
 
@@ -320,7 +321,8 @@ Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId state
     lock.args.offset = range.first;
     lock.args.length = wire::LengthOf(range);
     CallBase* const chain[] = {&lock};
-    Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+    Task<absl::Status> task =
+        executor_.RunGated(RequestExecutor::Gate::kNone, &entry->info->who, chain);
     CO_RETURN_IF_ERROR(co_await task);
     if (!lock.ok()) co_return StatusOf(lock, "reclaim a lock");
     claimed->Set(range);
@@ -329,7 +331,8 @@ Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId state
     ReclaimCall<wire::LockuArgs> unlock;
     unlock.args = UnlockArgs(file, state_id, range.first, range.last);
     CallBase* const chain[] = {&unlock};
-    Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+    Task<absl::Status> task =
+        executor_.RunGated(RequestExecutor::Gate::kNone, &entry->info->who, chain);
     CO_RETURN_IF_ERROR(co_await task);
     claimed->Clear(range.first, range.last);
   }

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/recovery/runner.h"
+#include "client/recovery/request_executor.h"
 #include "client/state/opens.h"
 #include "runtime/task.h"
 #include "runtime/wait_list.h"
@@ -29,7 +29,7 @@ class Committer;
 class Reclaim {
  public:
   // Both must outlive this.
-  Reclaim(Runner& runner, Committer& committer);
+  Reclaim(RequestExecutor& executor, Committer& committer);
 
   // Call when a session is established. Starts the reclaim if one is needed; does not wait.
   void SessionReady(const Session& session);
@@ -45,7 +45,7 @@ class Reclaim {
 
   // Reclaims `open`. OK: the server knows it again, or the reclaim failed and the open is marked as
   // lost. If it is closed, or was lost before, returns an error that says so. Other errors are
-  // those of Runner::Run: the open was not reclaimed.
+  // those of RequestExecutor::Run: the open was not reclaimed.
   Task<absl::Status> ReclaimOpen(wire::StateId open);
   // The open, or a lock that it held, cannot be had again: logs it, and its next use fails.
   void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
@@ -57,7 +57,7 @@ class Reclaim {
   // Reclaims `left`, and leaves in it those that the server delays.
   Task<absl::Status> ReclaimRound(std::vector<wire::StateId>& left);
   // ReclaimOpen. False: the server delays it. Only with Gate::kImpatient.
-  Task<absl::StatusOr<bool>> TryReclaim(wire::StateId open, Runner::Gate gate);
+  Task<absl::StatusOr<bool>> TryReclaim(wire::StateId open, RequestExecutor::Gate gate);
   Task<absl::Status> OpenAgain(wire::StateId open, Opens::Entry entry, wire::DafsStatus refused);
   Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
                            wire::ClientId client_id);
@@ -75,7 +75,7 @@ class Reclaim {
                                   wire::LockRanges* claimed);
   bool HoldsLocks(const wire::StateId& open) const;
 
-  Runner& runner_;
+  RequestExecutor& executor_;
   Committer& committer_;
   Client& client_;
   SessionKeeper& session_keeper_;

@@ -1,5 +1,5 @@
 // The remedy for a request that the server refused, before it is issued again, and how often it is
-// tried. Decisions only; Runner carries them out. Spec: WIRE 8.2.
+// tried. Decisions only; RequestExecutor carries them out. Spec: WIRE 8.2.
 // Values.
 #pragma once
 

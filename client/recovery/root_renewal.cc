@@ -41,19 +41,20 @@ class Walk {
 
 }  // namespace
 
-Task<absl::StatusOr<bool>> RenewRoot(Runner& runner, Runner::Gate gate, CallBase& call) {
-  RootHandle& root = runner.client().root();
+Task<absl::StatusOr<bool>> RenewRoot(RequestExecutor& executor, RequestExecutor::Gate gate,
+                                     CallBase& call) {
+  RootHandle& root = executor.client().root();
   std::optional<wire::FileHandle> expired;
   call.VisitHandles([&](wire::FileHandle& handle) {
     if (root.Present(handle).has_value()) expired = handle;
   });
   if (!expired.has_value()) co_return false;
   if (root.Present(*expired) != *expired) co_return true;  // another worker has renewed it
-  Walk walk(runner.client());
+  Walk walk(executor.client());
   const Identity self{};  // the identity that looked it up first
-  Task<absl::Status> walking = runner.RunBehind(gate, &self, walk.chain());
+  Task<absl::Status> walking = executor.RunGated(gate, &self, walk.chain());
   CO_RETURN_IF_ERROR(co_await walking);
-  const std::string what = absl::StrCat(runner.session_keeper().name(),
+  const std::string what = absl::StrCat(executor.session_keeper().name(),
                                         ": the filehandle of the mount's root is no longer valid (",
                                         Text(wire::Name(call.status)), ")");
   if (!walk.found()) {

@@ -6,7 +6,7 @@
 // Spec: 4.1.4 (volatile filehandles, recovery from FHEXPIRED).
 //
 // Users of the root keep the handle that was found first for the lifetime of the mount. In each
-// request the server's present handle replaces it (client/recovery/runner.h).
+// request the server's present handle replaces it (client/recovery/request_executor.h).
 // Thread-safe. Nothing blocks.
 #pragma once
 

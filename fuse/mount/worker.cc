@@ -131,7 +131,7 @@ bool Worker::Poll() {
   bool progress = false;
   // The requests of many calls leave in one send: separate sends would take longer than reading.
   const bool many = calls_.size() >= kManyCalls;
-  const client::Files::Gathering gathering(*files_, many);
+  const client::Files::RequestCoalescing coalescing(*files_, many);
   for (int read = 0; read < kMostAtOnce && !ended_; ++read) {
     const std::span<std::byte> room = room_.Get();
     if (room.empty()) {

@@ -58,7 +58,7 @@ void Worker::DropRing() {
 
 void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
   const fuse_in_header& header = request.header;
-  const client::Files::Gathering gathering(*files_, ring_->has_more());
+  const client::Files::RequestCoalescing coalescing(*files_, ring_->has_more());
   switch (header.opcode) {
     case FUSE_NOTIFY_REPLY:  // WakeQueue's
     case FUSE_DESTROY:

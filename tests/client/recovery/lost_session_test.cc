@@ -2,7 +2,7 @@
 // the requests about them that arrive damaged.
 #include <vector>
 
-#include "client/recovery/runner.h"
+#include "client/recovery/request_executor.h"
 #include "client/session/session_keeper.h"
 #include "tests/client/scripted_fixture.h"
 
@@ -155,7 +155,7 @@ class CutChainTest : public ScriptedTest {
   }
   void RunChain() {
     SessionKeeper session_keeper(*client_, *loop_, nullptr, "a test");
-    Runner runner(*client_, *loop_, session_keeper);
+    RequestExecutor executor(*client_, *loop_, session_keeper);
     Call<wire::LockArgs> lock;
     lock.args.length = 10;
     Call<wire::ReadInlineArgs> read;
@@ -163,10 +163,10 @@ class CutChainTest : public ScriptedTest {
     Call<wire::LockuArgs> unlock;
     unlock.args.length = 10;
     CallBase* const chain[] = {&lock, &read, &unlock};
-    EXPECT_OK(Await(runner.RunBehind(Runner::Gate::kNone, nullptr, chain)));
+    EXPECT_OK(Await(executor.RunGated(RequestExecutor::Gate::kNone, nullptr, chain)));
     for (const CallBase* call : chain) EXPECT_TRUE(call->ok());
     EXPECT_EQ(read.res.bytes_read, 10u);
-    runner.Shutdown();
+    executor.Shutdown();
     session_keeper.Shutdown();
   }
 };

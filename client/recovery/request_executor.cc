@@ -1,4 +1,4 @@
-#include "client/recovery/runner.h"
+#include "client/recovery/request_executor.h"
 
 #include <algorithm>
 #include <optional>
@@ -21,7 +21,7 @@
 
 namespace dafs::client {
 
-Runner::Runner(Client& client, Loop& loop, SessionKeeper& session_keeper)
+RequestExecutor::RequestExecutor(Client& client, Loop& loop, SessionKeeper& session_keeper)
     : client_(client),
       loop_(loop),
       session_keeper_(session_keeper),
@@ -29,12 +29,12 @@ Runner::Runner(Client& client, Loop& loop, SessionKeeper& session_keeper)
       lost_(client, session_keeper, waits_),
       registration_(client, loop, session_keeper) {}
 
-absl::Time Runner::DeadlineFromNow() const {
+absl::Time RequestExecutor::DeadlineFromNow() const {
   const ClientOptions& options = client_.options();
   return options.soft ? Loop::Now() + options.timeout : absl::InfiniteFuture();
 }
 
-void Runner::Fill(WorkerReport& report) const {
+void RequestExecutor::Fill(WorkerReport& report) const {
   report.fetched = lost_.fetched();
   report.reissued = lost_.reissued();
   if (auto longest = waits_.longest(Loop::Now())) {
@@ -44,7 +44,7 @@ void Runner::Fill(WorkerReport& report) const {
 }
 
 // The state of one operation across its retries.
-struct Runner::Attempt {
+struct RequestExecutor::Attempt {
   const Identity* who;  // null: the session's own credentials
   Gate gate;
   absl::Time deadline;
@@ -57,7 +57,7 @@ struct Runner::Attempt {
 };
 
 // Adds its lifetime to the waits of an operation.
-class Runner::TimedWait {
+class RequestExecutor::TimedWait {
  public:
   TimedWait(OperationClock& clock, uint64_t operation)
       : clock_(clock),
@@ -75,12 +75,12 @@ class Runner::TimedWait {
   const absl::Time since_;
 };
 
-Task<absl::Status> Runner::Run(const Identity* who, std::span<CallBase* const> chain) {
-  return RunBehind(Gate::kReclaimed, who, chain);
+Task<absl::Status> RequestExecutor::Run(const Identity* who, std::span<CallBase* const> chain) {
+  return RunGated(Gate::kReclaimed, who, chain);
 }
 
-Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
-                                     std::span<CallBase* const> whole) {
+Task<absl::Status> RequestExecutor::RunGated(Gate gate, const Identity* who,
+                                             std::span<CallBase* const> whole) {
   Attempt attempt{.who = who,
                   .gate = gate,
                   .deadline = DeadlineFromNow(),
@@ -113,7 +113,7 @@ Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
       CO_RETURN_IF_ERROR(co_await waiting);
       continue;
     }
-    if (gathers_) {
+    if (coalesces_) {
       for (CallBase* call : chain) call->leaves_with_turn = true;
     }
     if (std::exchange(attempt.issued, true)) NoteRetry(chain);
@@ -149,16 +149,16 @@ Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
   }
 }
 
-void Runner::NoteRetry(std::span<CallBase* const> chain) {
+void RequestExecutor::NoteRetry(std::span<CallBase* const> chain) {
   for (const CallBase* call : chain) ++session_keeper_.totals()[call->proc()].retries;
 }
 
-bool Runner::AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain) const {
+bool RequestExecutor::AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain) const {
   return reclaim_->restoring() && !attempt.begun && !IsOfData(chain);
 }
 
 // Returns the session and prepares `chain` for it. Returns null if the operation must wait first.
-Session* Runner::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) {
+Session* RequestExecutor::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) {
   Session* session = session_keeper_.session();
   if (session == nullptr) return nullptr;
   const Negotiated& negotiated = session->negotiated();
@@ -178,7 +178,7 @@ Session* Runner::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) 
 }
 
 // Waits for the first condition that TryPrepare found missing.
-Task<absl::Status> Runner::Prepare(Attempt& attempt, std::span<CallBase* const> chain) {
+Task<absl::Status> RequestExecutor::Prepare(Attempt& attempt, std::span<CallBase* const> chain) {
   Session* session = session_keeper_.session();
   if (session == nullptr) {
     Task<absl::StatusOr<Session*>> task = session_keeper_.Ready(attempt.deadline);
@@ -211,9 +211,8 @@ Task<absl::Status> Runner::Prepare(Attempt& attempt, std::span<CallBase* const> 
 }
 
 // Spec 5.2.5: the old session's Response Cache shows which members were executed.
-Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt,
-                                                           std::span<CallBase* const> chain,
-                                                           absl::Status why) {
+Task<absl::StatusOr<LostRequests::Next>> RequestExecutor::AfterLoss(
+    Attempt& attempt, std::span<CallBase* const> chain, absl::Status why) {
   const bool was_damaged = AnyDamaged(chain);
   if (was_damaged && !attempt.remedies.Allow(Remedy::kSendAgain)) {
     co_return absl::DataLossError(absl::StrCat(NamesOf(chain), ": ", why.message()));
@@ -238,8 +237,9 @@ Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt,
 }
 
 // Finds out what the server did with the requests of `chain` that a killed process has sent.
-Task<absl::Status> Runner::AfterKill(const InFlightOperation& operation,
-                                     std::span<CallBase* const> chain, absl::Time deadline) {
+Task<absl::Status> RequestExecutor::AfterKill(const InFlightOperation& operation,
+                                              std::span<CallBase* const> chain,
+                                              absl::Time deadline) {
   if (operation.contradicts()) {
     absl::Status unknown = absl::UnknownError(
         absl::StrCat(NamesOf(chain),
@@ -255,8 +255,9 @@ Task<absl::Status> Runner::AfterKill(const InFlightOperation& operation,
 }
 
 // chain[done] was refused. Returns true if it is to be issued again.
-Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
-                                                size_t done) {
+Task<absl::StatusOr<bool>> RequestExecutor::AfterRefusal(Attempt& attempt,
+                                                         std::span<CallBase* const> chain,
+                                                         size_t done) {
   CallBase& call = *chain[done];
   const Remedy remedy = RemedyFor(call, attempt.who != nullptr, done == 0);
   if (attempt.gate == Gate::kImpatient && call.status == wire::DafsStatus::kDelay) co_return false;
@@ -297,21 +298,21 @@ Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt, std::span<Call
   co_return true;
 }
 
-void Runner::ForgetOpen(const wire::StateId& open, const wire::StateId& state_id) {
+void RequestExecutor::ForgetOpen(const wire::StateId& open, const wire::StateId& state_id) {
   client_.delegations().Lost(open, state_id);
   client_.opens().Forgotten(open, state_id);
 }
 
 // The server does not know the opens of `call`: the next attempt reclaims them.
-void Runner::ForgetOpens(CallBase& call) {
+void RequestExecutor::ForgetOpens(CallBase& call) {
   if (call.open.has_value()) ForgetOpen(*call.open, *call.state_id_argument());
   if (call.source_open.has_value()) {
     ForgetOpen(*call.source_open, *call.source_state_id_argument());
   }
 }
 
-Task<absl::Status> Runner::RunAll(const Identity* who, std::span<CallBase* const> chain,
-                                  std::string_view what, size_t extra) {
+Task<absl::Status> RequestExecutor::RunAll(const Identity* who, std::span<CallBase* const> chain,
+                                           std::string_view what, size_t extra) {
   Task<absl::Status> task = Run(who, chain);
   CO_RETURN_IF_ERROR(co_await task);
   for (const CallBase* call : chain.first(chain.size() - extra)) {

@@ -31,12 +31,12 @@ class Reclaim;
 class Session;
 struct WorkerReport;
 
-class Runner {
+class RequestExecutor {
  public:
   // All must outlive this.
-  Runner(Client& client, Loop& loop, SessionKeeper& session_keeper);
-  Runner(const Runner&) = delete;
-  Runner& operator=(const Runner&) = delete;
+  RequestExecutor(Client& client, Loop& loop, SessionKeeper& session_keeper);
+  RequestExecutor(const RequestExecutor&) = delete;
+  RequestExecutor& operator=(const RequestExecutor&) = delete;
   // Call before the first Run. `reclaim` must outlive this.
   void GuardBy(Reclaim& reclaim) {
     reclaim_ = &reclaim;
@@ -50,15 +50,15 @@ class Runner {
   // The same. kReclaimed waits for the reclaim first. The others are for chains that are part of
   // the reclaim. With kImpatient, DELAY is a result.
   enum class Gate : uint8_t { kReclaimed, kNone, kImpatient };
-  Task<absl::Status> RunBehind(Gate gate, const Identity* who, std::span<CallBase* const> whole);
+  Task<absl::Status> RunGated(Gate gate, const Identity* who, std::span<CallBase* const> whole);
   // Run, then returns the status of the first failed member as an error of operation `what`. The
   // last `extra` members may fail.
   Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
                             std::string_view what, size_t extra = 0);
   // The deadline of an operation that begins now.
   absl::Time DeadlineFromNow() const;
-  // Implements Files::Gathering. Returns the previous value.
-  bool Gather(bool on) { return std::exchange(gathers_, on); }
+  // Implements Files::RequestCoalescing. Returns the previous value.
+  bool Coalesce(bool on) { return std::exchange(coalesces_, on); }
 
   // Call when a session is established, when one ended, and when the mount ends.
   void SessionReady() { lost_.SessionReady(); }
@@ -90,7 +90,7 @@ class Runner {
   void ForgetOpens(CallBase& call);
   void ForgetOpen(const wire::StateId& open, const wire::StateId& state_id);
 
-  bool gathers_ = false;
+  bool coalesces_ = false;
   Client& client_;
   Loop& loop_;
   SessionKeeper& session_keeper_;
