@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/batch/batch_item.h"
-#include "client/memory/exposure.h"
+#include "client/memory/remote_access.h"
 #include "client/recovery/server_delay.h"
 #include "client/state/identity.h"
 #include "runtime/loop.h"
@@ -50,8 +50,8 @@ struct BatchEntry {
   std::shared_ptr<BatchGroup> group;  // owners: its entries
   BatchState state = BatchState::kQueued;
   wire::StateId state_id;  // the server's present state id for item.state_id
-  // The windows to its memory, in session `windows_of` (Exposure::session), and the server's names
-  // for them.
+  // The windows to its memory, in session `windows_of` (RemoteAccess::session), and the server's
+  // names for them.
   WindowContexts windows;
   uint64_t windows_of = 0;
   wire::DirectOpBuffers buffers;

@@ -27,7 +27,7 @@ class BatchData {
   virtual size_t buffers() const = 0;
   // Opens it to the server, and stores the server's names for its buffers in `to`, in order. Called
   // while a request is encoded, because each session registers the memory again. Errors as of
-  // Exposure::Expose.
+  // RemoteAccess::Expose.
   virtual absl::Status Expose(wire::DirectOpBuffers& to) const = 0;
   // The checksum of the first `count` bytes.
   virtual wire::Checksum Checksum(uint32_t count, wire::ByteOrder order) const = 0;

@@ -20,11 +20,12 @@ std::optional<wire::StateId> BatchCall::NameItems(const Opens& opens,
 
 // A request that is sent again on the same session names the existing windows.
 absl::Status BatchCall::Expose(BatchEntry& entry) {
-  if (!entry.windows.empty() && entry.windows_of == exposure_.session()) return absl::OkStatus();
+  if (!entry.windows.empty() && entry.windows_of == remote_access_.session())
+    return absl::OkStatus();
   all_.CountWindows(-static_cast<ptrdiff_t>(entry.windows.size()));
   absl::Status status = entry.item.data->Expose(entry.buffers);
-  exposure_.Take(entry.windows);  // also those of an item that failed: they must be closed
-  entry.windows_of = exposure_.session();
+  remote_access_.Take(entry.windows);  // also those of an item that failed: they must be closed
+  entry.windows_of = remote_access_.session();
   all_.CountWindows(static_cast<ptrdiff_t>(entry.windows.size()));
   return status;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/batch/batch_entry.h"
-#include "client/memory/exposure.h"
+#include "client/memory/remote_access.h"
 #include "client/session/call.h"
 
 namespace dafs::client {
@@ -16,9 +16,9 @@ class BatchEntries;
 
 class BatchCall final : public Call<wire::BatchSubmitArgs> {
  public:
-  // `all` and `exposure` outlive it.
-  BatchCall(BatchEntries& all, Exposure& exposure, std::vector<BatchEntryRef> entries)
-      : all_(all), exposure_(exposure), entries_(std::move(entries)) {}
+  // `all` and `remote_access` outlive it.
+  BatchCall(BatchEntries& all, RemoteAccess& remote_access, std::vector<BatchEntryRef> entries)
+      : all_(all), remote_access_(remote_access), entries_(std::move(entries)) {}
 
   // 5.2.3: if its completions were lost, it is sent again.
   bool idempotent() const override { return true; }
@@ -34,7 +34,7 @@ class BatchCall final : public Call<wire::BatchSubmitArgs> {
   absl::Status Expose(BatchEntry& entry);
 
   BatchEntries& all_;
-  Exposure& exposure_;
+  RemoteAccess& remote_access_;
   std::vector<BatchEntryRef> entries_;
 };
 

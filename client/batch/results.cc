@@ -102,7 +102,7 @@ Task<void> Batches::HurryLater(uint64_t request_id) {
 
 Task<absl::Status> Batches::WantCompletions(uint32_t num_completions) {
   wanted_completions_ = num_completions;
-  BatchCall call(entries_, buffers_.exposure(), {});
+  BatchCall call(entries_, buffers_.remote_access(), {});
   call.args.num_completions = num_completions;
   CallBase* const chain[] = {&call};
   Task<absl::Status> task = RunAll(nullptr, chain, "batch");

@@ -83,7 +83,7 @@ bool Batches::LacksWindows(const BatchQueue& queue) const {
       std::find_if(queue.todo.begin(), queue.todo.end(),
                    [](const BatchEntryRef& entry) { return entry->state == BatchState::kQueued; });
   return first != queue.todo.end() &&
-         entries_.windows_out() + (*first)->item.data->buffers() > Exposure::kMostOfBatches;
+         entries_.windows_out() + (*first)->item.data->buffers() > RemoteAccess::kMostOfBatches;
 }
 
 // Takes the items, from the front on, that fit into one message: of one user, with the same
@@ -113,7 +113,8 @@ std::vector<BatchEntryRef> Batches::TakeFront(BatchQueue& queue, const Session& 
                         group.options.num_completions == first.options.num_completions);
     if (!alike || (!taken.empty() && entry->hurried != taken.front()->hurried)) break;
     const size_t buffers = entry->item.data->buffers();
-    if (session.by_windows() && windows > 0 && windows + buffers > Exposure::kMostOfBatches) break;
+    if (session.by_windows() && windows > 0 && windows + buffers > RemoteAccess::kMostOfBatches)
+      break;
     windows += buffers;
     request += kItemBytes + ListBytes(entry->item.chunks.size()) + ListBytes(buffers);
     if (synchronous) response += kCompletionBytes;
@@ -180,7 +181,7 @@ Task<absl::Status> Batches::SendFront(BatchQueue& queue) {
     co_return status;
   }
   const bool synchronous = queue.synchronous || !session->back_control_bound();
-  BatchCall call(entries_, buffers_.exposure(), TakeFront(queue, *session, synchronous));
+  BatchCall call(entries_, buffers_.remote_access(), TakeFront(queue, *session, synchronous));
   if (call.entries().empty()) co_return absl::OkStatus();
   const BatchEntry& first = *call.entries().front();
   const std::shared_ptr<BatchGroup> group = first.group;  // keeps it until the reply

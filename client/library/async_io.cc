@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/library/call_name.h"
-#include "client/memory/exposure.h"
 #include "client/memory/memory_use.h"
+#include "client/memory/remote_access.h"
 #include "client/recovery/data_parts.h"
 #include "runtime/check.h"
 #include "runtime/status_macros.h"
@@ -85,7 +85,7 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   State state_ = State::kFree;
   bool write_ = false;
   bool registered_ = false;
-  bool cuts_lists_ = false;  // its requests name at most Exposure::kMostOfRequest segments
+  bool cuts_lists_ = false;  // its requests name at most RemoteAccess::kMostOfRequest segments
   bool long_lists_ = false;  // they may name more
   uint32_t lanes_ = 0;       // coroutines that work on it
   IoFile* file_ = nullptr;
@@ -140,7 +140,7 @@ void AsyncIo::Record::Start(bool write, IoFile& file, std::span<const MemorySegm
     registered_ &= !segment.handle.is_null();
     memory.BeginUse(segment.handle);
   }
-  const bool many = registered_ && segment_count_ > Exposure::kMostOfRequest;
+  const bool many = registered_ && segment_count_ > RemoteAccess::kMostOfRequest;
   cuts_lists_ = many && memory.by_windows();
   long_lists_ = many && !memory.by_windows();
   if (long_lists_) memory.BeginLongLists();
@@ -161,7 +161,7 @@ bool AsyncIo::Record::Next(uint32_t most, Piece& piece) {
   piece.start = next_.start;
   piece.part = next_.part.Sub(0, size);
   if (cuts_lists_) {
-    size = piece.part.BytesIn(Exposure::kMostOfRequest);
+    size = piece.part.BytesIn(RemoteAccess::kMostOfRequest);
     piece.part = next_.part.Sub(0, size);
   }
   piece.range = {range.offset + next_.in_range, size};

@@ -21,7 +21,7 @@
 // on a new session, as in client/files/files.h. After a warm-up an I/O allocates nothing (coroutine
 // frames and records are reused), except the list of buffers of a request with more than two
 // segments. An I/O never registers memory. Where the server reaches memory by windows
-// (client/memory/exposure.h), each window is open for its request only.
+// (client/memory/remote_access.h), each window is open for its request only.
 #pragma once
 
 #include <cstdint>

@@ -291,7 +291,7 @@ absl::Status BufferPool::Register(dat::Domain& domain, bool access_by_windows) {
 }
 
 void BufferPool::Deregister() {
-  exposure_.UseWindows(nullptr);
+  remote_access_.UseWindows(nullptr);
   user_memory_.DeregisterAll();
   blocks_->Deregister();
 }
@@ -306,12 +306,12 @@ absl::StatusOr<wire::DirectOpBuffer> BufferPool::Expose(const BufferLease& lease
                                                         uint32_t size) {
   const dat::Access right =
       lease.use() == BufferUse::kReadTarget ? dat::Access::kRemoteWrite : dat::Access::kRemoteRead;
-  return exposure_.Expose(RegionOf(lease), at, size, right);
+  return remote_access_.Expose(RegionOf(lease), at, size, right);
 }
 
 wire::DirectOpBuffer BufferPool::Advertise(const BufferLease& lease, const std::byte* at,
                                            uint32_t size) const {
-  return Exposure::Advertise(RegionOf(lease), at, size);
+  return RemoteAccess::Advertise(RegionOf(lease), at, size);
 }
 
 BufferPool::Counts BufferPool::counts() const {

@@ -36,7 +36,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/memory/buffer_blocks.h"
-#include "client/memory/exposure.h"
+#include "client/memory/remote_access.h"
 #include "client/memory/user_memory.h"
 #include "runtime/loop.h"
 #include "runtime/wait_queue.h"
@@ -167,19 +167,19 @@ class BufferPool {
   // Registers the resident blocks in the domain of a new session, and those that become resident
   // during it. Slow. First drops the regions of the previous session, whose endpoint must be gone.
   // `access_by_windows`: the server accesses the memory by memory windows only
-  // (Exposure::UseWindows).
+  // (RemoteAccess::UseWindows).
   absl::Status Register(dat::Domain& domain, bool access_by_windows = false);
   // Call before the domain ends.
   void Deregister();
   // How the slab and the memory of the application are opened to the server.
-  Exposure& exposure() { return exposure_; }
+  RemoteAccess& remote_access() { return remote_access_; }
 
   // Returns the peer's name for `size` bytes from `at` inside the lease's payload, by the
   // registration of the slab, which limits what the peer may do. Call while registered.
   wire::DirectOpBuffer Advertise(const BufferLease& lease, const std::byte* at,
                                  uint32_t size) const;
   // Opens `size` bytes from `at` inside the lease's payload to the server. Returns the server's
-  // name for them. Call while registered. Errors as of Exposure::Expose.
+  // name for them. Call while registered. Errors as of RemoteAccess::Expose.
   absl::StatusOr<wire::DirectOpBuffer> Expose(const BufferLease& lease, std::byte* at,
                                               uint32_t size);
   BufferPin Pin(const BufferLease& lease);
@@ -234,8 +234,8 @@ class BufferPool {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for callbacks in the loop
   absl::AnyInvocable<void()> rest_;
   Loop::TimerId release_timer_ = 0;  // set while memory is resident that may be released
-  Exposure exposure_;
-  UserMemory user_memory_{exposure_};
+  RemoteAccess remote_access_;
+  UserMemory user_memory_{remote_access_};
 };
 
 // The awaitable of Acquire; lives in the awaiting coroutine's frame.

@@ -111,8 +111,8 @@ absl::StatusOr<wire::DirectOpBuffer> UserMemory::Expose(MemoryHandle handle, std
   const Entry* entry = Find(handle);
   DAFS_CHECK(entry != nullptr && entry->region != nullptr,
              "memory of the application is advertised without a session");
-  return exposure_.Expose(*entry->region, at, size,
-                          for_write ? dat::Access::kRemoteRead : dat::Access::kRemoteWrite);
+  return remote_access_.Expose(*entry->region, at, size,
+                               for_write ? dat::Access::kRemoteRead : dat::Access::kRemoteWrite);
 }
 
 absl::Status UserMemory::RegisterAll(dat::Domain& domain, bool access_by_windows) {

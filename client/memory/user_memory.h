@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/memory/exposure.h"
+#include "client/memory/remote_access.h"
 #include "wire/dat/dat.h"
 #include "wire/protocol/types.h"
 
@@ -44,8 +44,9 @@ enum class MemoryAccess : uint8_t {
 
 class UserMemory {
  public:
-  explicit UserMemory(Exposure& exposure) : exposure_(exposure) {}  // outlives this
-  ~UserMemory();  // after the end of the last session
+  explicit UserMemory(RemoteAccess& remote_access)
+      : remote_access_(remote_access) {}  // outlives this
+  ~UserMemory();                          // after the end of the last session
   UserMemory(const UserMemory&) = delete;
   UserMemory& operator=(const UserMemory&) = delete;
 
@@ -65,7 +66,7 @@ class UserMemory {
 
   // Opens `size` bytes from `at` of the memory to the server, which may then write it or
   // (`for_write`: the application writes) read it. Returns the server's name for it. Requires a
-  // session. Errors as of Exposure::Expose.
+  // session. Errors as of RemoteAccess::Expose.
   absl::StatusOr<wire::DirectOpBuffer> Expose(MemoryHandle handle, std::byte* at, uint32_t size,
                                               bool for_write) const;
 
@@ -75,7 +76,7 @@ class UserMemory {
   void DeregisterAll();  // call before the domain ends
 
   // by_windows: whether each request of an I/O that begins now may name at most
-  // Exposure::kMostOfRequest segments. BeginLongLists and EndLongLists bracket an I/O whose
+  // RemoteAccess::kMostOfRequest segments. BeginLongLists and EndLongLists bracket an I/O whose
   // requests may name more; a session built meanwhile uses no windows.
   bool by_windows() const { return by_windows_; }
   void BeginLongLists() { ++long_lists_; }
@@ -95,7 +96,7 @@ class UserMemory {
   const Entry* Find(MemoryHandle handle) const;
   Entry* Find(MemoryHandle handle);
 
-  Exposure& exposure_;
+  RemoteAccess& remote_access_;
   std::vector<Entry> entries_;
   bool by_windows_ = false;
   uint32_t long_lists_ = 0;

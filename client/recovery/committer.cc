@@ -7,7 +7,7 @@
 #include "client/recovery/commit_schedule.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
-#include "client/recovery/waits.h"
+#include "client/recovery/wait_tracker.h"
 #include "client/session/call.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
@@ -255,7 +255,8 @@ void Committer::StartRestoring() {
 
 // Repeats until no file has lost data, since the server may lose data again meanwhile.
 Task<void> Committer::Restore() {
-  Waits::Note note(executor_.waits(), "the search for data that the restarted server lost");
+  WaitTracker::Wait wait(executor_.wait_tracker(),
+                         "the search for data that the restarted server lost");
   uint64_t seen = 0;
   bool lost = true;
   for (int rounds = 0; seen != restarts_ || (lost && rounds < kMostRounds); ++rounds) {

@@ -25,8 +25,8 @@ std::optional<wire::StateId> OpenedBy(const CallBase& call) {
   return current.state_id;
 }
 
-absl::Status UnknownFate(const SessionKeeper& session_keeper, const CallBase& call,
-                         const absl::Status& why) {
+absl::Status FailUnknownOutcome(const SessionKeeper& session_keeper, const CallBase& call,
+                                const absl::Status& why) {
   std::string text = absl::StrCat(Text(wire::Name(call.proc())),
                                   ": not known whether it was carried out: ", why.message());
   LogError(absl::StrCat(session_keeper.name(), ": ", text));
@@ -74,22 +74,23 @@ Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
     if (call.ok()) continue;
     if (!call.is_out()) break;  // it failed or was not sent, so no later member was executed
     if (!call.xid.cached) {
-      if (!call.idempotent()) co_return UnknownFate(session_keeper_, call, why);
+      if (!call.idempotent()) co_return FailUnknownOutcome(session_keeper_, call, why);
       Task<absl::StatusOr<bool>> task = AnyExecuted(chain.subspan(i + 1), deadline);
       absl::StatusOr<bool> executed = co_await task;
       if (!executed.ok()) co_return executed.status();
       co_return *executed ? Next::kWhole : Next::kRest;
     }
-    Task<absl::StatusOr<Fate>> task = Ask(call, deadline);
-    absl::StatusOr<Fate> fate = co_await task;
-    if (!fate.ok()) co_return fate.status();
-    if (*fate == Fate::kAnswered && call.ok()) continue;
+    Task<absl::StatusOr<RequestOutcome>> task = Ask(call, deadline);
+    absl::StatusOr<RequestOutcome> outcome = co_await task;
+    if (!outcome.ok()) co_return outcome.status();
+    if (*outcome == RequestOutcome::kAnswered && call.ok()) continue;
     // The server drops a response when the client has it. So it was executed.
-    if (*fate == Fate::kNotExecuted && call.was_answered) fate = Fate::kForgotten;
+    if (*outcome == RequestOutcome::kNotExecuted && call.was_answered)
+      outcome = RequestOutcome::kForgotten;
     // Spec gap: 5.2.4 requires a cache that survives a failure of the server. If the server lost
     // its cache, only idempotent requests are issued again.
-    if (*fate == Fate::kForgotten && !call.idempotent()) {
-      co_return UnknownFate(session_keeper_, call, why);
+    if (*outcome == RequestOutcome::kForgotten && !call.idempotent()) {
+      co_return FailUnknownOutcome(session_keeper_, call, why);
     }
     break;
   }
@@ -102,19 +103,20 @@ Task<absl::StatusOr<bool>> LostRequests::AnyExecuted(std::span<CallBase* const> 
                                                      absl::Time deadline) {
   for (CallBase* call : chain) {
     if (!call->is_out() || !call->xid.cached) continue;
-    Task<absl::StatusOr<Fate>> task = Ask(*call, deadline);
-    absl::StatusOr<Fate> fate = co_await task;
-    if (!fate.ok()) co_return fate.status();
-    if (*fate == Fate::kAnswered) co_return true;
+    Task<absl::StatusOr<RequestOutcome>> task = Ask(*call, deadline);
+    absl::StatusOr<RequestOutcome> outcome = co_await task;
+    if (!outcome.ok()) co_return outcome.status();
+    if (*outcome == RequestOutcome::kAnswered) co_return true;
   }
   co_return false;
 }
 
-Task<absl::StatusOr<Fate>> LostRequests::Ask(CallBase& call, absl::Time deadline) {
-  Task<absl::StatusOr<Fate>> asking = AskFate(session_keeper_, waits_, call, deadline);
-  absl::StatusOr<Fate> fate = co_await asking;
-  if (fate.ok() && *fate == Fate::kAnswered) ++fetched_;
-  co_return fate;
+Task<absl::StatusOr<RequestOutcome>> LostRequests::Ask(CallBase& call, absl::Time deadline) {
+  Task<absl::StatusOr<RequestOutcome>> asking =
+      QueryOutcome(session_keeper_, wait_tracker_, call, deadline);
+  absl::StatusOr<RequestOutcome> outcome = co_await asking;
+  if (outcome.ok() && *outcome == RequestOutcome::kAnswered) ++fetched_;
+  co_return outcome;
 }
 
 }  // namespace dafs::client

@@ -1,5 +1,5 @@
 // Finds out which members of a chain the server executed before their session was lost, and what
-// the chain does next. The old session's Response Cache has the answers (fate.h).
+// the chain does next. The old session's Response Cache has the answers (request_outcome.h).
 // Spec: 5.2.5 (use of the Response Cache), 4.3.4 (chains).
 // Belongs to the thread of its loop; one for each worker.
 #pragma once
@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/recovery/fate.h"
+#include "client/recovery/request_outcome.h"
 #include "client/recovery/response_caches.h"
-#include "client/recovery/waits.h"
+#include "client/recovery/wait_tracker.h"
 #include "client/session/call.h"
 #include "client/state/client.h"
 #include "runtime/task.h"
@@ -25,10 +25,10 @@ class Reclaim;
 class LostRequests {
  public:
   // All must outlive this.
-  LostRequests(Client& client, SessionKeeper& session_keeper, Waits& waits)
+  LostRequests(Client& client, SessionKeeper& session_keeper, WaitTracker& wait_tracker)
       : client_(client),
         session_keeper_(session_keeper),
-        waits_(waits),
+        wait_tracker_(wait_tracker),
         caches_(client, session_keeper) {}
 
   // Sets the object that reclaims the opens found in a cache. It must outlive this. Call before
@@ -63,13 +63,13 @@ class LostRequests {
  private:
   Task<absl::StatusOr<Next>> ResolveClaimed(std::span<CallBase* const> chain, absl::Status why,
                                             absl::Time deadline);
-  Task<absl::StatusOr<Fate>> Ask(CallBase& call, absl::Time deadline);
+  Task<absl::StatusOr<RequestOutcome>> Ask(CallBase& call, absl::Time deadline);
   Task<absl::StatusOr<bool>> AnyExecuted(std::span<CallBase* const> chain, absl::Time deadline);
   Task<absl::Status> ReclaimFound(std::span<CallBase* const> chain, absl::Time deadline);
 
   Client& client_;
   SessionKeeper& session_keeper_;
-  Waits& waits_;
+  WaitTracker& wait_tracker_;
   Reclaim* reclaim_ = nullptr;
   ResponseCaches caches_;
   uint64_t fetched_ = 0;

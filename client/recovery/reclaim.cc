@@ -90,8 +90,9 @@ Task<void> Reclaim::ReclaimAll() {
 
 Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   const std::vector<wire::StateId> stale = client_.opens().Stale(client_id);
-  Waits::Note note(executor_.waits(), absl::StrCat("reclaiming ", stale.size(), " opens"));
-  RetryPause pause(session_keeper_, executor_.waits());
+  WaitTracker::Wait wait(executor_.wait_tracker(),
+                         absl::StrCat("reclaiming ", stale.size(), " opens"));
+  RetryPause pause(session_keeper_, executor_.wait_tracker());
   for (std::vector<wire::StateId> left = stale;;) {
     Task<absl::Status> round = ReclaimRound(left);
     CO_RETURN_IF_ERROR(co_await round);

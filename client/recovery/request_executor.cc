@@ -25,8 +25,8 @@ RequestExecutor::RequestExecutor(Client& client, Loop& loop, SessionKeeper& sess
     : client_(client),
       loop_(loop),
       session_keeper_(session_keeper),
-      waits_(client.options().server_name),
-      lost_(client, session_keeper, waits_),
+      wait_tracker_(client.options().server_name),
+      lost_(client, session_keeper, wait_tracker_),
       registration_(client, loop, session_keeper) {}
 
 absl::Time RequestExecutor::DeadlineFromNow() const {
@@ -37,7 +37,7 @@ absl::Time RequestExecutor::DeadlineFromNow() const {
 void RequestExecutor::Fill(WorkerReport& report) const {
   report.fetched = lost_.fetched();
   report.reissued = lost_.reissued();
-  if (auto longest = waits_.longest(Loop::Now())) {
+  if (auto longest = wait_tracker_.longest(Loop::Now())) {
     report.waiting = longest->what;
     report.waiting_for = longest->age;
   }
@@ -84,7 +84,7 @@ Task<absl::Status> RequestExecutor::RunGated(Gate gate, const Identity* who,
   Attempt attempt{.who = who,
                   .gate = gate,
                   .deadline = DeadlineFromNow(),
-                  .pause = RetryPause(session_keeper_, waits_),
+                  .pause = RetryPause(session_keeper_, wait_tracker_),
                   .operation = operation_clock_.current()};
   const OriginalFlags flags(whole);
   std::span<CallBase* const> chain = whole;

@@ -15,7 +15,7 @@
 #include "client/recovery/lost_requests.h"
 #include "client/recovery/operation_times.h"
 #include "client/recovery/registration.h"
-#include "client/recovery/waits.h"
+#include "client/recovery/wait_tracker.h"
 #include "client/state/client.h"
 #include "client/state/identity.h"
 #include "runtime/loop.h"
@@ -69,7 +69,7 @@ class RequestExecutor {
   Client& client() const { return client_; }
   Loop& loop() const { return loop_; }
   SessionKeeper& session_keeper() const { return session_keeper_; }
-  Waits& waits() { return waits_; }
+  WaitTracker& wait_tracker() { return wait_tracker_; }
   Reclaim& reclaim() { return *reclaim_; }
   OperationClock& operation_clock() { return operation_clock_; }
 
@@ -94,7 +94,7 @@ class RequestExecutor {
   Client& client_;
   Loop& loop_;
   SessionKeeper& session_keeper_;
-  Waits waits_;
+  WaitTracker wait_tracker_;
   OperationClock operation_clock_;
   LostRequests lost_;
   Registration registration_;

@@ -13,8 +13,8 @@ bool RetryPause::IsTooLate(absl::Time deadline) const {
 }
 
 Task<absl::Status> RetryPause::Wait(std::string what) {
-  if (!note_.has_value()) note_.emplace(waits_, std::move(what));
-  waits_.Look(Loop::Now());
+  if (!wait_.has_value()) wait_.emplace(wait_tracker_, std::move(what));
+  wait_tracker_.LogLong(Loop::Now());
   Task<absl::Status> pause = session_keeper_.Pause(delay_.next());
   CO_RETURN_IF_ERROR(co_await pause);
   delay_.Grow();

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/recovery/server_delay.h"
-#include "client/recovery/waits.h"
+#include "client/recovery/wait_tracker.h"
 #include "runtime/task.h"
 
 namespace dafs::client {
@@ -20,8 +20,9 @@ class SessionKeeper;
 class RetryPause {
  public:
   // Both must outlive this.
-  RetryPause(SessionKeeper& session_keeper, Waits& waits, ServerDelay delay = ServerDelay())
-      : session_keeper_(session_keeper), waits_(waits), delay_(delay) {}
+  RetryPause(SessionKeeper& session_keeper, WaitTracker& wait_tracker,
+             ServerDelay delay = ServerDelay())
+      : session_keeper_(session_keeper), wait_tracker_(wait_tracker), delay_(delay) {}
   RetryPause(const RetryPause&) = delete;
   RetryPause& operator=(const RetryPause&) = delete;
 
@@ -33,9 +34,9 @@ class RetryPause {
 
  private:
   SessionKeeper& session_keeper_;
-  Waits& waits_;
+  WaitTracker& wait_tracker_;
   ServerDelay delay_;
-  std::optional<Waits::Note> note_;
+  std::optional<WaitTracker::Wait> wait_;
 };
 
 }  // namespace dafs::client

@@ -49,7 +49,7 @@ absl::Status Sender::Prepare(wire::CredHandle cred, Exchange& exchange,
   for (size_t i = 0; i < indices.size(); ++i) {
     Slot& slot = slots_[indices[i]];
     absl::StatusOr<size_t> size = Encode(cred, exchange.chain, i, slot);
-    if (windows_.used()) context_.pool->exposure().Take(slot.windows);
+    if (windows_.used()) context_.pool->remote_access().Take(slot.windows);
     if (!size.ok()) return Drop(size.status(), indices);
     bytes[i] = static_cast<uint32_t>(*size);
   }

@@ -86,7 +86,7 @@ void Session::ChooseWindows() {
     no_windows_ = "no memory windows: the server also accesses memory over other channels";
   } else if (context_.pool->user_memory().has_long_lists()) {
     no_windows_ = absl::StrCat("no memory windows: requests that name more than ",
-                               Exposure::kMostOfRequest, " segments are to be sent again");
+                               RemoteAccess::kMostOfRequest, " segments are to be sent again");
   } else if (can.ok() || (absl::IsFailedPrecondition(can) && options.windows == Windows::kOn)) {
     exchanger_.windows().Use();
   } else {
@@ -104,8 +104,8 @@ absl::Status Session::Connect(dat::PendingEndpoint& pending, dat::Provider& prov
   // The windows of all requests, and as many again that are still being invalidated after their
   // requests ended.
   if (by_windows()) {
-    sizes.max_windows = static_cast<uint32_t>(size_t{2} * slots * Exposure::kMostOfRequest +
-                                              Exposure::kMostOfBatches);
+    sizes.max_windows = static_cast<uint32_t>(size_t{2} * slots * RemoteAccess::kMostOfRequest +
+                                              RemoteAccess::kMostOfBatches);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<dat::Endpoint> endpoint,
                    pending.CreateEndpoint(*domain_, sizes));
@@ -116,7 +116,7 @@ absl::Status Session::Connect(dat::PendingEndpoint& pending, dat::Provider& prov
   private_data.invalidation = by_windows();  // applies to this channel only
   RETURN_IF_ERROR(
       context_.link.endpoint().Connect(EncodePrivateData(private_data, options.byte_order)));
-  if (by_windows()) context_.pool->exposure().UseWindows(&context_.link.endpoint());
+  if (by_windows()) context_.pool->remote_access().UseWindows(&context_.link.endpoint());
   context_.loop.Add(this);
   return absl::OkStatus();
 }
@@ -183,7 +183,7 @@ void Session::Fill(SessionReport& report) const {
   if (context_.link.has_endpoint()) report.transport = context_.link.endpoint().description();
   channels_.Describe(report.transport);
   report.memory_by_windows = by_windows();
-  report.windows_bound = by_windows() ? context_.pool->exposure().count() : 0;
+  report.windows_bound = by_windows() ? context_.pool->remote_access().count() : 0;
   report.windows_ended = exchanger_.windows().ended();
   if (context_.pool != nullptr) report.memory = by_windows() ? "memory windows" : no_windows_;
   report.peer = peer().ToString();
@@ -241,7 +241,7 @@ void Session::StopUse() {
   exchanger_.Stop();
   login_.Stop();
   context_.loop.Remove(this);
-  if (by_windows()) context_.pool->exposure().UseWindows(nullptr);
+  if (by_windows()) context_.pool->remote_access().UseWindows(nullptr);
   channels_.End(why());
 }
 

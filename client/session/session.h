@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/memory/buffer_pool.h"
-#include "client/memory/exposure.h"
+#include "client/memory/remote_access.h"
 #include "client/session/call.h"
 #include "client/session/exchanger.h"
 #include "client/session/link.h"

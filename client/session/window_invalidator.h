@@ -2,7 +2,7 @@
 // delivered only after the server has lost access to the buffers of its request. If the response
 // did not invalidate the windows (Send with Invalidate), the client does so here. Meanwhile the
 // response, and those after it, wait in their receive buffers.
-// Spec: 4.2.2; client/memory/exposure.h, wire/dat/dat.h (PostInvalidate).
+// Spec: 4.2.2; client/memory/remote_access.h, wire/dat/dat.h (PostInvalidate).
 //
 // Belongs to the thread of the session's loop. Nothing allocates, except for batch items and for
 // responses that wait.
@@ -16,7 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "client/memory/exposure.h"
+#include "client/memory/remote_access.h"
 #include "client/session/link.h"
 #include "client/session/slots.h"
 

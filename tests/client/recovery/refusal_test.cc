@@ -3,7 +3,7 @@
 #include "client/recovery/refusal.h"
 
 #include "client/recovery/chain_members.h"
-#include "client/recovery/fate.h"
+#include "client/recovery/request_outcome.h"
 #include "gtest/gtest.h"
 #include "wire/protocol/broken_lock.h"
 
@@ -89,23 +89,23 @@ TEST(RefusalTest, RemediesEndAfterSomeTriesExceptWaiting) {
 }
 
 TEST(FateTest, StoredResponseIsTheAnswer) {
-  EXPECT_EQ(FateOf(true, DafsStatus::kOk), Fate::kAnswered);
-  EXPECT_EQ(FateOf(true, DafsStatus::kExist), Fate::kAnswered);
-  EXPECT_EQ(FateOf(true, DafsStatus::kDelay), Fate::kAnswered);
+  EXPECT_EQ(OutcomeOf(true, DafsStatus::kOk), RequestOutcome::kAnswered);
+  EXPECT_EQ(OutcomeOf(true, DafsStatus::kExist), RequestOutcome::kAnswered);
+  EXPECT_EQ(OutcomeOf(true, DafsStatus::kDelay), RequestOutcome::kAnswered);
 }
 
 TEST(FateTest, AnswersAboutTheQuestionItself) {
   for (const bool check_ok : {true, false}) {
-    EXPECT_EQ(FateOf(check_ok, DafsStatus::kNoXidMatch), Fate::kNotExecuted);
-    EXPECT_EQ(FateOf(check_ok, DafsStatus::kChainBroken), Fate::kNotExecuted);
-    EXPECT_EQ(FateOf(check_ok, DafsStatus::kBadSession), Fate::kUnsettled);
-    EXPECT_EQ(FateOf(check_ok, DafsStatus::kUnknownSession), Fate::kForgotten);
+    EXPECT_EQ(OutcomeOf(check_ok, DafsStatus::kNoXidMatch), RequestOutcome::kNotExecuted);
+    EXPECT_EQ(OutcomeOf(check_ok, DafsStatus::kChainBroken), RequestOutcome::kNotExecuted);
+    EXPECT_EQ(OutcomeOf(check_ok, DafsStatus::kBadSession), RequestOutcome::kUnsettled);
+    EXPECT_EQ(OutcomeOf(check_ok, DafsStatus::kUnknownSession), RequestOutcome::kForgotten);
   }
   for (const DafsStatus status : {DafsStatus::kDelay, DafsStatus::kGrace, DafsStatus::kResource}) {
-    EXPECT_EQ(FateOf(false, status), Fate::kUnsettled);
+    EXPECT_EQ(OutcomeOf(false, status), RequestOutcome::kUnsettled);
   }
-  EXPECT_EQ(FateOf(false, DafsStatus::kNotSupp), Fate::kForgotten);
-  EXPECT_EQ(FateOf(false, DafsStatus::kChksum), Fate::kForgotten);
+  EXPECT_EQ(OutcomeOf(false, DafsStatus::kNotSupp), RequestOutcome::kForgotten);
+  EXPECT_EQ(OutcomeOf(false, DafsStatus::kChksum), RequestOutcome::kForgotten);
 }
 
 // ---- Members of a chain ----------------------------------------------------------------------

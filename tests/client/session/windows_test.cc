@@ -177,10 +177,10 @@ TEST_F(WindowsOfTheApplicationTest, LongListsAreSplitIntoSeveralRequests) {
   server_.script = [&](ScriptedConnection&, const Request& request) {
     if (request.header.procedure == Proc::kReadDirect) {
       EXPECT_LE(request.Decode<wire::ReadDirectArgs>().read_data_buffers.size(),
-                Exposure::kMostOfRequest);
+                RemoteAccess::kMostOfRequest);
     } else if (request.header.procedure == Proc::kWriteDirect) {
       EXPECT_LE(request.Decode<wire::WriteDirectArgs>().write_data_buffers.size(),
-                Exposure::kMostOfRequest);
+                RemoteAccess::kMostOfRequest);
     }
     return false;
   };

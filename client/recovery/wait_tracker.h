@@ -11,30 +11,30 @@
 
 namespace dafs::client {
 
-class Waits {
+class WaitTracker {
  public:
   // A wait that lasts this long is logged, and again each minute.
-  static constexpr absl::Duration kSayAfter = absl::Seconds(10);
+  static constexpr absl::Duration kLogAfter = absl::Seconds(10);
 
-  explicit Waits(std::string name) : name_(std::move(name)) {}
-  Waits(const Waits&) = delete;
-  Waits& operator=(const Waits&) = delete;
+  explicit WaitTracker(std::string name) : name_(std::move(name)) {}
+  WaitTracker(const WaitTracker&) = delete;
+  WaitTracker& operator=(const WaitTracker&) = delete;
 
   // Exists while an operation waits.
-  class Note {
+  class Wait {
    public:
-    Note(Waits& waits, std::string what);
-    ~Note();
-    Note(const Note&) = delete;
-    Note& operator=(const Note&) = delete;
+    Wait(WaitTracker& tracker, std::string what);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
 
    private:
-    Waits& waits_;
+    WaitTracker& tracker_;
     std::list<std::pair<std::string, absl::Time>>::iterator at_;
   };
 
   // Logs a wait that has lasted long. Call repeatedly during a wait.
-  void Look(absl::Time now);
+  void LogLong(absl::Time now);
 
   struct Longest {
     std::string what;
@@ -45,9 +45,9 @@ class Waits {
 
  private:
   const std::string name_;
-  std::list<std::pair<std::string, absl::Time>> notes_;  // the oldest first
-  absl::Time said_;
-  bool saying_ = false;
+  std::list<std::pair<std::string, absl::Time>> begun_;  // the oldest first
+  absl::Time logged_at_;
+  bool has_logged_ = false;
 };
 
 }  // namespace dafs::client

@@ -20,7 +20,7 @@ namespace dafs::client {
 // Windows of one request, or of one batch item, by their contexts.
 using WindowContexts = absl::InlinedVector<uint32_t, 1>;
 
-class Exposure {
+class RemoteAccess {
  public:
   // Most windows of one request. A BATCH_SUBMIT itself has none: its items have their own.
   static constexpr size_t kMostOfRequest = 4;

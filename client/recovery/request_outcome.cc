@@ -1,4 +1,4 @@
-#include "client/recovery/fate.h"
+#include "client/recovery/request_outcome.h"
 
 #include <string>
 #include <utility>
@@ -104,25 +104,26 @@ bool IsOfOtherClient(const SessionKeeper& session_keeper, const CallBase& call,
 
 }  // namespace
 
-Fate FateOf(bool check_ok, DafsStatus answer) {
-  if (check_ok && !IsAboutFetch(answer)) return Fate::kAnswered;
+RequestOutcome OutcomeOf(bool check_ok, DafsStatus answer) {
+  if (check_ok && !IsAboutFetch(answer)) return RequestOutcome::kAnswered;
   switch (answer) {
     case DafsStatus::kNoXidMatch:
     case DafsStatus::kChainBroken:  // an earlier member failed
-      return Fate::kNotExecuted;
+      return RequestOutcome::kNotExecuted;
     case DafsStatus::kBadSession:
     case DafsStatus::kDelay:
     case DafsStatus::kGrace:
     case DafsStatus::kResource:
-      return Fate::kUnsettled;
+      return RequestOutcome::kUnsettled;
     default:  // UNKNOWN_SESSION: the server restarted without its cache; NOTSUPP: it has no cache
-      return Fate::kForgotten;
+      return RequestOutcome::kForgotten;
   }
 }
 
-Task<absl::StatusOr<Fate>> AskFate(SessionKeeper& session_keeper, Waits& waits, CallBase& call,
-                                   absl::Time deadline) {
-  RetryPause pause(session_keeper, waits, ServerDelay(kLongestDelay));
+Task<absl::StatusOr<RequestOutcome>> QueryOutcome(SessionKeeper& session_keeper,
+                                                  WaitTracker& wait_tracker, CallBase& call,
+                                                  absl::Time deadline) {
+  RetryPause pause(session_keeper, wait_tracker, ServerDelay(kLongestDelay));
   for (int damaged = 0;;) {
     Question question(call);
     Task<absl::Status> asking = Send(session_keeper, question, deadline);
@@ -136,13 +137,13 @@ Task<absl::StatusOr<Fate>> AskFate(SessionKeeper& session_keeper, Waits& waits, 
     // Either the question was damaged, or CHKSUM is the stored response. In the second case every
     // retry gives the same answer.
     if (answer == DafsStatus::kChksum && ++damaged <= kMostDamaged) continue;
-    Fate fate = FateOf(question.check_ok(), answer);
-    if (IsOfOtherClient(session_keeper, call, question)) fate = Fate::kForgotten;
-    if (fate == Fate::kAnswered) {
+    RequestOutcome outcome = OutcomeOf(question.check_ok(), answer);
+    if (IsOfOtherClient(session_keeper, call, question)) outcome = RequestOutcome::kForgotten;
+    if (outcome == RequestOutcome::kAnswered) {
       call.answered = true;
       call.status = answer;
     }
-    if (fate != Fate::kUnsettled) co_return fate;
+    if (outcome != RequestOutcome::kUnsettled) co_return outcome;
     // The call must not fail, nor be issued a second time meanwhile.
     std::string what =
         absl::StrCat(Text(wire::Name(call.proc())), ": the server still settles the old session (",

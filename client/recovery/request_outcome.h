@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/recovery/waits.h"
+#include "client/recovery/wait_tracker.h"
 #include "client/session/call.h"
 #include "runtime/task.h"
 #include "wire/protocol/status.h"
@@ -16,21 +16,22 @@ namespace dafs::client {
 
 class SessionKeeper;
 
-enum class Fate : uint8_t {
+enum class RequestOutcome : uint8_t {
   kAnswered,     // executed, and the call has its response
   kNotExecuted,  // and it will not be
   kForgotten,    // the server does not know
   kUnsettled,    // the server still ends the old session; it may execute the request at any time
 };
 
-// The fate that an answer of the server means. `check_ok`: CHECK_RESPONSE found the request, and
+// The outcome that an answer of the server means. `check_ok`: CHECK_RESPONSE found the request, and
 // `answer` is that of FETCH_RESPONSE. Otherwise `answer` is that of CHECK_RESPONSE.
-Fate FateOf(bool check_ok, wire::DafsStatus answer);
+RequestOutcome OutcomeOf(bool check_ok, wire::DafsStatus answer);
 
-// Asks until the fate of `call` is settled. Waits for a session. After kAnswered `call` has the
+// Asks until the outcome of `call` is settled. Waits for a session. After kAnswered `call` has the
 // response as if it had just arrived. Errors: kDeadlineExceeded, kCancelled, kUnavailable (answers
 // arrive damaged again and again).
-Task<absl::StatusOr<Fate>> AskFate(SessionKeeper& session_keeper, Waits& waits, CallBase& call,
-                                   absl::Time deadline);
+Task<absl::StatusOr<RequestOutcome>> QueryOutcome(SessionKeeper& session_keeper,
+                                                  WaitTracker& wait_tracker, CallBase& call,
+                                                  absl::Time deadline);
 
 }  // namespace dafs::client
