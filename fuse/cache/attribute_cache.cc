@@ -109,15 +109,15 @@ std::optional<client::Attributes> AttributeCache::LastOfDirectory(uint64_t nodei
   });
 }
 
-void AttributeCache::Touch(Inode& inode, absl::Time now) {
-  inode.changes.Touch(now);
+void AttributeCache::MarkChanged(Inode& inode, absl::Time now) {
+  inode.changes.MarkChanged(now);
   inode.latest.DropUnsent();
 }
 
-bool AttributeCache::Touch(uint64_t nodeid, absl::Time now) {
+bool AttributeCache::MarkChanged(uint64_t nodeid, absl::Time now) {
   return inodes_.With(nodeid, [&](Inode* inode) {
     if (inode == nullptr) return false;
-    Touch(*inode, now);
+    MarkChanged(*inode, now);
     return inode->kernel.shows_set_id();
   });
 }
@@ -155,7 +155,7 @@ bool AttributeCache::IsChanging(uint64_t nodeid) const {
       nodeid, [](const Inode* inode) { return inode != nullptr && inode->changes.in_progress(); });
 }
 
-bool AttributeCache::TouchedSince(uint64_t nodeid, absl::Time when) const {
+bool AttributeCache::ChangedSince(uint64_t nodeid, absl::Time when) const {
   return inodes_.With(nodeid, [&](const Inode* inode) {
     return inode != nullptr && inode->changes.touched_at() >= when;
   });

@@ -74,7 +74,7 @@ class AttributeCache {
 
   // This mount has changed the node (or, for a directory, names in it), or is about to. Returns
   // KernelView::shows_set_id.
-  bool Touch(uint64_t nodeid, absl::Time now);
+  bool MarkChanged(uint64_t nodeid, absl::Time now);
   OwnChanges::Change BeginChange(uint64_t nodeid, absl::Time now);
   // `after`: the attributes after the change; none of them valid: not known. They are kept for the
   // kernel, which usually requests them next. They are not kept if another change of this mount was
@@ -86,7 +86,7 @@ class AttributeCache {
   // Whether a change by this mount is in progress.
   bool IsChanging(uint64_t nodeid) const;
   // Whether this mount changed it at or after `when`. False if the node is not known.
-  bool TouchedSince(uint64_t nodeid, absl::Time when) const;
+  bool ChangedSince(uint64_t nodeid, absl::Time when) const;
   // Whether attributes were sent to the kernel, or this mount changed the node, at or after `when`.
   // A reply of the server from `when` may then be older than what the kernel has.
   bool NewsSince(uint64_t nodeid, absl::Time when) const;
@@ -123,7 +123,7 @@ class AttributeCache {
                                            absl::Time arrived = absl::InfiniteFuture());
 
  private:
-  static void Touch(Inode& inode, absl::Time now);
+  static void MarkChanged(Inode& inode, absl::Time now);
   bool IsStale(const Inode& inode, absl::Time now) const;
   bool HasOthersChanges(const Inode& inode) const;
   // Whether the attributes that the kernel was sent last are promised, and still valid at `now`.

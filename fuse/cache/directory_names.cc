@@ -97,29 +97,32 @@ bool DirectoryNames::Insert(uint64_t directory, std::string_view name, uint64_t 
   return true;
 }
 
-std::optional<DirectoryNames::Entry> DirectoryNames::Take(const Place& place, absl::Time now) {
-  Shard& shard = ShardOf(place.parent);
+std::optional<DirectoryNames::Entry> DirectoryNames::Take(const DentryName& dentry,
+                                                          absl::Time now) {
+  Shard& shard = ShardOf(dentry.parent);
   absl::MutexLock lock(&shard.mutex);
-  auto directory = shard.directories.find(place.parent);
+  auto directory = shard.directories.find(dentry.parent);
   if (directory == shard.directories.end()) return std::nullopt;
-  auto known = directory->second.names.find(place.name);
+  auto known = directory->second.names.find(dentry.name);
   if (known == directory->second.names.end()) return std::nullopt;
   if (known->second.until < SecondsAt(now) - 1) return std::nullopt;
   return known->second;
 }
 
-std::vector<DirectoryNames::Move> DirectoryNames::Moved(const Place& from, const Place& to,
-                                                        bool exchanged, absl::Time now) {
+std::vector<DirectoryNames::Move> DirectoryNames::Moved(const DentryName& from,
+                                                        const DentryName& to, bool exchanged,
+                                                        absl::Time now) {
   std::vector<Move> moves;
   const std::optional<Entry> entry = Take(from, now);
   const std::optional<Entry> other = exchanged ? Take(to, now) : std::nullopt;
-  const auto move = [&](const std::optional<Entry>& moving, const Place& away, const Place& place) {
+  const auto move = [&](const std::optional<Entry>& moving, const DentryName& away,
+                        const DentryName& dentry) {
     if (!moving.has_value() || moving->nodeid == 0) return;
-    Shard& shard = ShardOf(place.parent);
+    Shard& shard = ShardOf(dentry.parent);
     absl::MutexLock lock(&shard.mutex);
     // Without regard to limits: the kernel has the name already.
-    Put(shard.directories[place.parent], place.name, *moving);
-    moves.push_back({moving->nodeid, away, place});
+    Put(shard.directories[dentry.parent], dentry.name, *moving);
+    moves.push_back({moving->nodeid, away, dentry});
   };
   move(entry, from, to);
   move(other, to, from);
@@ -185,7 +188,7 @@ DirectoryNames::Listing DirectoryNames::ListingOf(uint64_t directory) const {
   return found == shard.directories.end() ? Listing() : found->second.listing;
 }
 
-void DirectoryNames::Forget(uint64_t nodeid, const Place& place) {
+void DirectoryNames::Forget(uint64_t nodeid, const DentryName& dentry) {
   {
     Shard& shard = ShardOf(nodeid);
     absl::MutexLock lock(&shard.mutex);
@@ -195,12 +198,12 @@ void DirectoryNames::Forget(uint64_t nodeid, const Place& place) {
       shard.directories.erase(found);
     }
   }
-  Shard& shard = ShardOf(place.parent);
+  Shard& shard = ShardOf(dentry.parent);
   absl::MutexLock lock(&shard.mutex);
-  auto parent = shard.directories.find(place.parent);
+  auto parent = shard.directories.find(dentry.parent);
   if (parent == shard.directories.end()) return;
   auto& names = parent->second.names;
-  auto known = names.find(place.name);
+  auto known = names.find(dentry.name);
   // The name may lead to another node by now.
   if (known == names.end() || known->second.nodeid != nodeid) return;
   names.erase(known);

@@ -22,7 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/state/promises.h"
-#include "fuse/cache/place.h"
+#include "fuse/cache/dentry_name.h"
 
 namespace dafs::fuse {
 
@@ -50,10 +50,11 @@ class DirectoryNames {
   // may use at their new places.
   struct Move {
     uint64_t nodeid;
-    Place from;
-    Place to;
+    DentryName from;
+    DentryName to;
   };
-  std::vector<Move> Moved(const Place& from, const Place& to, bool exchanged, absl::Time now);
+  std::vector<Move> Moved(const DentryName& from, const DentryName& to, bool exchanged,
+                          absl::Time now);
 
   struct Name {
     std::string name;
@@ -81,8 +82,8 @@ class DirectoryNames {
   };
   Listing ListingOf(uint64_t directory) const;
 
-  // The kernel has forgotten node `nodeid`, last found at `place`.
-  void Forget(uint64_t nodeid, const Place& place);
+  // The kernel has forgotten node `nodeid`, last found at `dentry`.
+  void Forget(uint64_t nodeid, const DentryName& dentry);
 
   size_t size() const;
 
@@ -112,7 +113,7 @@ class DirectoryNames {
   void Sweep(Directory& directory, uint32_t now);
   void Put(Directory& directory, std::string_view name, const Entry& entry);
   void CountAbsent(Directory& directory, const Entry& entry, bool more);
-  std::optional<Entry> Take(const Place& place, absl::Time now);
+  std::optional<Entry> Take(const DentryName& dentry, absl::Time now);
 
   const absl::Time start_;
   std::atomic<size_t> absent_{0};  // of all directories; publishes nothing

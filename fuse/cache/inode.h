@@ -10,11 +10,11 @@
 
 #include "absl/time/time.h"
 #include "client/state/write_tracker.h"
-#include "fuse/cache/absent_xattrs.h"
+#include "fuse/cache/absent_xattr_cache.h"
 #include "fuse/cache/held_promise.h"
+#include "fuse/cache/inode_dentries.h"
 #include "fuse/cache/kernel_view.h"
 #include "fuse/cache/latest_attributes.h"
-#include "fuse/cache/node_names.h"
 #include "fuse/cache/own_changes.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
@@ -42,12 +42,12 @@ struct Inode {
   uint64_t file_id = 0;
   uint64_t lookups = 0;          // by the kernel
   std::unique_ptr<Asker> moved;  // the lookup that found another parent; null: accepted
-  NodeNames names;               // EntryReplies, HasLostName
+  InodeDentries names;           // EntryReplies, HasLostName
   KernelView kernel;             // AttributeCache
   OwnChanges changes;            // AttributeCache
   LatestAttributes latest;       // AttributeCache
   HeldPromise promised;          // AttributeCache
-  NodeAbsences absences;         // AbsentXattrs
+  AbsentXattrsOfNode absences;   // AbsentXattrCache
   NodePages pages;               // KernelPages
   uint32_t live_slot = 0;        // LiveNodes
   std::shared_ptr<client::WriteTracker> writes;  // WriteTrackers; shared with open files

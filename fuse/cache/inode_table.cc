@@ -55,10 +55,10 @@ void InodeTable::EndMove(Inode& inode) {
   moved_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
-  const Place& latest = inode.names.latest();
-  const bool same_parent = latest.parent == place.parent;
-  const bool same = same_parent && latest.name == place.name;
+bool InodeTable::FoundAt(Inode& inode, const DentryName& dentry, const Asker& asker) {
+  const DentryName& latest = inode.names.latest();
+  const bool same_parent = latest.parent == dentry.parent;
+  const bool same = same_parent && latest.name == dentry.name;
   if (inode.moved != nullptr && same && inode.moved->thread == asker.thread && asker.thread != 0 &&
       asker.at - inode.moved->at < kAskedAgain) {
     return false;
@@ -70,13 +70,13 @@ bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
     moved_.fetch_add(1, std::memory_order_relaxed);
   }
   if (inode.moved != nullptr) *inode.moved = asker;
-  if (!same) inode.names.FoundAt(place, asker.at);
+  if (!same) inode.names.FoundAt(dentry, asker.at);
   if (inode.type == wire::ObjectType::kDir) inode.names.DropOthers();
   return true;
 }
 
 uint64_t InodeTable::Remember(const wire::FileHandle& handle,
-                              const wire::FileAttributes& attributes, const Place& place,
+                              const wire::FileAttributes& attributes, const DentryName& dentry,
                               const Asker& asker) {
   if (handle.fshandle != root_.fshandle && !several_fs_.load(std::memory_order_relaxed)) {
     several_fs_.store(true, std::memory_order_relaxed);
@@ -85,12 +85,12 @@ uint64_t InodeTable::Remember(const wire::FileHandle& handle,
   Shard& shard = shards_[index];
   absl::MutexLock lock(&shard.mutex);
   uint64_t& nodeid = shard.by_handle[handle];
-  if (nodeid == 0 || !FoundAt(*shard.by_node[nodeid], place, asker)) {
+  if (nodeid == 0 || !FoundAt(*shard.by_node[nodeid], dentry, asker)) {
     if (nodeid != 0) shard.older[handle].push_back(nodeid);
     nodeid = next_.fetch_add(1, std::memory_order_relaxed) * kShards + index;
     auto made = std::make_unique<Inode>();
     made->handle = handle;
-    made->names.FoundAt(place, asker.at);
+    made->names.FoundAt(dentry, asker.at);
     shard.by_node[nodeid] = std::move(made);
   }
   Inode& inode = *shard.by_node[nodeid];
@@ -107,7 +107,8 @@ uint64_t InodeTable::Remember(const wire::FileHandle& handle,
   return nodeid;
 }
 
-void InodeTable::Moved(uint64_t nodeid, const Place& from, const Place& to, absl::Time now) {
+void InodeTable::Moved(uint64_t nodeid, const DentryName& from, const DentryName& to,
+                       absl::Time now) {
   With(nodeid, [&](Inode* inode) {
     if (inode == nullptr) return;
     inode->names.Moved(from, to);
@@ -142,7 +143,7 @@ std::optional<InodeTable::Forgotten> InodeTable::Forget(uint64_t nodeid, uint64_
   EndMove(inode);
   shard.trackers.Keep(inode.handle, inode.writes);
   Forgotten gone;
-  gone.place = inode.names.latest();
+  gone.dentry = inode.names.latest();
   if (inode.writes != nullptr) gone.opened = inode.handle;
   if (inode.type == wire::ObjectType::kDir) gone.directory = inode.handle;
   auto latest = shard.by_handle.find(inode.handle);
@@ -197,8 +198,9 @@ InodeTable::NodeIds InodeTable::NodesOf(const wire::FileHandle& handle) const {
   return nodes;
 }
 
-Place InodeTable::PlaceOf(uint64_t nodeid) const {
-  return With(nodeid, [](const Inode* inode) { return inode ? inode->names.latest() : Place(); });
+DentryName InodeTable::LatestDentryOf(uint64_t nodeid) const {
+  return With(nodeid,
+              [](const Inode* inode) { return inode ? inode->names.latest() : DentryName(); });
 }
 
 void InodeTable::ShrinkToFit() {
@@ -242,7 +244,7 @@ InodeTable::Saved::Node InodeTable::SavedOf(const Shard& shard, uint64_t nodeid,
   node.type = inode.type;
   node.file_id = inode.file_id;
   node.lookups = inode.lookups;
-  node.place = inode.names.latest();
+  node.dentry = inode.names.latest();
   node.names = inode.names.Save();
   const auto newest = shard.by_handle.find(inode.handle);
   node.newest = newest != shard.by_handle.end() && newest->second == nodeid;
@@ -295,7 +297,7 @@ bool InodeTable::Restore(const Saved& saved) {
     inode->type = node.type;
     inode->file_id = node.file_id;
     inode->lookups = node.lookups;
-    inode->names.Restore(node.place, node.names);
+    inode->names.Restore(node.dentry, node.names);
     if (node.change.has_value()) inode->kernel.Restore(*node.change);
     if (node.pages.has_value()) {
       inode->pages.change = *node.pages;

@@ -1,6 +1,6 @@
 // The nodes that the kernel knows: node id <-> filehandle, the kernel's lookup counts, and the
 // place where each node was last found. The other classes of this folder keep their part of each
-// node's record (inode.h) here: AttributeCache, KernelPages, AbsentXattrs and
+// node's record (inode.h) here: AttributeCache, KernelPages, AbsentXattrCache and
 // WriteTrackers.
 //
 // Node ids count upwards and are never reused, so an id that the kernel has forgotten is never
@@ -25,10 +25,10 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/synchronization/mutex.h"
 #include "client/state/node.h"
+#include "fuse/cache/dentry_name.h"
 #include "fuse/cache/inode.h"
 #include "fuse/cache/live_nodes.h"
 #include "fuse/cache/live_record.h"
-#include "fuse/cache/place.h"
 #include "fuse/cache/write_trackers.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
@@ -55,8 +55,8 @@ class InodeTable {
   // Call once, before the first request.
   void SetRoot(const wire::FileHandle& handle, const client::Attributes& attributes);
 
-  // Returns the node of `handle`, found at `place`. Creates the node if it is not known. Counts one
-  // lookup.
+  // Returns the node of `handle`, found at `dentry`. Creates the node if it is not known. Counts
+  // one lookup.
   //
   // A directory has one dentry in the kernel. If another client has moved the directory to another
   // parent, the kernel moves the dentry when a lookup finds it there. The kernel cannot do so while
@@ -65,16 +65,16 @@ class InodeTable {
   // lookup soon, and has not used the node in between (Accepted). The old node stays valid for its
   // users.
   uint64_t Remember(const wire::FileHandle& handle, const wire::FileAttributes& attributes,
-                    const Place& place, const Asker& asker = {});
+                    const DentryName& dentry, const Asker& asker = {});
   // A program of this mount has renamed `from` to `to`, and the kernel moves the dentry of the
   // node.
-  void Moved(uint64_t nodeid, const Place& from, const Place& to, absl::Time now);
+  void Moved(uint64_t nodeid, const DentryName& from, const DentryName& to, absl::Time now);
   // `thread` uses the node, so the kernel has accepted the place where it was found.
   void Accepted(uint64_t nodeid, uint32_t thread);
   // The kernel drops `count` lookups. The last one removes the node. Unknown ids are ignored, and a
   // count that is too large drops all lookups. Returns nullopt if the node is still known.
   struct Forgotten {
-    Place place;                                // see PlaceOf
+    DentryName dentry;                          // see LatestDentryOf
     std::optional<wire::FileHandle> opened;     // the file, if it had been opened
     std::optional<wire::FileHandle> directory;  // if it was one
   };
@@ -93,7 +93,7 @@ class InodeTable {
   using NodeIds = absl::InlinedVector<uint64_t, 2>;
   NodeIds NodesOf(const wire::FileHandle& handle) const;
   // Where the node was last found. It may have been renamed or removed since. Empty: unknown.
-  Place PlaceOf(uint64_t nodeid) const;
+  DentryName LatestDentryOf(uint64_t nodeid) const;
   // The number that stat(2) shows for an object with `file_id` at the server: for a node, and for
   // an object in `fs` (inode_number.h).
   uint64_t NumberOf(uint64_t nodeid, uint64_t file_id) const;
@@ -127,8 +127,8 @@ class InodeTable {
   // directory has moved from are not saved.
   struct Saved {
     struct Node : LiveNodes::Node {
-      Place place;
-      NodeNames::Saved names;
+      DentryName dentry;
+      InodeDentries::Saved names;
       bool newest = true;              // of the nodes of the handle
       std::optional<uint64_t> change;  // of the attributes that the kernel was sent last
       std::optional<uint64_t> pages;   // see NodePages
@@ -170,8 +170,9 @@ class InodeTable {
   Shard& ShardOf(uint64_t nodeid) const { return shards_[nodeid % kShards]; }
   // The kernel has accepted the place where a directory was found, or the node is removed.
   void EndMove(Inode& inode);
-  // Records that a node was found again. Returns false if the kernel does not accept it at `place`.
-  bool FoundAt(Inode& inode, const Place& place, const Asker& asker);
+  // Records that a node was found again. Returns false if the kernel does not accept it at
+  // `dentry`.
+  bool FoundAt(Inode& inode, const DentryName& dentry, const Asker& asker);
 
   // Both are set before the first request. The kernel keeps 32 bits of the generation and compares
   // them with each reply.

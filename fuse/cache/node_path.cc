@@ -12,11 +12,11 @@ std::string PathOf(const InodeTable& inodes, uint64_t nodeid) {
   if (nodeid == kRootNode) return "/";
   std::string path;
   for (int i = 0; i < kMostParents; ++i) {
-    const Place place = inodes.PlaceOf(nodeid);
-    if (place.parent == 0) return "";
-    path.insert(0, "/" + place.name);
-    if (place.parent == kRootNode) return path;
-    nodeid = place.parent;
+    const DentryName dentry = inodes.LatestDentryOf(nodeid);
+    if (dentry.parent == 0) return "";
+    path.insert(0, "/" + dentry.name);
+    if (dentry.parent == kRootNode) return path;
+    nodeid = dentry.parent;
   }
   return "";
 }

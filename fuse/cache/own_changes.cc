@@ -3,7 +3,7 @@
 namespace dafs::fuse {
 
 OwnChanges::Change OwnChanges::Begin(absl::Time now) {
-  Touch(now);
+  MarkChanged(now);
   Change change;
   change.alone = begun_ == ended_;
   change.number = ++begun_;
@@ -15,7 +15,7 @@ OwnChanges::Change OwnChanges::Begin(absl::Time now) {
 bool OwnChanges::End(const Change& change, absl::Time now) {
   if (change.number == 0 || change.number > begun_) return false;
   ++ended_;
-  Touch(now);
+  MarkChanged(now);
   return true;
 }
 

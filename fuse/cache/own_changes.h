@@ -27,7 +27,7 @@ class OwnChanges {
   };
 
   // The node has changed, or is about to.
-  void Touch(absl::Time now) {
+  void MarkChanged(absl::Time now) {
     ++touches_;
     touched_at_ = now;
   }

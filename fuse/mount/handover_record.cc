@@ -17,12 +17,12 @@ namespace dafs::fuse {
 
 // Not in the unnamed namespace, where RecordWriter and RecordReader would not find them.
 
-void Fields(auto& a, Is<Place> auto& m) { a(m.parent, m.name); }
-void Fields(auto& a, Is<NodeNames::Saved> auto& m) {
+void Fields(auto& a, Is<DentryName> auto& m) { a(m.parent, m.name); }
+void Fields(auto& a, Is<InodeDentries::Saved> auto& m) {
   a(m.until_ns, m.change, m.seen, m.lost, m.others_until_ns);
 }
 void Fields(auto& a, Is<InodeTable::Saved::Node> auto& m) {
-  a(m.nodeid, m.handle, m.type, m.file_id, m.lookups, m.place, m.names, m.newest, m.change,
+  a(m.nodeid, m.handle, m.type, m.file_id, m.lookups, m.dentry, m.names, m.newest, m.change,
     m.pages);
 }
 void Fields(auto& a, Is<InodeTable::Saved> auto& m) { a(m.generation, m.next, m.nodes); }

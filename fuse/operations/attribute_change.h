@@ -24,7 +24,7 @@ class AttributeChange {
     if (is_directory_) {
       change_ = attributes_.BeginChange(nodeid_, Loop::Now());
     } else {
-      attributes_.Touch(nodeid_, Loop::Now());
+      attributes_.MarkChanged(nodeid_, Loop::Now());
     }
   }
   ~AttributeChange() { End(); }
@@ -37,7 +37,7 @@ class AttributeChange {
     if (is_directory_) {
       attributes_.EndChange(nodeid_, change_, {}, Loop::Now());
     } else {
-      attributes_.Touch(nodeid_, Loop::Now());
+      attributes_.MarkChanged(nodeid_, Loop::Now());
     }
   }
 

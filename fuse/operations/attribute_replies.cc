@@ -22,10 +22,12 @@ absl::Duration AttributeReplies::Validity(const Call& call, uint64_t nodeid,
   return valid_for;
 }
 
-void AttributeReplies::Touch(uint64_t nodeid) { state_.attributes.Touch(nodeid, Loop::Now()); }
+void AttributeReplies::MarkChanged(uint64_t nodeid) {
+  state_.attributes.MarkChanged(nodeid, Loop::Now());
+}
 
-void AttributeReplies::TouchData(uint64_t nodeid) {
-  if (state_.attributes.Touch(nodeid, Loop::Now())) Forget(nodeid);
+void AttributeReplies::MarkDataChanged(uint64_t nodeid) {
+  if (state_.attributes.MarkChanged(nodeid, Loop::Now())) Forget(nodeid);
 }
 
 OwnChanges::Change AttributeReplies::BeginWrite(uint64_t nodeid) {

@@ -37,10 +37,10 @@ class AttributeReplies {
   // Invalidates the kernel's attributes of the node, so that it requests them again.
   void Forget(uint64_t nodeid);
   // The node changes. Called before the request to the server and after its reply.
-  void Touch(uint64_t nodeid);
+  void MarkChanged(uint64_t nodeid);
   // A change of a file's data begins or has ended. Called before the caller is answered. If the
   // kernel may show set-id bits that the change removes, its attributes are invalidated.
-  void TouchData(uint64_t nodeid);
+  void MarkDataChanged(uint64_t nodeid);
   OwnChanges::Change BeginWrite(uint64_t nodeid);
   // `after`: the attributes after the write; none of them valid: not known.
   void EndWrite(uint64_t nodeid, const OwnChanges::Change& change, client::Attributes after);

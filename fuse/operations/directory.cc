@@ -178,9 +178,9 @@ bool DirectoryOperations::IsAclKnown(const InodeView& object) const {
   if (!state_.options.acl) return true;
   if (object.type != wire::ObjectType::kReg && object.type != wire::ObjectType::kDir) return true;
   const absl::Time now = Loop::Now();
-  return state_.absent_xattrs.Known(object.nodeid, Absent::kAccessAcl, now) &&
+  return state_.absent_xattrs.Known(object.nodeid, AbsentXattr::kAccessAcl, now) &&
          (object.type == wire::ObjectType::kReg ||
-          state_.absent_xattrs.Known(object.nodeid, Absent::kDefaultAcl, now));
+          state_.absent_xattrs.Known(object.nodeid, AbsentXattr::kDefaultAcl, now));
 }
 
 // Opens a directory without a request, if the kernel or the mount has the whole listing, and names
@@ -297,7 +297,7 @@ void DirectoryOperations::AddNode(const Call& call, DirectoryAnswer& answer,
   const uint32_t type = FileTypeBits(attributes.object_type);
   const uint64_t known = state_.inodes.NodeOf(attributes.filehandle);
   const bool tell = attributes.has(kNeeded) && type != 0 &&
-                    !state_.attributes.TouchedSince(directory.nodeid, chunk.asked_at) &&
+                    !state_.attributes.ChangedSince(directory.nodeid, chunk.asked_at) &&
                     (known == 0 || (!state_.attributes.NewsSince(known, chunk.asked_at) &&
                                     !state_.behind.Holds(known)));
   fuse_entry_out out = {};
@@ -308,9 +308,9 @@ void DirectoryOperations::AddNode(const Call& call, DirectoryAnswer& answer,
       // The promise of the attributes, which arrived with the ACL, covers it too.
       const bool promised = state_.rules.IsGood(chunk.attributes_promise, attributes.filehandle);
       const absl::Time asked = promised ? Loop::Now() : chunk.asked_at;
-      state_.absent_xattrs.Note(out.nodeid, Absent::kAccessAcl, asked);
+      state_.absent_xattrs.Note(out.nodeid, AbsentXattr::kAccessAcl, asked);
       if (attributes.object_type == wire::ObjectType::kDir) {
-        state_.absent_xattrs.Note(out.nodeid, Absent::kDefaultAcl, asked);
+        state_.absent_xattrs.Note(out.nodeid, AbsentXattr::kDefaultAcl, asked);
       }
     }
   }
@@ -325,7 +325,7 @@ DirectoryOperations::Chunk DirectoryOperations::CurrentChunk(DirectoryState& dir
   if (!goes_on || chunk == nullptr) return nullptr;
   if (chunk->known_here && offset != 0) return chunk;
   // This mount has changed the directory since OPENDIR.
-  if (offset == 0 && state_.attributes.TouchedSince(directory.nodeid, chunk->asked_at))
+  if (offset == 0 && state_.attributes.ChangedSince(directory.nodeid, chunk->asked_at))
     return nullptr;
   if (plus && !chunk->attributes) return nullptr;
   // The kernel must not put a listing into its cache that has changed since.
@@ -397,7 +397,7 @@ void DirectoryOperations::AddDots(DirectoryAnswer& answer, const DirectoryState&
   if (!answer.empty() || offset >= kDotDotOffset) return;
   std::optional<InodeView> self = state_.inodes.Find(directory.nodeid);
   std::optional<InodeView> parent =
-      state_.inodes.Find(state_.inodes.PlaceOf(directory.nodeid).parent);
+      state_.inodes.Find(state_.inodes.LatestDentryOf(directory.nodeid).parent);
   const auto number = [&](const InodeView& node) {
     return state_.inodes.NumberIn(node.handle.fshandle, node.file_id);
   };

@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "client/session/in_flight.h"
-#include "fuse/cache/absent_xattrs.h"
+#include "fuse/cache/absent_xattr_cache.h"
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/directory_names.h"
 #include "fuse/cache/inode_table.h"
@@ -71,7 +71,7 @@ struct MountState {
   DirectoryNames directory_names{Loop::Now()};
   WholeDirectories whole_directories;
   KernelPages pages{inodes};
-  AbsentXattrs absent_xattrs{inodes, options.cache, rules};
+  AbsentXattrCache absent_xattrs{inodes, options.cache, rules};
   WriteTrackers write_trackers{inodes};
 
   OpenFiles open_files;

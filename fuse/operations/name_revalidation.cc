@@ -19,28 +19,28 @@ Task<bool> HasLostName(MountState& state, client::Files& files, CallerIdentity w
       return inode != nullptr ? use(inode->names) : decltype(use(inode->names))();
     });
   };
-  const auto place = with_names([&](NodeNames& names) {
-    const Place* unsure = names.NotSeenAt(change, Loop::Now());
-    return unsure != nullptr ? std::optional<Place>(*unsure) : std::nullopt;
+  const auto dentry = with_names([&](InodeDentries& names) {
+    const DentryName* unsure = names.NotSeenAt(change, Loop::Now());
+    return unsure != nullptr ? std::optional<DentryName>(*unsure) : std::nullopt;
   });
   const std::optional<InodeView> parent =
-      place.has_value() ? state.inodes.Find(place->parent) : std::nullopt;
+      dentry.has_value() ? state.inodes.Find(dentry->parent) : std::nullopt;
   if (parent.has_value()) {
     Task<absl::StatusOr<client::Node>> looking =
-        files.names().Lookup(*who, parent->handle, place->name);
+        files.names().Lookup(*who, parent->handle, dentry->name);
     const absl::StatusOr<client::Node> there = co_await looking;
     const wire::DafsStatus status = wire::DafsFromStatus(there.status());
-    with_names([&](NodeNames& names) {
+    with_names([&](InodeDentries& names) {
       if (there.ok() && there->handle == node.handle) {
-        names.Confirm(*place, change);
+        names.Confirm(*dentry, change);
       } else if (there.ok() || status == wire::DafsStatus::kNoEnt ||
                  status == wire::DafsStatus::kStale) {
-        names.Lose(*place);
+        names.Lose(*dentry);
       }
       return true;
     });
   }
-  co_return with_names([&](NodeNames& names) { return names.AnyLost(change, Loop::Now()); });
+  co_return with_names([&](InodeDentries& names) { return names.AnyLost(change, Loop::Now()); });
 }
 
 }  // namespace dafs::fuse

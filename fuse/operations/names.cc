@@ -31,13 +31,13 @@ Task<void> NameOperations::Lookup(Call& call) {
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  const Place place{call.nodeid(), std::string(name)};
-  if (context_.entries.ReplyKnownAbsent(call, *parent, place)) co_return;
+  const DentryName dentry{call.nodeid(), std::string(name)};
+  if (context_.entries.ReplyKnownAbsent(call, *parent, dentry)) co_return;
   CallerIdentity who = CallerOf(state_, call);
   if (const uint64_t listing = state_.whole_directories.BeginListingOfMade(parent->handle)) {
     Task<void> reading = ReadMade(who, *parent, listing);
     co_await reading;
-    if (context_.entries.ReplyKnownAbsent(call, *parent, place)) co_return;
+    if (context_.entries.ReplyKnownAbsent(call, *parent, dentry)) co_return;
   }
   const std::optional<absl::Time> before = context_.pending.BeforeAsking();
   client::Promise absent;
@@ -48,10 +48,10 @@ Task<void> NameOperations::Lookup(Call& call) {
   }
   co_await context_.pending.Revalidate(*who, before, node);
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt &&
-      context_.entries.ReplyAbsent(call, place, absent)) {
+      context_.entries.ReplyAbsent(call, dentry, absent)) {
     co_return;
   }
-  context_.entries.Reply(call, node, place);
+  context_.entries.Reply(call, node, dentry);
 }
 
 // The directory was made by this mount, and is probably empty: one request shows that no name
@@ -85,7 +85,7 @@ Task<void> NameOperations::Readlink(Call& call) {
   } else if (target->size() >= PATH_MAX) {
     call.ReplyErrno(ENAMETOOLONG);
   } else {
-    state_.attributes.Touch(call.nodeid(), Loop::Now());  // its access time may have moved
+    state_.attributes.MarkChanged(call.nodeid(), Loop::Now());  // its access time may have moved
     call.Reply({std::as_bytes(std::span(*target))});
   }
 }
@@ -183,11 +183,11 @@ Task<void> NameOperations::Unlink(Call& call) {
   removal();
   change.Removed(name, removed.ok() && !call.answered());
   change.End();
-  const Place place{call.nodeid(), std::string(name)};
+  const DentryName dentry{call.nodeid(), std::string(name)};
   if (!removed.ok() || call.answered()) {
-    context_.entries.DropName(place);
+    context_.entries.DropName(dentry);
   } else {
-    context_.entries.Removed(file, place);
+    context_.entries.Removed(file, dentry);
   }
   call.ReplyStatus(removed);
 }
@@ -255,14 +255,14 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   from_change.End();
   if (to_change.has_value()) to_change->End();
   // If the caller was killed meanwhile, the call has failed, and the kernel moves nothing.
-  const Place old_place{call.nodeid(), std::string(old_name)};
-  const Place new_place{new_directory, std::string(new_name)};
+  const DentryName old_dentry{call.nodeid(), std::string(old_name)};
+  const DentryName new_dentry{new_directory, std::string(new_name)};
   if (moves) {
-    context_.entries.Moved(old_place, new_place, exchanged, names);
-    if (!exchanged) context_.entries.Removed(replaced, new_place);
+    context_.entries.Moved(old_dentry, new_dentry, exchanged, names);
+    if (!exchanged) context_.entries.Removed(replaced, new_dentry);
   } else {
-    context_.entries.DropName(old_place);
-    context_.entries.DropName(new_place);
+    context_.entries.DropName(old_dentry);
+    context_.entries.DropName(new_dentry);
   }
   int error = ErrnoFromStatus(renamed);
   // 6.5.34: EXIST means any target that does not fit the source. The kernel has checked the types,
@@ -287,7 +287,7 @@ Task<void> NameOperations::Link(Call& call) {
   if (call.answered()) co_return;  // its caller was killed while it waited
   CallerIdentity who = CallerOf(state_, call);
   DirectoryChange change(context_, *directory, name);
-  context_.attributes.Touch(link.oldnodeid);
+  context_.attributes.MarkChanged(link.oldnodeid);
   absl::StatusOr<client::Node> node =
       co_await files_.names().Link(*who, file->handle, directory->handle, name, change.after());
   change.End();

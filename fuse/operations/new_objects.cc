@@ -23,7 +23,7 @@ Task<absl::StatusOr<std::string>> DefaultAclOf(Context& context, const client::I
   const bool none = wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNoEnt ||
                     wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNotSupp;
   if (none && context.state.attributes.KeepsFiles()) {
-    context.state.absent_xattrs.Note(directory.nodeid, Absent::kDefaultAcl, asked);
+    context.state.absent_xattrs.Note(directory.nodeid, AbsentXattr::kDefaultAcl, asked);
   }
   co_return acl;
 }
@@ -49,7 +49,7 @@ Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who, const In
   if (!context.state.options.acl) co_return masked;
   const bool keeps = context.state.attributes.KeepsFiles();
   if (keeps &&
-      context.state.absent_xattrs.Known(directory.nodeid, Absent::kDefaultAcl, Loop::Now())) {
+      context.state.absent_xattrs.Known(directory.nodeid, AbsentXattr::kDefaultAcl, Loop::Now())) {
     co_return masked;
   }
   if (masked == mode && !set_later) {
@@ -67,12 +67,12 @@ Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who, const In
 // A new object has no capabilities and no label. It has no ACL unless its directory has a default
 // ACL to inherit.
 void NoteNew(MountState& state, uint64_t nodeid, uint64_t directory, absl::Time made) {
-  state.absent_xattrs.Note(nodeid, Absent::kCapability, made);
-  state.absent_xattrs.Note(nodeid, Absent::kSelinux, made);
+  state.absent_xattrs.Note(nodeid, AbsentXattr::kCapability, made);
+  state.absent_xattrs.Note(nodeid, AbsentXattr::kSelinux, made);
   if (!state.attributes.KeepsFiles()) return;  // the directory's ACL is unknown: see ModeOfNew
-  if (!state.absent_xattrs.Known(directory, Absent::kDefaultAcl, made)) return;
-  state.absent_xattrs.Note(nodeid, Absent::kAccessAcl, made);
-  state.absent_xattrs.Note(nodeid, Absent::kDefaultAcl, made);
+  if (!state.absent_xattrs.Known(directory, AbsentXattr::kDefaultAcl, made)) return;
+  state.absent_xattrs.Note(nodeid, AbsentXattr::kAccessAcl, made);
+  state.absent_xattrs.Note(nodeid, AbsentXattr::kDefaultAcl, made);
 }
 
 }  // namespace dafs::fuse

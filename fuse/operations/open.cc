@@ -119,8 +119,8 @@ Task<void> OpenOperations::Create(Call& call) {
     co_await replying;
     co_return;
   }
-  Place place{call.nodeid(), request.name};
-  co_await ReplyCreated(call, *file, place, create.flags, who);
+  DentryName dentry{call.nodeid(), request.name};
+  co_await ReplyCreated(call, *file, dentry, create.flags, who);
 }
 
 // The kernel expected that the name does not exist. With ESTALE it looks the name up again, and
@@ -143,11 +143,11 @@ Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, Inode
   }
 }
 
-Task<void> OpenOperations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,
+Task<void> OpenOperations::ReplyCreated(Call& call, const client::OpenFile& file, DentryName dentry,
                                         uint32_t flags, CallerIdentity who) {
   client::Node node{file.handle, file.attributes, file.names};
-  if (call.answered()) context_.entries.DropName(place);
-  fuse_entry_out entry = context_.entries.Entry(call, node, place, call.arrived());
+  if (call.answered()) context_.entries.DropName(dentry);
+  fuse_entry_out entry = context_.entries.Entry(call, node, dentry, call.arrived());
   if (file.created) NoteNew(state_, entry.nodeid, call.nodeid(), Loop::Now());
   fuse_open_out out = context_.opens.Add(call, file, entry.nodeid, flags, who, false);
   if (!call.Reply({AsBytes(entry), AsBytes(out)})) {
@@ -174,7 +174,7 @@ Task<void> OpenOperations::Tmpfile(Call& call) {
     call.ReplyStatus(file.status());
     co_return;
   }
-  Place nowhere{call.nodeid(), ""};
+  DentryName nowhere{call.nodeid(), ""};
   co_await ReplyCreated(call, *file, nowhere, create.flags, who);
 }
 

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/files/files.h"
+#include "fuse/cache/dentry_name.h"
 #include "fuse/cache/inode_table.h"
-#include "fuse/cache/place.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/request_nodes.h"
@@ -35,8 +35,8 @@ class OpenOperations {
                        absl::Time asked_at);
   Task<void> ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
                              std::string_view name, uint32_t flags, absl::Status failed);
-  Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place, uint32_t flags,
-                          CallerIdentity who);
+  Task<void> ReplyCreated(Call& call, const client::OpenFile& file, DentryName dentry,
+                          uint32_t flags, CallerIdentity who);
 
   Context& context_;
   MountState& state_;

@@ -88,7 +88,7 @@ Task<void> PendingWrites::Revalidate(const client::Identity& who, std::optional<
   if (!before.has_value() || !node.ok()) co_return;
   const uint64_t known = state_.inodes.NodeOf(node->handle);
   if (known == 0) co_return;
-  if (!state_.behind.Holds(known) && !state_.attributes.TouchedSince(known, *before)) co_return;
+  if (!state_.behind.Holds(known) && !state_.attributes.ChangedSince(known, *before)) co_return;
   co_await Drained(known);
   absl::StatusOr<client::Attributes> attributes =
       co_await files_.attributes().GetAttributes(who, node->handle);

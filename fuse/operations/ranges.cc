@@ -52,11 +52,11 @@ Task<void> RangeOperations::Fallocate(Call& call) {
     call.ReplyErrno(EOPNOTSUPP);
     co_return;
   }
-  context_.attributes.TouchData(open->nodeid);
+  context_.attributes.MarkDataChanged(open->nodeid);
   // Fails with EOPNOTSUPP, not ENOSYS, if the server cannot do it: other modes may still work.
   absl::Status done = co_await files_.ranges().Allocate(*open->opener, open->handle, open->state_id,
                                                         *mode, fallocate.offset, fallocate.length);
-  context_.attributes.TouchData(open->nodeid);
+  context_.attributes.MarkDataChanged(open->nodeid);
   call.ReplyStatus(done);
 }
 
@@ -97,13 +97,13 @@ Task<void> RangeOperations::CopyFileRange(Call& call) {
   }
   co_await context_.pending.Drained(to->nodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
-  context_.attributes.TouchData(to->nodeid);
+  context_.attributes.MarkDataChanged(to->nodeid);
   state_.attributes.InvalidatePrefetched(from->nodeid);  // atime
   const uint64_t length = std::min(copy.len, kMostCopied);
   absl::StatusOr<client::CopyResult> copied =
       co_await files_.ranges().CopyRange(*to->opener, from->handle, from->state_id, copy.off_in,
                                          to->handle, to->state_id, copy.off_out, length);
-  context_.attributes.TouchData(to->nodeid);
+  context_.attributes.MarkDataChanged(to->nodeid);
   if (!copied.ok()) {
     // After ENOSYS the kernel copies by reading and writing.
     call.ReplyErrno(absl::IsUnimplemented(copied.status()) ? ENOSYS

@@ -66,7 +66,7 @@ void LookElsewhere(MountState& state, Call& call, uint64_t nodeid) {
 std::optional<wire::FileHandle> ForgetLookups(MountState& state, uint64_t nodeid, uint64_t count) {
   std::optional<InodeTable::Forgotten> gone = state.inodes.Forget(nodeid, count);
   if (!gone.has_value()) return std::nullopt;
-  state.directory_names.Forget(nodeid, gone->place);
+  state.directory_names.Forget(nodeid, gone->dentry);
   if (gone->directory.has_value()) state.whole_directories.Forget(*gone->directory);
   return std::move(gone->opened);
 }

@@ -61,11 +61,11 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity&
     co_return file;
   }
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
-  Place place = state_.inodes.PlaceOf(node.nodeid);
-  std::optional<InodeView> parent = state_.inodes.Find(place.parent);
-  if (place.name.empty() || !parent) co_return file;
+  DentryName dentry = state_.inodes.LatestDentryOf(node.nodeid);
+  std::optional<InodeView> parent = state_.inodes.Find(dentry.parent);
+  if (dentry.name.empty() || !parent) co_return file;
   request.directory = parent->handle;
-  request.name = place.name;
+  request.name = dentry.name;
   absl::StatusOr<client::OpenFile> named = co_await files_.opens().Open(who, request);
   if (!named.ok()) {
     if (IsRefusal(named.status())) co_return named;

@@ -69,8 +69,9 @@ Task<void> WriteOperations::AppendData(const OpenState& open, const client::Buff
 }
 
 // Sends a piece to the server, and records the result in the inode table.
-Task<WriteOperations::Transfer> WriteOperations::Carry(WritePiece& piece, wire::StableHow stability,
-                                                       bool appends, bool may_ask) {
+Task<WriteOperations::Transfer> WriteOperations::SendPiece(WritePiece& piece,
+                                                           wire::StableHow stability, bool appends,
+                                                           bool may_ask) {
   Transfer transfer;
   transfer.offset = piece.offset;
   transfer.size = piece.size;
@@ -96,7 +97,7 @@ void WriteOperations::Reply(Call& call, const Transfer& transfer, bool from_cach
   }
 }
 
-bool WriteOperations::GoesBehind(const fuse_write_in& write, const OpenState& open) const {
+bool WriteOperations::UsesWriteBehind(const fuse_write_in& write, const OpenState& open) const {
   constexpr uint32_t kAtOnce = O_APPEND | O_DIRECT | O_SYNC | O_DSYNC;
   return WritesBehind(state_.options) && streams_.enabled() && write.size > 0 &&
          (write.flags & kAtOnce) == 0 && (write.write_flags & FUSE_WRITE_CACHE) == 0 &&
@@ -148,7 +149,7 @@ Task<void> WriteOperations::SendPieces(WritePiece piece, Call* waits) {
   streams_.Begin(*open);
   for (;;) {
     Task<Transfer> carrying =
-        Carry(piece, wire::StableHow::kUnstable, /*appends=*/false, /*may_ask=*/true);
+        SendPiece(piece, wire::StableHow::kUnstable, /*appends=*/false, /*may_ask=*/true);
     Transfer transfer = co_await carrying;
     if (waits != nullptr) {
       Reply(*std::exchange(waits, nullptr), transfer, /*from_cache=*/false);
@@ -172,9 +173,9 @@ void WriteOperations::FailLate(const WritePiece& piece, const Transfer& transfer
   state_.live_files.NoteFailure(*piece.open);
   if (state_.notifier != nullptr) state_.notifier->DropPages(piece.open->nodeid, [] {});
   if (!first) return;  // log one line for each failure that the program sees
-  const Place place = state_.inodes.PlaceOf(piece.open->nodeid);
+  const DentryName dentry = state_.inodes.LatestDentryOf(piece.open->nodeid);
   LogError(absl::StrCat(state_.options.source.text, ": ",
-                        place.name.empty() ? "a file without a name" : place.name, ": ",
+                        dentry.name.empty() ? "a file without a name" : dentry.name, ": ",
                         piece.size - transfer.done, " bytes at ", piece.offset + transfer.done,
                         " could not be written: ", transfer.failed.message(),
                         "; the next fsync or close of the file fails"));
@@ -193,7 +194,7 @@ Task<void> WriteOperations::Write(Call& call) {
     call.ReplyErrno(EBADF);
     co_return;
   }
-  if (GoesBehind(write, *open)) {
+  if (UsesWriteBehind(write, *open)) {
     co_await WriteBehind(call, open, write.offset, size);
     co_return;
   }
@@ -209,7 +210,7 @@ Task<void> WriteOperations::Write(Call& call) {
   const bool from_cache = (write.write_flags & FUSE_WRITE_CACHE) != 0;
   const bool appends = (write.flags & O_APPEND) != 0 && !from_cache;
   Task<Transfer> carrying =
-      Carry(piece, StabilityFromFlags(write.flags), appends, /*may_ask=*/!from_cache);
+      SendPiece(piece, StabilityFromFlags(write.flags), appends, /*may_ask=*/!from_cache);
   Reply(call, co_await carrying, from_cache);
 }
 

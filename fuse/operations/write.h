@@ -48,13 +48,14 @@ class WriteOperations {
     bool wants_after = false;
     client::Attributes after;  // of the file after the write, if requested and returned
   };
-  Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends, bool may_ask);
+  Task<Transfer> SendPiece(WritePiece& piece, wire::StableHow stability, bool appends,
+                           bool may_ask);
   Task<void> WriteData(const OpenState& open, const client::BufferLease& lease, Transfer& transfer);
   Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
                         Transfer& transfer);
   void Reply(Call& call, const Transfer& transfer, bool from_cache);
 
-  bool GoesBehind(const fuse_write_in& write, const OpenState& open) const;
+  bool UsesWriteBehind(const fuse_write_in& write, const OpenState& open) const;
   Task<void> WriteBehind(Call& call, std::shared_ptr<OpenState> open, uint64_t offset,
                          uint32_t size);
   Task<void> SendPieces(WritePiece piece, Call* waits);

@@ -24,15 +24,15 @@ namespace {
 // reads security.capability before it writes, and ACLs before it grants access to a user other than
 // the owner. ls(1) reads the ACL and the SELinux label of each file.
 struct Usual {
-  Absent absent;
+  AbsentXattr absent;
   std::string_view name;
 };
-constexpr Usual kUsual[] = {{Absent::kCapability, "security.capability"},
-                            {Absent::kSelinux, "security.selinux"},
-                            {Absent::kAccessAcl, kAccessAclXattr},
-                            {Absent::kDefaultAcl, kDefaultAclXattr}};
+constexpr Usual kUsual[] = {{AbsentXattr::kCapability, "security.capability"},
+                            {AbsentXattr::kSelinux, "security.selinux"},
+                            {AbsentXattr::kAccessAcl, kAccessAclXattr},
+                            {AbsentXattr::kDefaultAcl, kDefaultAclXattr}};
 
-std::optional<Absent> AbsentOf(std::string_view name) {
+std::optional<AbsentXattr> AbsentOf(std::string_view name) {
   for (const Usual& usual : kUsual) {
     if (usual.name == name) return usual.absent;
   }
@@ -97,8 +97,8 @@ Task<void> XattrOperations::LookForUsual(const client::Identity& who, const Inod
 // Returns the errno for an attribute that the file does not have. Without SELinux, a missing label
 // fails with EOPNOTSUPP, after which ls(1) requests no more labels. These requests took a fifth or
 // more of the time of ls -l.
-int XattrOperations::ErrnoOfAbsent(std::optional<Absent> usual) const {
-  return usual == Absent::kSelinux && !state_.selinux ? EOPNOTSUPP : ENODATA;
+int XattrOperations::ErrnoOfAbsent(std::optional<AbsentXattr> usual) const {
+  return usual == AbsentXattr::kSelinux && !state_.selinux ? EOPNOTSUPP : ENODATA;
 }
 
 // Whether no file of the mount can have an attribute of this name.
@@ -117,8 +117,8 @@ Task<void> XattrOperations::Getxattr(Call& call) {
     call.ReplyErrno(EOPNOTSUPP);
     co_return;
   }
-  const std::optional<Absent> usual = AbsentOf(name);
-  if (usual == Absent::kAccessAcl) {
+  const std::optional<AbsentXattr> usual = AbsentOf(name);
+  if (usual == AbsentXattr::kAccessAcl) {
     state_.listings_with_acls.store(MountState::kListingsWithAcls, std::memory_order_relaxed);
   }
   const auto known_absent = [&] {

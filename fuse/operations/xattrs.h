@@ -41,7 +41,7 @@ class XattrOperations {
   Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
                                 std::vector<wire::Ace> acl);
   bool IsNotSupported(std::string_view name) const;
-  int ErrnoOfAbsent(std::optional<Absent> usual) const;
+  int ErrnoOfAbsent(std::optional<AbsentXattr> usual) const;
   void ReplyNoValue(Call& call, const InodeView& node, std::string_view name,
                     const absl::Status& status);
 

@@ -17,10 +17,10 @@ TEST_F(AttributeCacheTest, AChangeReportsWhetherTheKernelShowsSetIdBits) {
   attributes.set(wire::kFattrMode);
   attributes.mode = 0777;
   attributes_.Sent(node, attributes, start_);
-  EXPECT_FALSE(attributes_.Touch(node, start_));
+  EXPECT_FALSE(attributes_.MarkChanged(node, start_));
   attributes.mode = 02777;
   attributes_.Sent(node, attributes, start_);
-  EXPECT_TRUE(attributes_.Touch(node, start_));
+  EXPECT_TRUE(attributes_.MarkChanged(node, start_));
   OwnChanges::Change change = attributes_.BeginChange(node, start_);
   EXPECT_TRUE(change.shows_set_id);
   attributes_.Invalidated(node);
@@ -80,11 +80,11 @@ TEST_F(AttributeCacheTest, AttributesFromAnOpenServeOneRequestWithinTheCacheTime
 TEST_F(AttributeCacheTest, AttributesFromAnOpenAreNotUsedAfterAnyLaterEvent) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   const OwnChanges::Moment asked = attributes_.MomentOf(node);
-  attributes_.Touch(node, start_);
+  attributes_.MarkChanged(node, start_);
   attributes_.KeepPrefetched(node, asked, File(7), start_);
   EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value()) << "changed before the reply";
   attributes_.KeepPrefetched(node, attributes_.MomentOf(node), File(7), start_);
-  attributes_.Touch(node, start_);
+  attributes_.MarkChanged(node, start_);
   EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value()) << "changed after the reply";
   attributes_.KeepPrefetched(node, attributes_.MomentOf(node), File(7), start_);
   attributes_.InvalidatePrefetched(node);
@@ -139,7 +139,7 @@ TEST_F(AttributeCacheTest, AttributesAfterAWriteAreUsedUnlessAnotherChangeOverla
   attributes_.EndChange(node, write, File(7), start_);
   EXPECT_TRUE(attributes_.TakePrefetched(node, start_).has_value());
   write = attributes_.BeginChange(node, start_);
-  attributes_.Touch(node, start_);  // a chmod
+  attributes_.MarkChanged(node, start_);  // a chmod
   attributes_.EndChange(node, write, File(8), start_);
   EXPECT_FALSE(attributes_.TakePrefetched(node, start_).has_value());
 }
@@ -207,7 +207,7 @@ TEST_F(AttributeCacheTest, LearnedAttributesDoNotReplaceThoseKeptForTheKernel) {
 TEST_F(AttributeCacheTest, LastAttributesOfADirectoryOutlastAChangeThatMadeThemStale) {
   OwnChanges::Change change = attributes_.BeginChange(kRootNode, start_);
   attributes_.EndChange(kRootNode, change, File(7, wire::ObjectType::kDir), start_);
-  attributes_.Touch(kRootNode, start_);
+  attributes_.MarkChanged(kRootNode, start_);
   EXPECT_FALSE(attributes_.TakePrefetched(kRootNode, start_).has_value());
   ASSERT_TRUE(attributes_.LastOfDirectory(kRootNode).has_value());
   EXPECT_EQ(attributes_.LastOfDirectory(kRootNode)->change, 7u);
@@ -249,10 +249,10 @@ TEST_F(AttributeCacheTest, NewsSinceCoversSentAttributesAndOwnChanges) {
   EXPECT_FALSE(attributes_.NewsSince(node, start_));
   attributes_.Sent(node, File(1), start_);
   EXPECT_TRUE(attributes_.NewsSince(node, start_));
-  EXPECT_FALSE(attributes_.TouchedSince(node, start_));
+  EXPECT_FALSE(attributes_.ChangedSince(node, start_));
   EXPECT_FALSE(attributes_.NewsSince(node, start_ + absl::Seconds(1)));
-  attributes_.Touch(node, start_ + absl::Seconds(2));
-  EXPECT_TRUE(attributes_.TouchedSince(node, start_ + absl::Seconds(1)));
+  attributes_.MarkChanged(node, start_ + absl::Seconds(2));
+  EXPECT_TRUE(attributes_.ChangedSince(node, start_ + absl::Seconds(1)));
   EXPECT_TRUE(attributes_.NewsSince(node, start_ + absl::Seconds(2)));
   EXPECT_FALSE(attributes_.NewsSince(999999, start_));
 }

@@ -57,8 +57,8 @@ TEST_F(DirectoryNamesTest, RenameMovesTheNameWithItsTime) {
   const auto moves = names_.Moved({kDirectory, "a"}, {kOther, "b"}, false, now_);
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_EQ(moves[0].nodeid, 40u);
-  EXPECT_EQ(moves[0].from, (Place{kDirectory, "a"}));
-  EXPECT_EQ(moves[0].to, (Place{kOther, "b"}));
+  EXPECT_EQ(moves[0].from, (DentryName{kDirectory, "a"}));
+  EXPECT_EQ(moves[0].to, (DentryName{kOther, "b"}));
   EXPECT_EQ(names_.Find(kOther, "b", now_ + absl::Seconds(59))->nodeid, 40u);
   EXPECT_TRUE(names_.Moved({kDirectory, "unknown"}, {kOther, "c"}, false, now_).empty());
 }

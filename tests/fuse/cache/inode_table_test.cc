@@ -37,7 +37,7 @@ TEST_F(InodeTableTest, ShrinkToFitKeepsTheRemainingNodes) {
     const std::optional<InodeView> view = table_.Find(nodes[i]);
     ASSERT_TRUE(view.has_value());
     EXPECT_EQ(table_.NodeOf(view->handle), nodes[i]);
-    EXPECT_EQ(table_.PlaceOf(nodes[i]).name, std::to_string(i));
+    EXPECT_EQ(table_.LatestDentryOf(nodes[i]).name, std::to_string(i));
   }
   EXPECT_FALSE(table_.Find(nodes[100]).has_value());
 }
@@ -47,7 +47,7 @@ TEST_F(InodeTableTest, AHandleHasOneNodeUnderAllItsNames) {
   uint64_t second = table_.Remember(Handle(5), File(1), {kRootNode, "b"});
   EXPECT_EQ(first, second);
   EXPECT_EQ(table_.NodeOf(Handle(5)), first);
-  EXPECT_EQ(table_.PlaceOf(first).name, "b");
+  EXPECT_EQ(table_.LatestDentryOf(first).name, "b");
   EXPECT_EQ(table_.Find(first)->file_id, 77u);
   EXPECT_EQ(table_.Find(first)->type, wire::ObjectType::kReg);
 }
@@ -56,11 +56,11 @@ TEST_F(InodeTableTest, AHandleHasOneNodeUnderAllItsNames) {
 TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveGetsANewNode) {
   const wire::FileAttributes directory = File(1, wire::ObjectType::kDir);
   const absl::Duration soon = absl::Milliseconds(1);
-  auto look = [&](const Place& place, uint32_t thread, absl::Duration when) {
-    return table_.Remember(Handle(5), directory, place, {thread, start_ + when});
+  auto look = [&](const DentryName& dentry, uint32_t thread, absl::Duration when) {
+    return table_.Remember(Handle(5), directory, dentry, {thread, start_ + when});
   };
-  const Place first{kRootNode, "d"};
-  const Place second{77, "d"};
+  const DentryName first{kRootNode, "d"};
+  const DentryName second{77, "d"};
   const uint64_t node = look(first, 1, {});
   EXPECT_EQ(look(first, 1, soon), node);  // a repeated lookup at the same place
   EXPECT_EQ(look({kRootNode, "e"}, 1, soon), node);
@@ -78,7 +78,7 @@ TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveGetsANewNode) {
   EXPECT_NE(other, node);
   EXPECT_EQ(table_.NodeOf(Handle(5)), other);
   EXPECT_EQ(table_.Find(other)->handle, Handle(5));
-  EXPECT_EQ(table_.PlaceOf(other).parent, kRootNode);
+  EXPECT_EQ(table_.LatestDentryOf(other).parent, kRootNode);
   EXPECT_EQ(look(first, 3, absl::Seconds(20) + soon), other);
   // The old node is removed with its last lookup. The new node stays.
   EXPECT_TRUE(table_.Find(node).has_value());
@@ -92,19 +92,19 @@ TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveGetsANewNode) {
 // A rename by this mount moves the directory in the kernel, too. Another client has moved it back.
 TEST_F(InodeTableTest, ADirectoryThatWasMovedAwayAndBackGetsANewNode) {
   const wire::FileAttributes directory = File(1, wire::ObjectType::kDir);
-  const Place first{kRootNode, "d"};
+  const DentryName first{kRootNode, "d"};
   auto look = [&] { return table_.Remember(Handle(5), directory, first, {3, start_}); };
   const uint64_t node = look();
   table_.Moved(node, first, {77, "e"}, start_);
-  EXPECT_EQ(table_.PlaceOf(node).name, "e");
+  EXPECT_EQ(table_.LatestDentryOf(node).name, "e");
   EXPECT_EQ(look(), node);
   EXPECT_NE(look(), node);
 
   const uint64_t file = table_.Remember(Handle(6), File(1), {kRootNode, "f"});
   table_.Moved(file, {77, "g"}, {77, "f"}, start_);
-  EXPECT_EQ(table_.PlaceOf(file).parent, kRootNode) << "another name of the file";
+  EXPECT_EQ(table_.LatestDentryOf(file).parent, kRootNode) << "another name of the file";
   table_.Moved(file, {kRootNode, "f"}, {77, "f"}, start_);
-  EXPECT_EQ(table_.PlaceOf(file).parent, 77u);
+  EXPECT_EQ(table_.LatestDentryOf(file).parent, 77u);
 }
 
 TEST_F(InodeTableTest, FilesAndListedDirectoriesKeepTheirNode) {
@@ -154,7 +154,7 @@ TEST_F(InodeTableTest, ConcurrentLookupsAndForgetsLeaveNoNodes) {
       for (int round = 0; round < 2000; ++round) {
         auto number = static_cast<uint8_t>(round % 50);
         uint64_t node = table_.Remember(Handle(number), File(1), {kRootNode, "x"});
-        attributes_.Touch(node, start_);
+        attributes_.MarkChanged(node, start_);
         table_.Forget(node, 1);
       }
     });

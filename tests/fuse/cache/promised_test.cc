@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "client/state/promises.h"
-#include "fuse/cache/absent_xattrs.h"
+#include "fuse/cache/absent_xattr_cache.h"
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/promise_rules.h"
 #include "tests/fuse/cache/node_fixture.h"
@@ -34,7 +34,7 @@ class PromisedTest : public NodeFixture {
   client::Promises promises_;
   uint64_t node_ = 0;
   const CacheTimes times_;
-  AbsentXattrs absent_{table_, times_, rules_};
+  AbsentXattrCache absent_{table_, times_, rules_};
 };
 
 TEST_F(PromisedTest, AttributesAreKeptByTheirPromise) {
@@ -75,7 +75,7 @@ TEST_F(PromisedTest, TheKernelNeedsNoRequestWhileItHasPromisedAttributes) {
   EXPECT_FALSE(attributes_.IsAnswered(node_, start_ + PromiseRules::kPromisedFor));
   // A change by this mount: the kernel asks, and is answered if the attributes came with the
   // change.
-  attributes_.Touch(node_, now);
+  attributes_.MarkChanged(node_, now);
   EXPECT_FALSE(attributes_.IsAnswered(node_, now));
   attributes_.KeepPrefetched(node_, attributes_.MomentOf(node_), Promised(6), now);
   EXPECT_TRUE(attributes_.IsAnswered(node_, now));
@@ -96,7 +96,7 @@ TEST_F(PromisedTest, SentAttributesOfADirectoryServeAgainUntilTheyChange) {
   attributes_.Sent(node, directory, start_);
   EXPECT_TRUE(served());
   EXPECT_TRUE(served());
-  attributes_.Touch(node, start_ + absl::Seconds(1));
+  attributes_.MarkChanged(node, start_ + absl::Seconds(1));
   EXPECT_FALSE(served());
   directory.promise = {promises_.sequence(), true};
   attributes_.Sent(node, directory, start_ + absl::Seconds(1));
@@ -165,27 +165,28 @@ TEST_F(PromisedTest, KeptByKernelListsWhatTheKernelMayUse) {
 }
 
 TEST_F(PromisedTest, AbsentAttributesHoldWhileThePromiseOfTheNodeHolds) {
-  absent_.Note(node_, Absent::kAccessAcl, start_);
-  EXPECT_FALSE(absent_.Known(node_, Absent::kAccessAcl, start_));  // nothing is promised
+  absent_.Note(node_, AbsentXattr::kAccessAcl, start_);
+  EXPECT_FALSE(absent_.Known(node_, AbsentXattr::kAccessAcl, start_));  // nothing is promised
   Sent(Promised(5), absl::Seconds(1));
-  EXPECT_FALSE(absent_.Known(node_, Absent::kAccessAcl, start_));  // may have changed in between
-  absent_.Note(node_, Absent::kAccessAcl, start_ + absl::Seconds(2));
-  EXPECT_TRUE(absent_.Known(node_, Absent::kAccessAcl, start_ + absl::Hours(1)));
+  EXPECT_FALSE(
+      absent_.Known(node_, AbsentXattr::kAccessAcl, start_));  // may have changed in between
+  absent_.Note(node_, AbsentXattr::kAccessAcl, start_ + absl::Seconds(2));
+  EXPECT_TRUE(absent_.Known(node_, AbsentXattr::kAccessAcl, start_ + absl::Hours(1)));
   Sent(Promised(6), absl::Seconds(3));  // changed by this mount; the promise was not interrupted
-  EXPECT_TRUE(absent_.Known(node_, Absent::kAccessAcl, start_ + absl::Hours(1)));
+  EXPECT_TRUE(absent_.Known(node_, AbsentXattr::kAccessAcl, start_ + absl::Hours(1)));
   promises_.Changed(Handle(7));
-  EXPECT_FALSE(absent_.Known(node_, Absent::kAccessAcl, start_ + absl::Hours(1)));
+  EXPECT_FALSE(absent_.Known(node_, AbsentXattr::kAccessAcl, start_ + absl::Hours(1)));
   Sent(Promised(6), absl::Seconds(4));
-  EXPECT_FALSE(absent_.Known(node_, Absent::kAccessAcl, start_ + absl::Hours(1)));
+  EXPECT_FALSE(absent_.Known(node_, AbsentXattr::kAccessAcl, start_ + absl::Hours(1)));
 }
 
 TEST_F(PromisedTest, WithoutOnlyClientsAbsentAttributesHoldForTheCacheTimesToo) {
   Sent(Promised(5, false));
-  absent_.Note(node_, Absent::kAccessAcl, start_);
-  EXPECT_TRUE(absent_.Known(node_, Absent::kAccessAcl, start_ + absl::Hours(1)));
+  absent_.Note(node_, AbsentXattr::kAccessAcl, start_);
+  EXPECT_TRUE(absent_.Known(node_, AbsentXattr::kAccessAcl, start_ + absl::Hours(1)));
   Sent(Promised(6, false), absl::Seconds(1));
-  EXPECT_TRUE(absent_.Known(node_, Absent::kAccessAcl, start_ + absl::Seconds(2)));
-  EXPECT_FALSE(absent_.Known(node_, Absent::kAccessAcl, start_ + absl::Hours(1)));
+  EXPECT_TRUE(absent_.Known(node_, AbsentXattr::kAccessAcl, start_ + absl::Seconds(2)));
+  EXPECT_FALSE(absent_.Known(node_, AbsentXattr::kAccessAcl, start_ + absl::Hours(1)));
 }
 
 TEST_F(PromisedTest, AChangedHandleLeadsToAllItsNodes) {
@@ -205,7 +206,7 @@ TEST_F(PromisedTest, AChangedHandleLeadsToAllItsNodes) {
   EXPECT_EQ(table_.NodesOf(Handle(8))[0], second);
   std::optional<InodeTable::Forgotten> gone = table_.Forget(second, 1);
   ASSERT_TRUE(gone.has_value());
-  EXPECT_EQ(gone->place, (Place{node_, "b"}));
+  EXPECT_EQ(gone->dentry, (DentryName{node_, "b"}));
   EXPECT_TRUE(table_.NodesOf(Handle(8)).empty());
 }
 

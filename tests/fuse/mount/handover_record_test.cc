@@ -47,7 +47,7 @@ HandoverRecord Small() {
   record.mount_point = "/mnt";
   InodeTable::Saved::Node node;
   node.nodeid = kRootNode;
-  node.place = {1, "name"};
+  node.dentry = {1, "name"};
   node.change = 5;
   record.inodes.nodes = {node};
   HandoverRecord::File& file = record.files.emplace_back();
@@ -80,7 +80,7 @@ TEST(HandoverRecordTest, DecodesWhatItEncodes) {
   ASSERT_EQ(record->opens.size(), 1u);
   EXPECT_EQ(record->opens[0].who, (client::Identity{1, 2, {3}}));
   ASSERT_EQ(record->inodes.nodes.size(), 1u);
-  EXPECT_EQ(record->inodes.nodes[0].place, (Place{1, "name"}));
+  EXPECT_EQ(record->inodes.nodes[0].dentry, (DentryName{1, "name"}));
   EXPECT_EQ(record->files[0].change, 9u);
   EXPECT_EQ(record->WaitingOf(1).size(), 1u);
   EXPECT_TRUE(record->WaitingOf(0).empty());

@@ -121,7 +121,7 @@ TEST_F(HandoverTest, KeepsNodesWithTheirLookups) {
   ASSERT_TRUE(inodes.Find(node_).has_value());
   EXPECT_EQ(inodes.Find(node_)->handle, HandleOf(1));
   EXPECT_EQ(inodes.Find(node_)->file_id, 11u);
-  EXPECT_EQ(inodes.PlaceOf(node_), (Place{kRootNode, "f"}));
+  EXPECT_EQ(inodes.LatestDentryOf(node_), (DentryName{kRootNode, "f"}));
   EXPECT_EQ(inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"}), node_);
   EXPECT_FALSE(inodes.Forget(node_, 2).has_value());
   EXPECT_TRUE(inodes.Forget(node_, 1).has_value());
@@ -131,15 +131,15 @@ TEST_F(HandoverTest, KeepsNodesWithTheirLookups) {
 
 TEST_F(HandoverTest, KeepsUntilWhenTheKernelMayUseAName) {
   const absl::Time now = Loop::Now();
-  const Place place{kRootNode, "f"};
+  const DentryName dentry{kRootNode, "f"};
   state_.inodes.With(node_,
-                     [&](Inode* inode) { inode->names.Sent(place, 5, now + absl::Seconds(60)); });
+                     [&](Inode* inode) { inode->names.Sent(dentry, 5, now + absl::Seconds(60)); });
   const std::unique_ptr<Next> next = Restart();
   next->state.inodes.With(node_, [&](const Inode* inode) {
     ASSERT_NE(inode, nullptr);
-    const Place* const old = inode->names.NotSeenAt(6, now);
+    const DentryName* const old = inode->names.NotSeenAt(6, now);
     ASSERT_NE(old, nullptr);
-    EXPECT_EQ(*old, place);
+    EXPECT_EQ(*old, dentry);
     EXPECT_EQ(inode->names.NotSeenAt(5, now), nullptr);
     EXPECT_EQ(inode->names.NotSeenAt(6, now + absl::Seconds(61)), nullptr);
     EXPECT_FALSE(inode->names.AnyLost(6, now));

@@ -1,5 +1,5 @@
 // The latest name of a node, and until when the kernel may use it and others.
-#include "fuse/cache/node_names.h"
+#include "fuse/cache/inode_dentries.h"
 
 #include <string>
 
@@ -11,9 +11,9 @@ namespace {
 const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1);
 absl::Time At(int milliseconds) { return kStart + absl::Milliseconds(milliseconds); }
 
-Place In(std::string name) { return {1, std::move(name)}; }
+DentryName In(std::string name) { return {1, std::move(name)}; }
 
-class NodeNamesTest : public ::testing::Test {
+class InodeDentriesTest : public ::testing::Test {
  protected:
   // The kernel receives `name` at `ms`, and may use it for a second.
   void Send(const std::string& name, uint64_t change, int ms = 0) {
@@ -22,13 +22,13 @@ class NodeNamesTest : public ::testing::Test {
   }
   // Empty: no name must be looked up.
   std::string NotSeenAt(uint64_t change, int ms) {
-    const Place* place = names_.NotSeenAt(change, At(ms));
-    return place != nullptr ? place->name : "";
+    const DentryName* dentry = names_.NotSeenAt(change, At(ms));
+    return dentry != nullptr ? dentry->name : "";
   }
-  NodeNames names_;
+  InodeDentries names_;
 };
 
-TEST_F(NodeNamesTest, ANameIsRevalidatedIfChangeDiffersAndTheKernelMayUseIt) {
+TEST_F(InodeDentriesTest, ANameIsRevalidatedIfChangeDiffersAndTheKernelMayUseIt) {
   Send("a", 7);
   EXPECT_EQ(NotSeenAt(7, 10), "");
   EXPECT_EQ(NotSeenAt(8, 10), "a");
@@ -39,13 +39,13 @@ TEST_F(NodeNamesTest, ANameIsRevalidatedIfChangeDiffersAndTheKernelMayUseIt) {
   EXPECT_EQ(NotSeenAt(9, 1010), "") << "a lookup by the mount does not extend the kernel's time";
 }
 
-TEST_F(NodeNamesTest, ANameThatTheKernelDidNotReceiveIsNotRevalidated) {
+TEST_F(InodeDentriesTest, ANameThatTheKernelDidNotReceiveIsNotRevalidated) {
   names_.FoundAt(In("a"), At(0));
   EXPECT_EQ(names_.latest().name, "a");
   EXPECT_EQ(NotSeenAt(8, 10), "");
 }
 
-TEST_F(NodeNamesTest, ALostNameCountsWhileTheKernelMayUseIt) {
+TEST_F(InodeDentriesTest, ALostNameCountsWhileTheKernelMayUseIt) {
   Send("a", 7);
   names_.Lose(In("b"));
   EXPECT_FALSE(names_.AnyLost(8, At(20)));
@@ -57,7 +57,7 @@ TEST_F(NodeNamesTest, ALostNameCountsWhileTheKernelMayUseIt) {
   EXPECT_FALSE(names_.AnyLost(9, At(40))) << "it leads to the node again";
 }
 
-TEST_F(NodeNamesTest, OtherNamesCountAsLostOnceChangeDiffers) {
+TEST_F(InodeDentriesTest, OtherNamesCountAsLostOnceChangeDiffers) {
   Send("a", 7);
   Send("b", 7, 100);
   EXPECT_EQ(names_.latest().name, "b");
@@ -72,14 +72,14 @@ TEST_F(NodeNamesTest, OtherNamesCountAsLostOnceChangeDiffers) {
   EXPECT_FALSE(names_.AnyLost(8, At(1060)));
 }
 
-TEST_F(NodeNamesTest, OtherNamesOfSeveralChangesCountAsLost) {
+TEST_F(InodeDentriesTest, OtherNamesOfSeveralChangesCountAsLost) {
   Send("a", 7);
   Send("b", 8);
   Send("c", 9);
   for (const uint64_t change : {7u, 8u, 9u}) EXPECT_TRUE(names_.AnyLost(change, At(10)));
 }
 
-TEST_F(NodeNamesTest, ANameThatWasLostStaysSoAmongOthers) {
+TEST_F(InodeDentriesTest, ANameThatWasLostStaysSoAmongOthers) {
   Send("a", 7);
   names_.Lose(In("a"));
   Send("b", 7);
@@ -87,7 +87,7 @@ TEST_F(NodeNamesTest, ANameThatWasLostStaysSoAmongOthers) {
   EXPECT_EQ(NotSeenAt(7, 10), "");
 }
 
-TEST_F(NodeNamesTest, TheLatestNameFollowsOwnRenames) {
+TEST_F(InodeDentriesTest, TheLatestNameFollowsOwnRenames) {
   Send("a", 7);
   names_.Moved(In("x"), In("y"));
   EXPECT_EQ(names_.latest().name, "a");
@@ -99,7 +99,7 @@ TEST_F(NodeNamesTest, TheLatestNameFollowsOwnRenames) {
   EXPECT_EQ(NotSeenAt(9, 1010), "") << "it keeps the time of the old name";
 }
 
-TEST_F(NodeNamesTest, ANameThatThisMountRemovedIsNotLost) {
+TEST_F(InodeDentriesTest, ANameThatThisMountRemovedIsNotLost) {
   Send("a", 7);
   Send("b", 7);  // as git does: link(a, b) and unlink(a)
   names_.Removed(In("a"));

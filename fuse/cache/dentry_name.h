@@ -7,14 +7,14 @@
 
 namespace dafs::fuse {
 
-struct Place {
+struct DentryName {
   uint64_t parent = 0;  // the directory's node
   std::string name;
 
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const DentryName&, const DentryName&) = default;
   template <typename H>
-  friend H AbslHashValue(H hash, const Place& place) {
-    return H::combine(std::move(hash), place.parent, place.name);
+  friend H AbslHashValue(H hash, const DentryName& dentry) {
+    return H::combine(std::move(hash), dentry.parent, dentry.name);
   }
 };
 

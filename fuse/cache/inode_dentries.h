@@ -12,33 +12,33 @@
 #include <memory>
 
 #include "absl/time/time.h"
-#include "fuse/cache/place.h"
+#include "fuse/cache/dentry_name.h"
 
 namespace dafs::fuse {
 
-class NodeNames {
+class InodeDentries {
  public:
   // Where the node was last found, even if the kernel no longer uses that name. Empty: nowhere.
-  const Place& latest() const { return latest_; }
-  void FoundAt(const Place& place, absl::Time now);
+  const DentryName& latest() const { return latest_; }
+  void FoundAt(const DentryName& dentry, absl::Time now);
   // For a directory: the kernel has it under its latest name only.
   void DropOthers() { others_.reset(); }
 
-  // The kernel may use `place` until `until` as a name of the node, which has CHANGE `change`.
+  // The kernel may use `dentry` until `until` as a name of the node, which has CHANGE `change`.
   // Ignored if another thread has found the node elsewhere since.
-  void Sent(const Place& place, uint64_t change, absl::Time until);
+  void Sent(const DentryName& dentry, uint64_t change, absl::Time until);
   // This mount has renamed `from`, and the kernel moves the name with its time.
-  void Moved(const Place& from, const Place& to);
+  void Moved(const DentryName& from, const DentryName& to);
   // This mount has removed the name, and so does the kernel.
-  void Removed(const Place& place);
+  void Removed(const DentryName& dentry);
 
   // The latest name, if the kernel may use it at `now` and it was not seen at this CHANGE.
   // Otherwise null.
-  const Place* NotSeenAt(uint64_t change, absl::Time now) const;
-  // A lookup has found that `place` still leads to the node, which has this CHANGE.
-  void Confirm(const Place& place, uint64_t change);
+  const DentryName* NotSeenAt(uint64_t change, absl::Time now) const;
+  // A lookup has found that `dentry` still leads to the node, which has this CHANGE.
+  void Confirm(const DentryName& dentry, uint64_t change);
   // A lookup has found that it does not.
-  void Lose(const Place& place);
+  void Lose(const DentryName& dentry);
   // Whether the kernel may use a name at `now` that leads elsewhere, if the node has this CHANGE.
   bool AnyLost(uint64_t change, absl::Time now) const;
 
@@ -52,18 +52,18 @@ class NodeNames {
     int64_t others_until_ns = 0;  // 0: there are no others
   };
   Saved Save() const;
-  void Restore(const Place& latest, const Saved& saved);
+  void Restore(const DentryName& latest, const Saved& saved);
 
  private:
   // Most nodes do not need this.
   struct Others {
-    Place only;  // no name: there may be several
+    DentryName only;  // no name: there may be several
     absl::Time until;
     uint64_t change = 0;
     bool mixed = false;  // not all were seen at `change`
   };
 
-  Place latest_;
+  DentryName latest_;
   absl::Time until_ = absl::InfinitePast();  // the kernel may use latest_
   uint64_t change_ = 0;                      // when latest_ was seen
   bool seen_ = false;                        // at change_

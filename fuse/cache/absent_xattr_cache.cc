@@ -1,10 +1,10 @@
-#include "fuse/cache/absent_xattrs.h"
+#include "fuse/cache/absent_xattr_cache.h"
 
 #include "fuse/cache/inode_table.h"
 
 namespace dafs::fuse {
 
-void NodeAbsences::Note(Absent attribute, absl::Time asked, const Version& before) {
+void AbsentXattrsOfNode::Note(AbsentXattr attribute, absl::Time asked, const Version& before) {
   if (asked < from_) return;
   const auto index = static_cast<size_t>(attribute);
   asked_[index] = asked;
@@ -12,15 +12,15 @@ void NodeAbsences::Note(Absent attribute, absl::Time asked, const Version& befor
   change_[index] = before.change;
 }
 
-bool NodeAbsences::Known(Absent attribute, absl::Time now, absl::Duration least,
-                         const Version& current) const {
+bool AbsentXattrsOfNode::Known(AbsentXattr attribute, absl::Time now, absl::Duration least,
+                               const Version& current) const {
   const auto index = static_cast<size_t>(attribute);
   if (asked_[index] < from_ || asked_[index] == absl::InfinitePast()) return false;
   return now - asked_[index] < least ||
          (has_change_[index] && current.sent && current.change == change_[index]);
 }
 
-void AbsentXattrs::Note(uint64_t nodeid, Absent attribute, absl::Time asked) {
+void AbsentXattrCache::Note(uint64_t nodeid, AbsentXattr attribute, absl::Time asked) {
   inodes_.With(nodeid, [&](Inode* inode) {
     if (inode == nullptr) return;
     const KernelView& kernel = inode->kernel;
@@ -29,12 +29,12 @@ void AbsentXattrs::Note(uint64_t nodeid, Absent attribute, absl::Time asked) {
   });
 }
 
-bool AbsentXattrs::Known(uint64_t nodeid, Absent attribute, absl::Time now) const {
+bool AbsentXattrCache::Known(uint64_t nodeid, AbsentXattr attribute, absl::Time now) const {
   return inodes_.With(nodeid, [&](const Inode* inode) {
     if (inode == nullptr) return false;
     // The kernel asks for the capability before each write, also of files that are not promised
     // because another client writes to them.
-    if (rules_.offered() && attribute != Absent::kCapability) {
+    if (rules_.offered() && attribute != AbsentXattr::kCapability) {
       const absl::Time asked = inode->absences.asked(attribute);
       if (asked == absl::InfinitePast() ||
           !inode->promised.HeldSince(asked, rules_, inode->handle)) {
@@ -48,7 +48,7 @@ bool AbsentXattrs::Known(uint64_t nodeid, Absent attribute, absl::Time now) cons
   });
 }
 
-void AbsentXattrs::Forget(uint64_t nodeid, absl::Time now) {
+void AbsentXattrCache::Forget(uint64_t nodeid, absl::Time now) {
   inodes_.With(nodeid, [&](Inode* inode) {
     if (inode != nullptr) inode->absences.Forget(now);
   });
