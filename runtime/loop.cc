@@ -96,7 +96,7 @@ void Loop::SweepRemoved() {
   std::erase_if(sources_, [](const auto& entry) { return entry->pollable == nullptr; });
 }
 
-void Loop::Touch(Pollable* source) {
+void Loop::RequestPoll(Pollable* source) {
   for (auto& entry : sources_) {
     if (entry->pollable == source) entry->ready = entry->dirty = true;
   }
@@ -258,8 +258,8 @@ bool Loop::Spin() {
 bool Loop::ArmSources() {
   bool few = sources_.size() <= kFewSources;
   for (auto& entry : sources_) {
-    // With few sources, arming all of them is cheaper than requiring Touch each time one source's
-    // Poll gives work to another.
+    // With few sources, arming all of them is cheaper than requiring RequestPoll each time one
+    // source's Poll gives work to another.
     if (!few && !entry->dirty) continue;
     WaitHandle handle = entry->pollable->Arm();
     if (handle.fd < 0) {

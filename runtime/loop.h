@@ -56,7 +56,7 @@ class Loop {
   void Remove(Pollable* source);
   // Call this after giving work to `source` outside its own Poll (for example a post that may have
   // to wait for a writable socket). The loop then polls and arms `source` again before it sleeps.
-  void Touch(Pollable* source);
+  void RequestPoll(Pollable* source);
 
   using TimerId = uint64_t;
   // Runs `function` once, `delay` from now, unless cancelled. The id is never zero.

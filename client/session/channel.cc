@@ -60,7 +60,7 @@ void Channel::Kill(absl::Status why) {
 void Channel::Fail(absl::Status why) {
   if (ended_) return;
   endpoint_->Abort(std::move(why));
-  loop_.Touch(this);
+  loop_.RequestPoll(this);
 }
 
 // Handles one completion for each call and accesses no member after it resumed a waiter or called a
@@ -112,7 +112,7 @@ Task<absl::Status> Channel::Step(absl::Time deadline) {
   step_ = &step;
   const Loop::TimerId timer = loop_.RunAfter(deadline - Loop::Now(), [this] {
     endpoint_->Abort(absl::DeadlineExceededError("no answer in time"));
-    loop_.Touch(this);
+    loop_.RequestPoll(this);
   });
   const bool went_on = co_await step;
   loop_.Cancel(timer);
@@ -136,7 +136,7 @@ absl::Status Channel::Send(uint64_t index, size_t size_bytes) {
   const dat::Segment segment{SendBuffer(index).data(), static_cast<uint32_t>(size_bytes),
                              region_.get()};
   RETURN_IF_ERROR(endpoint_->PostSend(index, {&segment, 1}, {}));
-  loop_.Touch(this);
+  loop_.RequestPoll(this);
   return absl::OkStatus();
 }
 

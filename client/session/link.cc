@@ -26,14 +26,14 @@ void Link::Fail(absl::Status why) {
   state_ = State::kDying;
   why_ = std::move(why);
   endpoint_->Abort(why_);
-  Touch();
+  RequestPoll();
 }
 
 void Link::Close(absl::Status why) {
   state_ = State::kDying;
   why_ = std::move(why);
   endpoint_->Disconnect();
-  Touch();
+  RequestPoll();
 }
 
 Task<void> Link::Closed() {

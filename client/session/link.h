@@ -34,7 +34,7 @@ class Link {
   bool has_endpoint() const { return endpoint_ != nullptr; }
   dat::Endpoint& endpoint() const { return *endpoint_; }
   // Call after a post outside of the session's Poll.
-  void Touch() { loop_.Touch(&session_); }
+  void RequestPoll() { loop_.RequestPoll(&session_); }
 
   State state() const { return state_; }
   bool usable() const { return state_ < State::kDying; }

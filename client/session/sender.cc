@@ -128,7 +128,7 @@ void Sender::Post(std::span<CallBase* const> chain) {
   const bool with_turn = std::all_of(chain.begin(), chain.end(),
                                      [](const CallBase* call) { return call->leaves_with_turn; });
   if (!with_turn) return PostAll();
-  if (!std::exchange(with_turn_, true)) context_.link.Touch();
+  if (!std::exchange(with_turn_, true)) context_.link.RequestPoll();
 }
 
 void Sender::PostSoon() {
@@ -164,7 +164,7 @@ void Sender::PostAll() {
     if (slot.call->advertised != nullptr) slot.pin = context_.pool->Pin(*slot.call->advertised);
   }
   unposted_.clear();
-  link.Touch();
+  link.RequestPoll();
 }
 
 void Sender::StopTimer() {

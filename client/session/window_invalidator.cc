@@ -60,7 +60,7 @@ void WindowInvalidator::End(const WindowContexts& windows, absl::AnyInvocable<vo
   if (!ending.ok()) return;
   if (*ending == 0) return then();
   holders_.emplace(cookie, Holder{*ending, std::move(then)});
-  link_.Touch();
+  link_.RequestPoll();
 }
 
 void WindowInvalidator::HolderWindowEnded(uint64_t cookie) {

@@ -43,9 +43,9 @@ class OwnChanges {
 
   // Whether a change has begun and not ended.
   bool in_progress() const { return begun_ != ended_; }
-  // When the node was last touched.
+  // When the node was last changed.
   absl::Time touched_at() const { return touched_at_; }
-  // How often it was touched.
+  // How often it was changed.
   uint64_t touches() const { return touches_; }
 
  private:

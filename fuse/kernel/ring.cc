@@ -175,7 +175,7 @@ void KernelRing::Submit(Entry& entry, uint32_t command, uint64_t commit_id) {
   const UringCmdReq request = {
       .flags = 0, .commit_id = commit_id, .qid = entry.queue.number, .padding = {}};
   std::memcpy(sqe->cmd, &request, sizeof(request));
-  if (unsubmitted_++ == 0 && loop_ != nullptr) loop_->Touch(this);
+  if (unsubmitted_++ == 0 && loop_ != nullptr) loop_->RequestPoll(this);
 }
 
 // Submits the answers, and lets the kernel put waiting requests into the entries. This is one

@@ -69,7 +69,7 @@ Worker::Worker(MountState& state, std::unique_ptr<Loop> loop, std::unique_ptr<cl
       files_(std::move(files)),
       room_(files_->buffers(), *loop_, state.options.wsize,
             [this] {
-              if (!ended_ && !paused_) loop_->Touch(this);
+              if (!ended_ && !paused_) loop_->RequestPoll(this);
             }),
       interrupts_(*loop_, calls_, [this](Call& call) {
         room_.Unpark(call);

@@ -189,7 +189,7 @@ bool LeavesDoubt(Proc procedure, const Intent& intent) {
 }  // namespace
 
 JournalRecovery::JournalRecovery(const ResponseCache& responses, Store& store,
-                                 std::function<void(size_t, Unheard)> late)
+                                 std::function<void(size_t, UnknownOutcomes)> late)
     : store_(store), late_(std::move(late)), is_settled_(store.export_count()) {
   absl::MutexLock lock(&mutex_);
   for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) Read(cache);
@@ -201,10 +201,10 @@ void JournalRecovery::Read(const std::shared_ptr<SessionCache>& cache) {
     const auto stream = static_cast<uint16_t>(i);
     JournalSlot& slot = cache->slot(stream);
     slot.Mend();
-    if (IsClose(slot)) unheard_.opens.push_back(OpenOf(*cache, slot, slot.intent.object));
+    if (IsClose(slot)) unknown_.opens.push_back(OpenOf(*cache, slot, slot.intent.object));
     // An OPEN that an earlier instance finished.
     if (slot.state == SlotState::kAnswered && IsRecoveredOpen(slot)) {
-      unheard_.opens.push_back(OpenOf(*cache, slot, slot.result.object));
+      unknown_.opens.push_back(OpenOf(*cache, slot, slot.result.object));
     }
     switch (slot.state.load(std::memory_order_acquire)) {
       case SlotState::kEmpty:
@@ -212,7 +212,7 @@ void JournalRecovery::Read(const std::shared_ptr<SessionCache>& cache) {
       case SlotState::kAnswered:
         has_opened |= HasOpened(slot);
         if (slot.procedure == Proc::kLocku && slot.status == DafsStatus::kOk) {
-          ++unheard_.unlocks[cache->owner().client_id_string];
+          ++unknown_.unlocks[cache->owner().client_id_string];
         }
         break;
       case SlotState::kIntent:
@@ -230,17 +230,17 @@ void JournalRecovery::Read(const std::shared_ptr<SessionCache>& cache) {
         ++counts_.damaged;
     }
   }
-  if (has_opened) unheard_.opened_in.push_back(cache->session_id());
+  if (has_opened) unknown_.opened_in.push_back(cache->session_id());
 }
 
-void JournalRecovery::SettleSlot(SessionCache& cache, JournalSlot& slot, Unheard& unheard,
+void JournalRecovery::SettleSlot(SessionCache& cache, JournalSlot& slot, UnknownOutcomes& unknown,
                                  Counts& counts) const {
   if (slot.state.load(std::memory_order_acquire) == SlotState::kIntent) {
     if (!store_.restart_check().Recheck(slot.procedure, slot.intent, &slot.result)) {
       ++counts.not_executed;
       // Otherwise keeps the intent, in case this instance ends before the client has queried it.
       if (!LeavesDoubt(slot.procedure, slot.intent)) return slot.Clear();
-      unheard.doubts.push_back({.file = KeyOf(slot.intent.object),
+      unknown.doubts.push_back({.file = KeyOf(slot.intent.object),
                                 .client_name = cache.owner().client_id_string,
                                 .session_id = cache.session_id()});
       return;
@@ -252,10 +252,10 @@ void JournalRecovery::SettleSlot(SessionCache& cache, JournalSlot& slot, Unheard
   }
   ++counts.executed;
   slot.is_recovered = 1;
-  if (IsRecoveredOpen(slot)) unheard.opens.push_back(OpenOf(cache, slot, slot.result.object));
+  if (IsRecoveredOpen(slot)) unknown.opens.push_back(OpenOf(cache, slot, slot.result.object));
   const bool has_opened = HasOpened(slot);
   MakeAnswer(slot, cache.order());
-  if (has_opened) unheard.opened_in.push_back(cache.session_id());
+  if (has_opened) unknown.opened_in.push_back(cache.session_id());
 }
 
 // A request whose handle is of no export is settled last: the export may come yet. Before Start the
@@ -278,21 +278,21 @@ void JournalRecovery::Settle(size_t export_index) {
     ++begun_;
     taken = Take(export_index);
   }
-  Unheard unheard;
+  UnknownOutcomes unknown;
   Counts counts;
   for (const Unsettled& each : taken) {
-    SettleSlot(*each.cache, each.cache->slot(each.stream), unheard, counts);
+    SettleSlot(*each.cache, each.cache->slot(each.stream), unknown, counts);
   }
   absl::MutexLock lock(&mutex_);
   is_settled_[export_index] = true;
   if (has_started_) {
     counts.Log();
-    late_(export_index, std::move(unheard));
+    late_(export_index, std::move(unknown));
   } else {
     const auto append = [](auto& to, auto& from) { to.insert(to.end(), from.begin(), from.end()); };
-    append(unheard_.doubts, unheard.doubts);
-    append(unheard_.opens, unheard.opens);
-    append(unheard_.opened_in, unheard.opened_in);
+    append(unknown_.doubts, unknown.doubts);
+    append(unknown_.opens, unknown.opens);
+    append(unknown_.opened_in, unknown.opened_in);
     counts_.executed += counts.executed;
     counts_.not_executed += counts.not_executed;
   }
@@ -303,11 +303,11 @@ void JournalRecovery::Settle(size_t export_index) {
 }
 
 void JournalRecovery::Start(
-    absl::FunctionRef<void(Unheard unheard, const std::vector<size_t>& late)> start) {
+    absl::FunctionRef<void(UnknownOutcomes unknown, const std::vector<size_t>& late)> start) {
   absl::MutexLock lock(&mutex_);
   has_started_ = true;
   for (const Unsettled& each : Take(std::nullopt)) {  // of no export: accesses no file system
-    SettleSlot(*each.cache, each.cache->slot(each.stream), unheard_, counts_);
+    SettleSlot(*each.cache, each.cache->slot(each.stream), unknown_, counts_);
     each.cache->NoteSettled(each.stream);
   }
   counts_.Log();
@@ -315,7 +315,7 @@ void JournalRecovery::Start(
   for (size_t i = 0; i < is_settled_.size(); ++i) {
     if (!is_settled_[i]) late.push_back(i);
   }
-  start(std::move(unheard_), late);
+  start(std::move(unknown_), late);
 }
 
 void JournalRecovery::Counts::Log() const {

@@ -24,7 +24,7 @@
 namespace dafs::server {
 
 // The last requests of clients that may not know the outcome.
-struct Unheard {
+struct UnknownOutcomes {
   std::vector<Grace::Doubt> doubts;  // writes that may have been executed in part
   std::vector<Grace::Uncounted> opens;
   std::vector<wire::SessionId> opened_in;  // sessions whose cache has the response to an OPEN
@@ -37,7 +37,7 @@ class JournalRecovery {
   // Reads the caches of the lost sessions. Accesses no exported file system. `responses` and
   // `store` outlive this. `late` receives what an export adds after Start.
   JournalRecovery(const ResponseCache& responses, Store& store,
-                  std::function<void(size_t export_index, Unheard unheard)> late);
+                  std::function<void(size_t export_index, UnknownOutcomes unknown)> late);
 
   // Settles the requests in an export, which was opened just now. Blocks on its file system. Call
   // once for each export, from any thread.
@@ -45,7 +45,8 @@ class JournalRecovery {
 
   // Call once, before the server accepts clients. Calls `start` at once, with what was found in the
   // settled exports and with the indices of the others, which go to `late` when they are settled.
-  void Start(absl::FunctionRef<void(Unheard unheard, const std::vector<size_t>& late)> start)
+  void Start(
+      absl::FunctionRef<void(UnknownOutcomes unknown, const std::vector<size_t>& late)> start)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -62,16 +63,17 @@ class JournalRecovery {
   void Read(const std::shared_ptr<SessionCache>& cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<Unsettled> Take(std::optional<size_t> export_index)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SettleSlot(SessionCache& cache, JournalSlot& slot, Unheard& unheard, Counts& counts) const;
+  void SettleSlot(SessionCache& cache, JournalSlot& slot, UnknownOutcomes& unknown,
+                  Counts& counts) const;
 
   Store& store_;
-  const std::function<void(size_t, Unheard)> late_;
+  const std::function<void(size_t, UnknownOutcomes)> late_;
   absl::Mutex mutex_;  // not held while a file system is accessed
   std::vector<Unsettled> unsettled_ ABSL_GUARDED_BY(mutex_);
   std::vector<bool> is_settled_ ABSL_GUARDED_BY(mutex_);  // by export
   size_t begun_ ABSL_GUARDED_BY(mutex_) = 0;              // calls of Settle
   bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
-  Unheard unheard_ ABSL_GUARDED_BY(mutex_);
+  UnknownOutcomes unknown_ ABSL_GUARDED_BY(mutex_);
   Counts counts_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -239,17 +239,17 @@ absl::Status Server::OpenStore() {
         pools->Of(index).Submit(std::move(work));
       });
   recovery_ = std::make_unique<JournalRecovery>(
-      *responses_, *store_, [this](size_t export_index, Unheard unheard) {
+      *responses_, *store_, [this](size_t export_index, UnknownOutcomes unknown) {
         Grace::Owed owed;
-        owed.doubts = std::move(unheard.doubts);
-        owed.uncounted = std::move(unheard.opens);
-        owed.unheard_opens = std::move(unheard.opened_in);
+        owed.doubts = std::move(unknown.doubts);
+        owed.uncounted = std::move(unknown.opens);
+        owed.unknown_opens = std::move(unknown.opened_in);
         store_->grace().Arrived(export_index, std::move(owed), Loop::Now() + GraceTime());
       });
   RETURN_IF_ERROR(store_->directories().OpenAll([this](size_t index) { recovery_->Settle(index); },
                                                 options_.open_within));
-  recovery_->Start([this](Unheard unheard, const std::vector<size_t>& late) {
-    StartGrace(std::move(unheard), late);
+  recovery_->Start([this](UnknownOutcomes unknown, const std::vector<size_t>& late) {
+    StartGrace(std::move(unknown), late);
   });
   store_->EndGrace(Loop::Now());  // ends it if no client has anything to reclaim
   return absl::OkStatus();
@@ -259,18 +259,18 @@ absl::Duration Server::GraceTime() const {
   return options_.grace_time > absl::ZeroDuration() ? options_.grace_time : options_.lease_time;
 }
 
-void Server::StartGrace(Unheard unheard, const std::vector<size_t>& late) {
+void Server::StartGrace(UnknownOutcomes unknown, const std::vector<size_t>& late) {
   Grace::Owed owed;
   owed.unknown = records_->Unknown();
-  owed.doubts = std::move(unheard.doubts);
-  owed.uncounted = std::move(unheard.opens);
-  owed.unheard_opens = std::move(unheard.opened_in);
+  owed.doubts = std::move(unknown.doubts);
+  owed.uncounted = std::move(unknown.opens);
+  owed.unknown_opens = std::move(unknown.opened_in);
   for (const ClientRecords::Record& client : records_->Owed()) {
     // Counts one too many for a client that received the reply to its LOCKU. Its next request
     // corrects that.
     Holdings& held = *client.holdings;
     if (held.lost_locks > 0 && !held.owes_unknown()) {
-      held.lost_locks += unheard.unlocks[client.client_id_string];
+      held.lost_locks += unknown.unlocks[client.client_id_string];
     }
     owed.expected.push_back({client.client_id_string, client.holdings, client.had_promises});
   }

@@ -39,7 +39,7 @@ class JournalRecovery;
 class Recalls;
 class StateLock;
 struct Shared;
-struct Unheard;
+struct UnknownOutcomes;
 class Worker;
 
 class Server {
@@ -91,7 +91,7 @@ class Server {
   absl::Status Begin(const Providers& providers);
   absl::Status LoadRecords();
   absl::Status OpenStore();
-  void StartGrace(Unheard unheard, const std::vector<size_t>& late);
+  void StartGrace(UnknownOutcomes unknown, const std::vector<size_t>& late);
   absl::Duration GraceTime() const;
   bool AwaitIdle(absl::Time deadline);
   void SayWhatHangs() const;

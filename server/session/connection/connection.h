@@ -58,7 +58,7 @@ class Connection {
   bool in_turn() const { return in_turn_; }
   // Work was posted. Outside of a turn, the loop must poll the endpoint before it sleeps.
   void Posted() {
-    if (!in_turn_ && !disconnected_) loop_.Touch(&source_);
+    if (!in_turn_ && !disconnected_) loop_.RequestPoll(&source_);
   }
 
   // Ends the connection now. `why` is logged unless an earlier reason was given.

@@ -51,7 +51,7 @@ void Grace::Start(Owed owed, absl::Time until, const std::vector<size_t>& late) 
     counted_.insert(ClaimOf(open.client_name, open.file, open.owner_sum));
   }
   doubts_ = std::move(owed.doubts);
-  unheard_opens_ = std::move(owed.unheard_opens);
+  unknown_opens_ = std::move(owed.unknown_opens);
   on_partly_over_ = std::move(owed.on_partly_over);
   until_ = until;
   is_over_ = false;
@@ -72,7 +72,7 @@ void Grace::Arrived(size_t export_index, Owed owed, absl::Time until) {
     counted_.insert(ClaimOf(open.client_name, open.file, open.owner_sum));
   }
   doubts_.insert(doubts_.end(), owed.doubts.begin(), owed.doubts.end());
-  unheard_opens_.insert(unheard_opens_.end(), owed.unheard_opens.begin(), owed.unheard_opens.end());
+  unknown_opens_.insert(unknown_opens_.end(), owed.unknown_opens.begin(), owed.unknown_opens.end());
   Settle();
 }
 
@@ -81,7 +81,7 @@ void Grace::Arrived(size_t export_index, Owed owed, absl::Time until) {
 void Grace::Settle() {
   std::erase_if(expected_, [](const auto& client) { return !client.second->owes(); });
   const bool awaits =
-      !expected_.empty() || !doubts_.empty() || !unheard_opens_.empty() || unknown_ != nullptr;
+      !expected_.empty() || !doubts_.empty() || !unknown_opens_.empty() || unknown_ != nullptr;
   const bool lasts = !is_over_ || std::any_of(late_.begin(), late_.end(), [](const auto& late) {
     return late.second.has_arrived && !late.second.told;
   });
@@ -104,7 +104,7 @@ bool Grace::IsAnyLate() const {
 bool Grace::expects_opens(const ObjectKey& file) const {
   absl::ReaderMutexLock lock(&mutex_);
   if (IsOver(file)) return false;
-  return unknown_ != nullptr || !unheard_opens_.empty() ||
+  return unknown_ != nullptr || !unknown_opens_.empty() ||
          std::any_of(expected_.begin(), expected_.end(),
                      [](const auto& client) { return client.second->lost_opens > 0; });
 }
@@ -260,7 +260,7 @@ void Grace::Discarded(const wire::SessionId& session_id) {
   if (!active()) return;
   absl::MutexLock lock(&mutex_);
   std::erase_if(doubts_, [&](const Doubt& doubt) { return doubt.session_id == session_id; });
-  std::erase(unheard_opens_, session_id);
+  std::erase(unknown_opens_, session_id);
   Settle();
 }
 
@@ -279,7 +279,7 @@ void Grace::ForgetAll() {
   for (auto& [name, holdings] : expected_) holdings->ForgetLost();
   if (unknown_ != nullptr) std::exchange(unknown_, nullptr)->ForgetLost();
   doubts_.clear();
-  unheard_opens_.clear();
+  unknown_opens_.clear();
 }
 
 Grace::State Grace::GetState() const {

@@ -85,7 +85,7 @@ class Grace {
     std::vector<Doubt> doubts;
     std::vector<Uncounted> uncounted;
     // Lost sessions with the answer to an OPEN that the client may not have received.
-    std::vector<wire::SessionId> unheard_opens;
+    std::vector<wire::SessionId> unknown_opens;
     // Called when the time limit of the exports that were not late ends their period before that of
     // the others, before a request sees that. Must not call the Grace. Null: nothing.
     std::function<void()> on_partly_over;
@@ -215,7 +215,7 @@ class Grace {
   // collision makes the period longer.
   absl::flat_hash_set<size_t> counted_ ABSL_GUARDED_BY(mutex_);
   std::vector<Doubt> doubts_ ABSL_GUARDED_BY(mutex_);
-  std::vector<wire::SessionId> unheard_opens_ ABSL_GUARDED_BY(mutex_);
+  std::vector<wire::SessionId> unknown_opens_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dafs::server
