@@ -52,11 +52,11 @@ void BatchEntries::End(const BatchEntryRef& entry, absl::Status status,
   BatchResult result{std::move(status), bytes_transferred};
   if (!result.status.ok()) result.bytes_transferred = 0;
   AfterWindows(entry, [this, held = entry, result = std::move(result)]() mutable {
-    Tell(held, std::move(result));
+    Report(held, std::move(result));
   });
 }
 
-void BatchEntries::Tell(const BatchEntryRef& entry, BatchResult result) {
+void BatchEntries::Report(const BatchEntryRef& entry, BatchResult result) {
   const BatchEntryRef held = entry;  // the argument may be in by_id_
   SetState(*held, BatchState::kEnded);
   by_id_.erase(held->id);

@@ -48,7 +48,7 @@ class BatchEntries {
 
  private:
   void WindowsEnded(const BatchEntryRef& entry);
-  void Tell(const BatchEntryRef& entry, BatchResult result);
+  void Report(const BatchEntryRef& entry, BatchResult result);
 
   SessionKeeper& session_keeper_;
   WaitList& breath_;

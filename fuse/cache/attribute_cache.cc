@@ -71,7 +71,7 @@ bool AttributeCache::KernelHasOthersChanges(uint64_t nodeid) const {
 bool AttributeCache::AreSent(const Inode& inode, absl::Time now) const {
   const KernelView& kernel = inode.kernel;
   return HasOthersChanges(inode) && now < kernel.sent_at() + kernel.valid_for() &&
-         inode.changes.touched_at() <= kernel.sent_at();
+         inode.changes.changed_at() <= kernel.sent_at();
 }
 
 bool AttributeCache::IsAnswered(uint64_t nodeid, absl::Time now) const {
@@ -157,34 +157,34 @@ bool AttributeCache::IsChanging(uint64_t nodeid) const {
 
 bool AttributeCache::ChangedSince(uint64_t nodeid, absl::Time when) const {
   return inodes_.With(nodeid, [&](const Inode* inode) {
-    return inode != nullptr && inode->changes.touched_at() >= when;
+    return inode != nullptr && inode->changes.changed_at() >= when;
   });
 }
 
 bool AttributeCache::NewsSince(uint64_t nodeid, absl::Time when) const {
   return inodes_.With(nodeid, [&](const Inode* inode) {
     return inode != nullptr &&
-           (inode->changes.touched_at() >= when || inode->kernel.sent_at() >= when);
+           (inode->changes.changed_at() >= when || inode->kernel.sent_at() >= when);
   });
 }
 
 bool AttributeCache::KernelLacksChange(uint64_t nodeid) const {
   return inodes_.With(nodeid, [](const Inode* inode) {
-    return inode != nullptr && inode->changes.touched_at() > inode->kernel.sent_at();
+    return inode != nullptr && inode->changes.changed_at() > inode->kernel.sent_at();
   });
 }
 
 OwnChanges::Moment AttributeCache::MomentOf(uint64_t nodeid) const {
   return inodes_.With(nodeid, [this](const Inode* inode) -> OwnChanges::Moment {
     if (inode == nullptr) return {};
-    return {inode->changes.touches(), RemovalsOf(*inode)};
+    return {inode->changes.change_count(), RemovalsOf(*inode)};
   });
 }
 
 void AttributeCache::KeepPrefetched(uint64_t nodeid, const OwnChanges::Moment& asked,
                                     const client::Attributes& attributes, absl::Time now) {
   inodes_.With(nodeid, [&](Inode* inode) {
-    if (inode == nullptr || inode->changes.touches() != asked.touches) return;
+    if (inode == nullptr || inode->changes.change_count() != asked.change_count) return;
     if (inode->kernel.sent() && inode->kernel.sent_at() >= now) return;
     LatestAttributes& latest = inode->latest;
     if (latest.unsent() && latest.origin().at > now) return;  // they are from a later request

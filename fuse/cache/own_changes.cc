@@ -8,7 +8,7 @@ OwnChanges::Change OwnChanges::Begin(absl::Time now) {
   change.alone = begun_ == ended_;
   change.number = ++begun_;
   change.at = now;
-  change.begun.touches = touches_;
+  change.begun.change_count = change_count_;
   return change;
 }
 

@@ -14,7 +14,7 @@ class OwnChanges {
  public:
   // The state of this mount's changes to a node when a request about it was sent to the server.
   struct Moment {
-    uint64_t touches = 0;
+    uint64_t change_count = 0;
     uint64_t removals = 0;  // of names that may be those of such a node
   };
   // A change by this mount of names in a directory, or of data of a file, while it is in progress.
@@ -28,31 +28,31 @@ class OwnChanges {
 
   // The node has changed, or is about to.
   void MarkChanged(absl::Time now) {
-    ++touches_;
-    touched_at_ = now;
+    ++change_count_;
+    changed_at_ = now;
   }
-  // Begins and ends a change, and touches the node. Begin leaves to the caller what concerns
+  // Begins and ends a change, and counts as one. Begin leaves to the caller what concerns
   // removals and the kernel. End returns false if `change` is not one of this node: the node was
   // forgotten meanwhile.
   Change Begin(absl::Time now);
   bool End(const Change& change, absl::Time now);
   // Whether this mount has changed nothing else about the node since `change` began.
   bool Undisturbed(const Change& change) const {
-    return change.alone && touches_ == change.begun.touches;
+    return change.alone && change_count_ == change.begun.change_count;
   }
 
   // Whether a change has begun and not ended.
   bool in_progress() const { return begun_ != ended_; }
   // When the node was last changed.
-  absl::Time touched_at() const { return touched_at_; }
+  absl::Time changed_at() const { return changed_at_; }
   // How often it was changed.
-  uint64_t touches() const { return touches_; }
+  uint64_t change_count() const { return change_count_; }
 
  private:
-  absl::Time touched_at_ = absl::InfinitePast();
+  absl::Time changed_at_ = absl::InfinitePast();
   uint64_t begun_ = 0;
   uint64_t ended_ = 0;
-  uint64_t touches_ = 0;
+  uint64_t change_count_ = 0;
 };
 
 }  // namespace dafs::fuse

@@ -181,8 +181,8 @@ Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
   Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   Task<bool> replying = Reply(call, open, answer);
-  const bool told = co_await replying;
-  if (!told) {
+  const bool delivered = co_await replying;
+  if (!delivered) {
     absl::Status ignored =
         co_await files_.locks().GiveBack(who, owner, request.range, answer->before);
     ignored.IgnoreError();
@@ -210,12 +210,12 @@ Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
     // The process may have closed a descriptor of the file meanwhile. That released its locks of
     // that time, but not this lock, for which another thread waits: it is requested again.
     again = granted && !call.answered() && state_.lock_owners.HasEnded(*owner);
-    bool told = true;
+    bool delivered = true;
     if (!again) {
       Task<bool> replying = Reply(call, *request.open, answer);
-      told = co_await replying;
+      delivered = co_await replying;
     }
-    if (!told) {
+    if (!delivered) {
       absl::Status ignored = co_await files_.locks().GiveBack(*request.open->opener, *open,
                                                               request.range, answer->before);
       ignored.IgnoreError();

@@ -226,8 +226,8 @@ Task<void> XattrOperations::Listxattr(Call& call) {
     call.ReplyErrno(XattrErrno(names.status()));
     co_return;
   }
-  for (const std::string& told : *names) {
-    const auto name = wire::XattrOf(told);
+  for (const std::string& wire_name : *names) {
+    const auto name = wire::XattrOf(wire_name);
     if (!IsNotSupported(name)) list.append(name).push_back('\0');
   }
   ReplyValue(call, list, get.size);

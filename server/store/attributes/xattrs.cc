@@ -177,8 +177,8 @@ DafsStatus ListXattrs(const Object& object, wire::NameRule rule, std::vector<std
   while (!left.empty()) {
     const std::string_view name = left.substr(0, left.find('\0'));
     left.remove_prefix(std::min(name.size() + 1, left.size()));
-    const std::string_view told = wire::AttributeOf(name);
-    if (!IsReserved(name) && wire::IsWireName(told, rule)) names->emplace_back(told);
+    const std::string_view wire_name = wire::AttributeOf(name);
+    if (!IsReserved(name) && wire::IsWireName(wire_name, rule)) names->emplace_back(wire_name);
   }
   return DafsStatus::kOk;
 }

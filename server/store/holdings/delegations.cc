@@ -167,7 +167,7 @@ bool Delegations::TryAdd(const Delegation& delegation) {
       RecallLocked(oldest, entries_.find(oldest)->second, begun);
     }
   }
-  Tell(begun);
+  SendRecalls(begun);
   return false;
 }
 
@@ -305,7 +305,7 @@ void Delegations::RecallLocked(Id id, Entry& entry, std::vector<Recall>& begun) 
   begun.push_back(RecallOf(entry));
 }
 
-void Delegations::Tell(const std::vector<Recall>& begun) const {
+void Delegations::SendRecalls(const std::vector<Recall>& begun) const {
   if (!may_recall()) return;
   for (const Recall& recall : begun) hooks_.on_recall(recall);
 }
@@ -327,7 +327,7 @@ bool Delegations::Resolve(const ObjectKey& key, const wire::ClientId& by, Use us
       if (awaited != nullptr) awaited->push_back({entry.delegation.state_id});
     }
   }
-  Tell(begun);
+  SendRecalls(begun);
   return is_free;
 }
 
@@ -339,7 +339,7 @@ void Delegations::BeginRecall(const wire::StateId& state_id) {
     if (entry == entries_.end()) return;
     RecallLocked(entry->first, entry->second, begun);
   }
-  Tell(begun);
+  SendRecalls(begun);
 }
 
 bool Delegations::GetReported(const ObjectKey& key, const wire::ClientId& by, absl::Time now,

@@ -283,7 +283,7 @@ class Delegations {
   bool End(const wire::StateId& state_id, bool awaits_claim) ABSL_LOCKS_EXCLUDED(mutex_);
   // Adds the functions that wait for its end to `over`.
   void Erase(Id id, Dones& over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Tell(const std::vector<Recall>& begun) const;
+  void SendRecalls(const std::vector<Recall>& begun) const;
   size_t PlaceOf(const ObjectKey& key) const { return absl::HashOf(key) % recalled_at_.size(); }
 
   const Options options_;

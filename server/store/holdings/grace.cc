@@ -83,7 +83,7 @@ void Grace::Settle() {
   const bool awaits =
       !expected_.empty() || !doubts_.empty() || !unknown_opens_.empty() || unknown_ != nullptr;
   const bool lasts = !is_over_ || std::any_of(late_.begin(), late_.end(), [](const auto& late) {
-    return late.second.has_arrived && !late.second.told;
+    return late.second.has_arrived && !late.second.reported;
   });
   active_.store(awaits && lasts, std::memory_order_release);
 }
@@ -93,12 +93,12 @@ bool Grace::IsOver(const ObjectKey& file) const {
   if (late_.empty()) return true;
   const std::optional<size_t> index = export_of_(file);
   const auto it = index ? late_.find(*index) : late_.end();
-  return it == late_.end() || it->second.told;
+  return it == late_.end() || it->second.reported;
 }
 
 bool Grace::IsAnyLate() const {
   return std::any_of(late_.begin(), late_.end(),
-                     [](const auto& late) { return !late.second.told; });
+                     [](const auto& late) { return !late.second.reported; });
 }
 
 bool Grace::expects_opens(const ObjectKey& file) const {
@@ -302,7 +302,7 @@ std::optional<Grace::Ending> Grace::Ended(absl::Time now) {
   for (auto& [export_index, late] : late_) {
     ending.was_late.push_back(export_index);
     const bool over = late.until <= now || (settled && late.has_arrived);
-    if (!over || std::exchange(late.told, true)) continue;
+    if (!over || std::exchange(late.reported, true)) continue;
     ending.late.push_back(export_index);
   }
   if (is_over_ && !IsAnyLate()) ForgetAll();

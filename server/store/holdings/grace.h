@@ -198,7 +198,7 @@ class Grace {
   struct Late {
     absl::Time until = absl::InfiniteFuture();
     bool has_arrived = false;
-    bool told = false;
+    bool reported = false;
   };
   // Since the start, also of those whose period has ended.
   std::map<size_t, Late> late_ ABSL_GUARDED_BY(mutex_);

@@ -202,7 +202,7 @@ bool LockTable::Wait(const ObjectKey& key, const LockOwner& owner, const LockRan
   SetProcess(key, *ticket, mode.of_process);
   ticket->mode = mode;
   ticket->expires = now + (mode.awaits ? kAwaitingTicketLife : kTicketLife);
-  ticket->told = false;
+  ticket->notified = false;
   return true;
 }
 
@@ -269,7 +269,7 @@ void LockTable::FindTurns(const ObjectKey& key, File& file, absl::Time now,
     });
     if (is_behind || HeldAgainst(file, ticket.owner, ticket.range)) continue;
     reserving.push_back(&ticket);
-    if (!ticket.mode.awaits || std::exchange(ticket.told, true)) continue;
+    if (!ticket.mode.awaits || std::exchange(ticket.notified, true)) continue;
     ticket.expires = now + kTicketLife;
     turns->push_back({key, ticket.owner, ticket.range});
   }
@@ -280,7 +280,7 @@ void LockTable::DropTurn(const Turn& turn) {
   auto it = files_.find(turn.file);
   if (it == files_.end()) return;
   DropTickets(turn.file, it->second, [&](const Ticket& ticket) {
-    return ticket.told && ticket.owner == turn.owner && ticket.range == turn.range;
+    return ticket.notified && ticket.owner == turn.owner && ticket.range == turn.range;
   });
   Tidy(turn.file);
 }

@@ -162,8 +162,8 @@ class LockTable {
     LockOwner owner;
     wire::LockRange range;
     WaitMode mode;
-    absl::Time expires;  // unless the client retries before
-    bool told = false;   // TakeTurns has returned it since the last retry
+    absl::Time expires;     // unless the client retries before
+    bool notified = false;  // TakeTurns has returned it since the last retry
   };
   struct File {
     std::vector<Holder> holders;  // searched linearly: few owners lock one file at a time

@@ -127,28 +127,28 @@ TEST_F(WindowInvalidatorTest, FailedInvalidationFailsTheSession) {
 }
 
 TEST_F(WindowInvalidatorTest, HolderLearnsThatItsLastWindowEnded) {
-  int told = 0;
-  windows_.End({11, 12}, [&told] { ++told; });
+  int reported = 0;
+  windows_.End({11, 12}, [&reported] { ++reported; });
   ASSERT_EQ(endpoint_->posted.size(), 2u);
   const uint64_t cookie = endpoint_->posted[0].first;
   EXPECT_EQ(endpoint_->posted[1].first, cookie);
   windows_.OnInvalidated(cookie);
-  EXPECT_EQ(told, 0);
+  EXPECT_EQ(reported, 0);
   windows_.OnInvalidated(cookie);
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(reported, 1);
   endpoint_->gone = {13};
-  windows_.End({13}, [&told] { ++told; });  // at once
-  EXPECT_EQ(told, 2);
+  windows_.End({13}, [&reported] { ++reported; });  // at once
+  EXPECT_EQ(reported, 2);
 }
 
 TEST_F(WindowInvalidatorTest, EndOfTheConnectionDropsAllThatWaits) {
-  int told = 0;
+  int reported = 0;
   EXPECT_TRUE(windows_.Delays(ResponseOf(1, {11})));
-  windows_.End({12}, [&told] { ++told; });
+  windows_.End({12}, [&reported] { ++reported; });
   windows_.Clear();
   EXPECT_THAT(Ready(), IsEmpty());
   for (const auto& [cookie, context] : endpoint_->posted) windows_.OnInvalidated(cookie);
-  EXPECT_EQ(told, 0);
+  EXPECT_EQ(reported, 0);
   EXPECT_FALSE(windows_.Delays(ResponseOf(2, {})));
 }
 

@@ -85,11 +85,11 @@ TEST_F(WindowsTest, ExposeNoMoreThanTheRequestNeeds) {
 }
 
 Task<void> ReadOne(Files& files, const Identity& who, const wire::FileHandle& file,
-                   BufferLease* target, int number, std::vector<int>* told) {
+                   BufferLease* target, int number, std::vector<int>* reported) {
   Task<absl::StatusOr<ReadResult>> task =
       files.data().Read(who, file, wire::StateId(), 5, *target, kSize);
   absl::StatusOr<ReadResult> read = co_await task;
-  told->push_back(read.ok() ? number : -1);
+  reported->push_back(read.ok() ? number : -1);
 }
 
 TEST_F(WindowsTest, RepliesAreReportedInOrder) {
@@ -97,20 +97,20 @@ TEST_F(WindowsTest, RepliesAreReportedInOrder) {
   ASSERT_OK(Await(files_->names().Lookup(who_, file_, "name")));
   server_.hold = true;
   std::vector<BufferLease> targets;
-  std::vector<int> told;
+  std::vector<int> reported;
   for (int i = 0; i < 6; ++i) {
     targets.push_back(files_->buffers().TryAcquire(BufferUse::kReadTarget, kSize));
     ASSERT_TRUE(targets.back());
   }
   for (int i = 0; i < 6; ++i) {
-    Start(ReadOne(*files_, who_, file_, &targets[static_cast<size_t>(i)], i, &told));
+    Start(ReadOne(*files_, who_, file_, &targets[static_cast<size_t>(i)], i, &reported));
   }
   ASSERT_TRUE(Until([&] { return server_.only().held.size() == 6; }));
   EXPECT_EQ(server_.windows_ended, 0u);
   server_.hold = false;
   server_.ServeHeld(server_.only());
-  ASSERT_TRUE(Until([&] { return told.size() == 6; }));
-  EXPECT_EQ(told, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  ASSERT_TRUE(Until([&] { return reported.size() == 6; }));
+  EXPECT_EQ(reported, (std::vector<int>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(server_.windows_ended, 6u);
 }
 

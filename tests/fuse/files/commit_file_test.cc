@@ -48,7 +48,7 @@ class CommitFileTest : public client::testing::ScriptedTest {
   // Commits in the background, as for a closed file.
   void CommitBehind() { RunUntilDone(*loop_, files_->commits().CommitNow(writer_->handle)); }
   absl::Status Fsync() { return Await(CommitFile(*files_, writer_)); }
-  DafsStatus Told(client::WriteTracker::ErrorCursor& cursor) {
+  DafsStatus Reported(client::WriteTracker::ErrorCursor& cursor) {
     return wire::DafsFromStatus(writer_->writes->ErrorForFsync(cursor));
   }
 
@@ -62,18 +62,18 @@ TEST_F(CommitFileTest, EachDescriptorReportsDataThatCannotBeRewritten) {
   CommitBehind();
   CommitBehind();  // the lost data was dropped: succeeds
   EXPECT_OK(Fsync());
-  EXPECT_EQ(Told(writer_->errors), DafsStatus::kRofs);
-  EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
-  EXPECT_EQ(Told(other_), DafsStatus::kRofs);
-  EXPECT_EQ(Told(other_), DafsStatus::kOk);
+  EXPECT_EQ(Reported(writer_->errors), DafsStatus::kRofs);
+  EXPECT_EQ(Reported(writer_->errors), DafsStatus::kOk);
+  EXPECT_EQ(Reported(other_), DafsStatus::kRofs);
+  EXPECT_EQ(Reported(other_), DafsStatus::kOk);
 }
 
 TEST_F(CommitFileTest, EachDescriptorReportsDataThatAnFsyncFoundLost) {
   Refuse(Proc::kCommit, DafsStatus::kIo);
   EXPECT_OK(Fsync());
-  EXPECT_EQ(Told(other_), DafsStatus::kIo);
-  EXPECT_EQ(Told(writer_->errors), DafsStatus::kIo);
-  EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
+  EXPECT_EQ(Reported(other_), DafsStatus::kIo);
+  EXPECT_EQ(Reported(writer_->errors), DafsStatus::kIo);
+  EXPECT_EQ(Reported(writer_->errors), DafsStatus::kOk);
 }
 
 TEST_F(CommitFileTest, EachDescriptorReportsOnceDataThatTheBackgroundFoundLost) {
@@ -82,17 +82,17 @@ TEST_F(CommitFileTest, EachDescriptorReportsOnceDataThatTheBackgroundFoundLost) 
   CommitBehind();  // retries
   server_.script = nullptr;
   EXPECT_OK(Fsync());
-  EXPECT_EQ(Told(writer_->errors), DafsStatus::kIo);
-  EXPECT_EQ(Told(other_), DafsStatus::kIo);
+  EXPECT_EQ(Reported(writer_->errors), DafsStatus::kIo);
+  EXPECT_EQ(Reported(other_), DafsStatus::kIo);
   EXPECT_OK(Fsync());
-  EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
+  EXPECT_EQ(Reported(writer_->errors), DafsStatus::kOk);
 }
 
 TEST_F(CommitFileTest, ACommitThatCanBeRetriedFailsForItsCallerOnly) {
   Refuse(Proc::kCommit, DafsStatus::kPerm);
   EXPECT_EQ(wire::DafsFromStatus(Fsync()), DafsStatus::kPerm);
-  EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
-  EXPECT_EQ(Told(other_), DafsStatus::kOk);
+  EXPECT_EQ(Reported(writer_->errors), DafsStatus::kOk);
+  EXPECT_EQ(Reported(other_), DafsStatus::kOk);
   server_.script = nullptr;
   EXPECT_OK(Fsync());
   EXPECT_EQ(server_.written["file"].size(), 4u);

@@ -58,14 +58,15 @@ class PromiseBreaksTest : public testing::Test {
     bool operator==(const Dropped&) const = default;
   };
   // The notifications that the kernel has received until now.
-  std::vector<Dropped> Told() {
+  std::vector<Dropped> Reported() {
     std::vector<Dropped> all;
-    for (FakeKernel::Answer told = kernel_.Receive(0); told.error != 0; told = kernel_.Receive(0)) {
-      if (told.error == FUSE_NOTIFY_INVAL_ENTRY) {
-        auto body = told.As<fuse_notify_inval_entry_out>();
-        all.push_back({told.body.substr(sizeof(body), body.namelen), body.parent, body.flags});
+    for (FakeKernel::Answer reported = kernel_.Receive(0); reported.error != 0;
+         reported = kernel_.Receive(0)) {
+      if (reported.error == FUSE_NOTIFY_INVAL_ENTRY) {
+        auto body = reported.As<fuse_notify_inval_entry_out>();
+        all.push_back({reported.body.substr(sizeof(body), body.namelen), body.parent, body.flags});
       } else {
-        all.push_back({"", told.As<fuse_notify_inval_inode_out>().ino, 0});
+        all.push_back({"", reported.As<fuse_notify_inval_inode_out>().ino, 0});
       }
     }
     return all;
@@ -81,9 +82,9 @@ class PromiseBreaksTest : public testing::Test {
 
 TEST_F(PromiseBreaksTest, ChangedAttributesAreDropped) {
   Change(Handle(7), wire::kChangedAttributes);
-  EXPECT_THAT(Told(), testing::ElementsAre(Dropped{"", file_, 0}));
+  EXPECT_THAT(Reported(), testing::ElementsAre(Dropped{"", file_, 0}));
   Change(Handle(99), wire::kChangedAttributes | wire::kChangedNames);  // unknown here
-  EXPECT_TRUE(Told().empty());
+  EXPECT_TRUE(Reported().empty());
 }
 
 // The drop may wait for that change, which may wait for another mount that drops the pages, too.
@@ -95,7 +96,7 @@ TEST_F(PromiseBreaksTest, ADropOfPagesIsNotAwaitedWhileThisMountChangesTheFile) 
   });
   const OwnChanges::Change change = state_.attributes.BeginChange(file_, Loop::Now());
   Change(Handle(7), wire::kChangedAttributes);
-  EXPECT_THAT(Told(), testing::ElementsAre(Dropped{"", file_, 0}));
+  EXPECT_THAT(Reported(), testing::ElementsAre(Dropped{"", file_, 0}));
   state_.attributes.EndChange(file_, change, {}, Loop::Now());
   go_on.Notify();
   state_.notifier->Stop();  // its thread uses go_on
@@ -105,33 +106,34 @@ TEST_F(PromiseBreaksTest, AChangedNameIsDroppedIfTheKernelMayHaveIt) {
   Keep("file", file_);
   Keep("none", 0);
   Change(Handle(0), wire::kChangedNames, "other");
-  EXPECT_TRUE(Told().empty());
+  EXPECT_TRUE(Reported().empty());
   Change(Handle(0), wire::kChangedNames | wire::kChangedAttributes, "file");
-  EXPECT_THAT(Told(), testing::UnorderedElementsAre(Dropped{"", kRootNode, 0},
-                                                    Dropped{"file", kRootNode, 0}));
+  EXPECT_THAT(Reported(), testing::UnorderedElementsAre(Dropped{"", kRootNode, 0},
+                                                        Dropped{"file", kRootNode, 0}));
   Change(Handle(0), wire::kChangedNames, "none");
-  EXPECT_THAT(Told(), testing::ElementsAre(Dropped{"none", kRootNode, 0}));
+  EXPECT_THAT(Reported(), testing::ElementsAre(Dropped{"none", kRootNode, 0}));
 }
 
 TEST_F(PromiseBreaksTest, NamesThatMayCarryMountsAreOnlyExpired) {
   Keep("dir", directory_);
   const absl::Time given = Loop::Now();
   Change(Handle(0), wire::kChangedNames, "dir");
-  EXPECT_THAT(Told(), testing::ElementsAre(Dropped{"dir", kRootNode, FUSE_EXPIRE_ONLY}));
+  EXPECT_THAT(Reported(), testing::ElementsAre(Dropped{"dir", kRootNode, FUSE_EXPIRE_ONLY}));
   // The answer that gave the name may have been on its way.
   EXPECT_GE(Loop::Now() - given, absl::Milliseconds(50));
   Keep("file", file_);
   Change(Handle(0), wire::kChangedNames);
-  EXPECT_THAT(Told(), testing::UnorderedElementsAre(Dropped{"dir", kRootNode, FUSE_EXPIRE_ONLY},
-                                                    Dropped{"file", kRootNode, FUSE_EXPIRE_ONLY}));
+  EXPECT_THAT(Reported(),
+              testing::UnorderedElementsAre(Dropped{"dir", kRootNode, FUSE_EXPIRE_ONLY},
+                                            Dropped{"file", kRootNode, FUSE_EXPIRE_ONLY}));
 }
 
 TEST_F(PromiseBreaksTest, ACachedListingIsDroppedWithAnyName) {
   state_.directory_names.CachesListing(kRootNode);
   Change(Handle(0), wire::kChangedNames, "new");
-  EXPECT_THAT(Told(), testing::ElementsAre(Dropped{"", kRootNode, 0}));
+  EXPECT_THAT(Reported(), testing::ElementsAre(Dropped{"", kRootNode, 0}));
   Change(Handle(8), wire::kChangedNames, "new");
-  EXPECT_TRUE(Told().empty());
+  EXPECT_TRUE(Reported().empty());
 }
 
 TEST_F(PromiseBreaksTest, VoidDropsAllThatTheKernelMayUse) {
@@ -146,12 +148,12 @@ TEST_F(PromiseBreaksTest, VoidDropsAllThatTheKernelMayUse) {
   absl::Notification dropped;
   breaks_->OnVoid([&] { dropped.Notify(); });
   ASSERT_TRUE(dropped.WaitForNotificationWithTimeout(kLong));
-  const std::vector<Dropped> told = Told();
-  EXPECT_THAT(told, testing::IsSupersetOf({Dropped{"", directory_, 0},
-                                           Dropped{"file", kRootNode, FUSE_EXPIRE_ONLY},
-                                           Dropped{"none", kRootNode, FUSE_EXPIRE_ONLY},
-                                           Dropped{"dir", kRootNode, FUSE_EXPIRE_ONLY}}));
-  EXPECT_THAT(told, testing::Each(testing::Ne(Dropped{"", kRootNode, 0})));
+  const std::vector<Dropped> reported = Reported();
+  EXPECT_THAT(reported, testing::IsSupersetOf({Dropped{"", directory_, 0},
+                                               Dropped{"file", kRootNode, FUSE_EXPIRE_ONLY},
+                                               Dropped{"none", kRootNode, FUSE_EXPIRE_ONLY},
+                                               Dropped{"dir", kRootNode, FUSE_EXPIRE_ONLY}}));
+  EXPECT_THAT(reported, testing::Each(testing::Ne(Dropped{"", kRootNode, 0})));
 }
 
 TEST_F(PromiseBreaksTest, VoidDropsFirstAndThenWaitsForAnswersOnTheirWay) {
@@ -167,7 +169,7 @@ TEST_F(PromiseBreaksTest, VoidDropsFirstAndThenWaitsForAnswersOnTheirWay) {
   ASSERT_TRUE(dropped.WaitForNotificationWithTimeout(kLong));
   EXPECT_GE(Loop::Now() - start, absl::Milliseconds(50));
   EXPECT_LT(Loop::Now() - start, InodeTable::kShards * absl::Milliseconds(50));
-  EXPECT_THAT(Told(), testing::SizeIs(testing::Ge(4 * InodeTable::kShards)));
+  EXPECT_THAT(Reported(), testing::SizeIs(testing::Ge(4 * InodeTable::kShards)));
 }
 
 // Notifications that do not return stand for a directory that the kernel has locked.

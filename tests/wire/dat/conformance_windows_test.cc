@@ -53,7 +53,7 @@ class Windows : public ConformanceFixture {
   }
   // The server sends a message, as a request would announce a window. All earlier binds are
   // complete when it arrives.
-  void Tell() {
+  void SendRequest() {
     const Segment message = in_.All();
     ASSERT_TRUE(server().PostSend(7, {&message, 1}, {}).ok());
     ASSERT_TRUE(pair_->Await(pair_->client, Event::kReceive).has_value());
@@ -99,7 +99,7 @@ TEST_P(Windows, GrantsItsRightOnItsRange) {
   const RemoteBuffer source = Bind(Access::kRemoteRead, 3 * kStart + 5, 777);
   EXPECT_NE(target.context, source.context);
   std::ranges::fill(std::span(memory_.bytes).subspan(3 * kStart, kSize), std::byte{0x5a});
-  Tell();
+  SendRequest();
   Write(target);
   const Segment into = own_.At(kStart, 777);
   ASSERT_TRUE(client().PostRdmaRead(3, {&into, 1}, source).ok());
@@ -117,7 +117,7 @@ TEST_P(Windows, DeniesAccessOutsideItsBounds) {
   for (const int64_t offset : {int64_t{-1}, int64_t{1}, int64_t{kSize}, int64_t{2 * kStart}}) {
     ASSERT_NO_FATAL_FAILURE(Begin());
     RemoteBuffer target = Bind(Access::kRemoteWrite);
-    Tell();
+    SendRequest();
     target.target_address += static_cast<uint64_t>(offset);
     Write(target);
     ExpectRefused("outside the window");
@@ -128,14 +128,14 @@ TEST_P(Windows, DeniesAccessOutsideItsBounds) {
 TEST_P(Windows, DeniesTheOtherRight) {
   Begin();
   RemoteBuffer target = Bind(Access::kRemoteRead);
-  Tell();
+  SendRequest();
   Write(target);
   ExpectRefused("a write with a window for reads");
   End();
 
   Begin();
   RemoteBuffer source = Bind(Access::kRemoteWrite);
-  Tell();
+  SendRequest();
   const Segment into = own_.At(0, kSize);
   const std::vector<std::byte> before = own_.bytes;
   ASSERT_TRUE(client().PostRdmaRead(3, {&into, 1}, source).ok());
@@ -152,7 +152,7 @@ TEST_P(Windows, RegionItselfIsNotAccessible) {
 TEST_P(Windows, DeniesAccessAfterThePeerHasInvalidatedIt) {
   Begin();
   const RemoteBuffer target = Bind(Access::kRemoteWrite);
-  Tell();
+  SendRequest();
   const auto received = Answer(target.context);
   ASSERT_TRUE(received.has_value());
   EXPECT_EQ(received->invalidated_context, target.context);
@@ -164,7 +164,7 @@ TEST_P(Windows, DeniesAccessAfterThePeerHasInvalidatedIt) {
 TEST_P(Windows, DeniesAccessAfterItsOwnerHasInvalidatedIt) {
   Begin();
   const RemoteBuffer target = Bind(Access::kRemoteWrite);
-  Tell();
+  SendRequest();
   ASSERT_TRUE(server().PostInvalidate(99, target.context).ok());
   EXPECT_TRUE(absl::IsNotFound(server().PostInvalidate(98, target.context)));
   const auto ended = pair_->Await(pair_->server, Event::kInvalidated);
@@ -178,7 +178,7 @@ TEST_P(Windows, DeniesAccessAfterItsOwnerHasInvalidatedIt) {
 TEST_P(Windows, DeniesAccessFromALaterConnection) {
   Begin();
   const RemoteBuffer target = Bind(Access::kRemoteWrite);
-  Tell();
+  SendRequest();
   server().Abort(absl::CancelledError("enough"));
   ASSERT_TRUE(pair_->Until([&] { return pair_->server.Count(Event::kDisconnected) > 0; }));
   EXPECT_TRUE(
@@ -215,7 +215,7 @@ TEST_P(Windows, ServesManyRequestsInSuccession) {
     const RemoteBuffer target = Bind(Access::kRemoteWrite, start, 64);
     ASSERT_NE(target.context, last);
     last = target.context;
-    Tell();
+    SendRequest();
     Write(target, 64);
     const bool by_peer = i % 3 != 0;
     const auto answer = Answer(by_peer ? std::optional(target.context) : std::nullopt);

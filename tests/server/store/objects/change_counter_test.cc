@@ -19,10 +19,10 @@ TEST(ChangeCounterTest, IsCtimeWhenCtimeDistinguishesChanges) {
 
 TEST(ChangeCounterTest, ModificationsWithinOneClockTickDiffer) {
   ChangeCounter change(kBase);
-  std::set<uint64_t> told;
+  std::set<uint64_t> reported;
   for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(told.insert(change.Value(1000, change.Sample())).second);
-    EXPECT_EQ(change.Value(1000, change.Sample()), *told.rbegin());
+    EXPECT_TRUE(reported.insert(change.Value(1000, change.Sample())).second);
+    EXPECT_EQ(change.Value(1000, change.Sample()), *reported.rbegin());
     change.Modified();
   }
 }
@@ -31,19 +31,19 @@ TEST(ChangeCounterTest, ModificationsWithinOneClockTickDiffer) {
 // a state that was not reported yet.
 TEST(ChangeCounterTest, EarlierSampleReportedLaterHasItsOwnNumber) {
   ChangeCounter change(kBase);
-  std::set<uint64_t> told = {change.Value(1000, change.Sample())};
+  std::set<uint64_t> reported = {change.Value(1000, change.Sample())};
   change.Modified();
-  EXPECT_TRUE(told.insert(change.Value(1000, change.Sample())).second);
+  EXPECT_TRUE(reported.insert(change.Value(1000, change.Sample())).second);
   change.Modified();
   const uint64_t early = change.Sample();  // with a ctime of 1000, or another
   change.Modified();
   const uint64_t late = change.Sample();
-  EXPECT_TRUE(told.insert(change.Value(2000, late)).second);
+  EXPECT_TRUE(reported.insert(change.Value(2000, late)).second);
   for (uint64_t ctime : {1000u, 1500u, 2000u}) {
-    EXPECT_TRUE(told.insert(change.Value(ctime, early)).second) << ctime;
+    EXPECT_TRUE(reported.insert(change.Value(ctime, early)).second) << ctime;
   }
-  EXPECT_TRUE(told.insert(change.Value(2000, late)).second);
-  EXPECT_EQ(change.Value(2000, late), *told.rbegin());
+  EXPECT_TRUE(reported.insert(change.Value(2000, late)).second);
+  EXPECT_EQ(change.Value(2000, late), *reported.rbegin());
 }
 
 TEST(ChangeCounterTest, ModificationBetweenSampleAndAnswerIsReportedNext) {
@@ -67,10 +67,10 @@ TEST(ChangeCounterTest, EqualTimesInDifferentErasDiffer) {
 
 TEST(ChangeCounterTest, ContinuesAfterClockWasSetBack) {
   ChangeCounter change(kBase);
-  std::set<uint64_t> told = {change.Value(1'000'000, change.Sample())};
+  std::set<uint64_t> reported = {change.Value(1'000'000, change.Sample())};
   for (uint64_t ctime : {10u, 10u, 11u, 999u}) {
     change.Modified();
-    EXPECT_TRUE(told.insert(change.Value(ctime, change.Sample())).second) << ctime;
+    EXPECT_TRUE(reported.insert(change.Value(ctime, change.Sample())).second) << ctime;
   }
   change.Modified();
   EXPECT_EQ(change.Value(2'000'000, change.Sample()), kBase + 2'000'000);
@@ -93,22 +93,22 @@ TEST(ChangeCounterTest, NewCounterContinuesFromSavedOne) {
   ChangeCounter before(kBase);
   before.Value(1000, before.Sample());
   before.Modified();
-  const uint64_t told = before.Value(1000, before.Sample());
+  const uint64_t reported = before.Value(1000, before.Sample());
   const ChangeCounter::Saved saved = before.Save();
-  EXPECT_EQ(saved.Value(kBase, 1000), told) << "without a counter";
+  EXPECT_EQ(saved.Value(kBase, 1000), reported) << "without a counter";
   ChangeCounter after(kBase);
   after.Restore(saved);
-  EXPECT_EQ(after.Value(1000, after.Sample()), told);
+  EXPECT_EQ(after.Value(1000, after.Sample()), reported);
   const uint64_t ahead = saved.Value(kBase, 500);
   EXPECT_EQ(after.Value(500, after.Sample()), ahead);
 }
 
 TEST(ChangeCounterTest, UnreportedModificationIsSaved) {
   ChangeCounter before(kBase);
-  const uint64_t told = before.Value(1000, before.Sample());
+  const uint64_t reported = before.Value(1000, before.Sample());
   before.Modified();
   const ChangeCounter::Saved saved = before.Save();
-  EXPECT_NE(saved.Value(kBase, 1000), told);
+  EXPECT_NE(saved.Value(kBase, 1000), reported);
   EXPECT_EQ(ChangeCounter::Saved().Value(kBase, 1000), kBase + 1000);
 }
 

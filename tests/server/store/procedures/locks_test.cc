@@ -272,12 +272,12 @@ TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInOrder) {
 // Every end of a lock tells the waiter: LOCKU, a lock for reading in its place, CLOSE, and the end
 // of a client. Local programs cannot be watched.
 TEST_F(StoreLocksTest, WaiterHearsThatItsLockIsFree) {
-  std::vector<wire::BcLockFreeArgs> told;
+  std::vector<wire::BcLockFreeArgs> reported;
   bool reachable = true;
   store_->lock_notices().SetSend(
       [&](const wire::ClientId& client, const wire::BcLockFreeArgs& args) {
         EXPECT_EQ(client, other_.client_id);
-        if (reachable) told.push_back(args);
+        if (reachable) reported.push_back(args);
         return reachable;
       });
   const Opened yours = OpenAs(other_, "you");
@@ -286,11 +286,11 @@ TEST_F(StoreLocksTest, WaiterHearsThatItsLockIsFree) {
     EXPECT_OK(Lock(user_, mine, LockType::kWrite, 0, 10));
     EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kReadBlocking, 5, wire::kLockToEnd, nullptr,
                               wire::kLockAwaits));
-    EXPECT_TRUE(told.empty());
+    EXPECT_TRUE(reported.empty());
     release(mine);
-    const bool is = told.size() == 1 && told[0].filehandle == yours.filehandle &&
-                    told[0].offset == 5 && told[0].length == wire::kLockToEnd;
-    told.clear();
+    const bool is = reported.size() == 1 && reported[0].filehandle == yours.filehandle &&
+                    reported[0].offset == 5 && reported[0].length == wire::kLockToEnd;
+    reported.clear();
     EXPECT_OK(Lock(other_, yours, LockType::kReadBlocking, 5, wire::kLockToEnd));
     EXPECT_OK(Unlock(other_, yours, 0, wire::kLockToEnd));
     store_->releases().ReleaseClient(user_.client_id);
