@@ -66,7 +66,7 @@ struct ControlSocket::Peer {
   UniqueFd fd;
   uid_t uid = 0;
   absl::Time deadline;
-  std::string question;
+  std::string request;
   std::string answer;
   size_t sent = 0;  // bytes of the answer
   bool is_answered = false;
@@ -171,7 +171,7 @@ void ControlSocket::Add(UniqueFd fd) {
   if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return;
   if (peers_.size() >= kMostPeers) {
     const std::string refusal =
-        ErrorLine(absl::StrCat(kMostPeers, " questions are being answered; ask again later"));
+        ErrorLine(absl::StrCat(kMostPeers, " requests are being answered; ask again later"));
     [[maybe_unused]] const ssize_t sent =
         send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
     return;
@@ -195,17 +195,16 @@ bool ControlSocket::Serve(Peer& peer) {
 }
 
 bool ControlSocket::Receive(Peer& peer) {
-  char some[kLongestQuestion + 1];
+  char some[kLongestRequest + 1];
   const ssize_t got = recv(peer.fd.get(), some, sizeof(some), 0);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
-  peer.question.append(some, static_cast<size_t>(got));
-  const size_t end = peer.question.find('\n');
-  const size_t length = std::min(end, peer.question.size());
-  if (length > kLongestQuestion) {
-    peer.answer =
-        ErrorLine(absl::StrCat("the question is longer than ", kLongestQuestion, " bytes"));
+  peer.request.append(some, static_cast<size_t>(got));
+  const size_t end = peer.request.find('\n');
+  const size_t length = std::min(end, peer.request.size());
+  if (length > kLongestRequest) {
+    peer.answer = ErrorLine(absl::StrCat("the request is longer than ", kLongestRequest, " bytes"));
   } else if (end != std::string::npos || (got == 0 && length > 0)) {
-    peer.answer = AnswerTo(peer, std::string_view(peer.question).substr(0, length));
+    peer.answer = AnswerTo(peer, std::string_view(peer.request).substr(0, length));
   } else {
     return got > 0;
   }
@@ -275,18 +274,18 @@ void OpenToControlGroup(const std::string& directory) {
   }
 }
 
-absl::StatusOr<std::string> AskControlSocket(const std::string& path, std::string_view question,
+absl::StatusOr<std::string> AskControlSocket(const std::string& path, std::string_view request,
                                              std::string_view program) {
   ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
   const auto silent = [program] {
     return absl::DeadlineExceededError(
-        absl::StrCat(Text(program), " does not answer questions within 5 s"));
+        absl::StrCat(Text(program), " does not answer requests within 5 s"));
   };
   const UniqueFd fd = Connect(address);
   if (!fd.valid()) {
     return errno == EAGAIN ? silent() : Errno(absl::StrCat("cannot connect to ", path));
   }
-  std::string line = absl::StrCat(Text(question), "\n");
+  std::string line = absl::StrCat(Text(request), "\n");
   for (size_t sent = 0; sent < line.size();) {
     const ssize_t more = send(fd.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (more <= 0) break;  // its answer may have arrived

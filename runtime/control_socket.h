@@ -1,6 +1,6 @@
 // The Unix socket over which dafsctl queries a program of this machine: a mount or dafsd. A peer
-// sends one line with a question and receives the answer as text until end of file. The answer to a
-// question that is refused is a line that begins with "error: ".
+// sends one line with a request and receives the answer as text until end of file. The answer to a
+// request that is refused is a line that begins with "error: ".
 //
 // A Pollable of the owner's loop. Nothing waits for a peer: a peer that is slow, sends too much or
 // does not read delays no other one. Poll blocks as long as the answerer does.
@@ -24,15 +24,15 @@ namespace dafs {
 
 class ControlSocket final : public Pollable {
  public:
-  static constexpr size_t kLongestQuestion = 4096;  // bytes, without the newline
-  static constexpr size_t kMostPeers = 16;          // more are refused
+  static constexpr size_t kLongestRequest = 4096;  // bytes, without the newline
+  static constexpr size_t kMostPeers = 16;         // more are refused
 
-  struct Question {
+  struct Request {
     std::string_view text;  // without the newline
     uid_t uid = 0;          // of the process that asks
   };
   // Returns the answer, or the reason why there is none.
-  using Answerer = absl::AnyInvocable<absl::StatusOr<std::string>(const Question&)>;
+  using Answerer = absl::AnyInvocable<absl::StatusOr<std::string>(const Request&)>;
 
   struct Options {
     // Makes its directory with mode 0700 if that is missing.
@@ -90,8 +90,8 @@ void OpenToControlGroup(const std::string& directory);
 // Asks the program that answers on `path`; `program` names it in messages. Blocks, at most 5 s for
 // each of: connecting, sending, and each part of the answer. kNotFound: there is no socket.
 // kPermissionDenied. kUnavailable: its process has ended. kDeadlineExceeded: no answer arrived.
-// kFailedPrecondition: the question was refused; the message says why.
-absl::StatusOr<std::string> AskControlSocket(const std::string& path, std::string_view question,
+// kFailedPrecondition: the request was refused; the message says why.
+absl::StatusOr<std::string> AskControlSocket(const std::string& path, std::string_view request,
                                              std::string_view program = "mount.dafs");
 
 }  // namespace dafs

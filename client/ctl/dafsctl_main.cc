@@ -111,8 +111,8 @@ absl::Status Ping(const PingOptions& ping) {
   return status;
 }
 
-absl::Status Query(const MountQuery& query, const std::string& question) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> answers, AskMounts(query, question));
+absl::Status Query(const MountQuery& query, const std::string& request) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> answers, AskMounts(query, request));
   for (const std::string& answer : answers) std::fputs(answer.c_str(), stdout);
   return absl::OkStatus();
 }
@@ -190,9 +190,9 @@ int Main(int argc, char** argv) {
   restart_command->add_flag("--all", restart.all, "each mount of this machine")->excludes(one);
   restart_command->add_option("--program", restart.program,
                               "the mount.dafs to start; default: the file of the one that runs");
-  FenceQuestion fence;
+  FenceRequest fence;
   const CLI::App* const fence_command = AddFenceCommand(app, fence);
-  ServerQuestion server;
+  ServerRequest server;
   const CLI::App* const server_command = AddServerCommand(app, server);
   app.set_version_flag("-V,--version", "dafsctl " DAFS_VERSION);
   try {

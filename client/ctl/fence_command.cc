@@ -59,7 +59,7 @@ absl::StatusOr<Target> ParseTarget(const std::string& text) {
 // A session with the server, and the object that the target names.
 class FencedTarget {
  public:
-  static absl::StatusOr<std::unique_ptr<FencedTarget>> Open(const FenceQuestion& question);
+  static absl::StatusOr<std::unique_ptr<FencedTarget>> Open(const FenceRequest& request);
   ~FencedTarget() {
     if (files_ == nullptr) return;
     if (is_good_) {
@@ -81,7 +81,7 @@ class FencedTarget {
   }
 
  private:
-  absl::Status Connect(const FenceQuestion& question);
+  absl::Status Connect(const FenceRequest& request);
   absl::Status Find(const std::vector<std::string>& path);
   template <class T>
   absl::StatusOr<T> Noted(absl::StatusOr<T> result) {
@@ -99,33 +99,33 @@ class FencedTarget {
   FenceObject object_ = FenceObject::kFilesystem;
 };
 
-absl::StatusOr<std::unique_ptr<FencedTarget>> FencedTarget::Open(const FenceQuestion& question) {
+absl::StatusOr<std::unique_ptr<FencedTarget>> FencedTarget::Open(const FenceRequest& request) {
   auto target = std::make_unique<FencedTarget>();
-  RETURN_IF_ERROR(target->Connect(question));
+  RETURN_IF_ERROR(target->Connect(request));
   return target;
 }
 
-absl::Status FencedTarget::Connect(const FenceQuestion& question) {
-  ASSIGN_OR_RETURN(const Target target, ParseTarget(question.target));
+absl::Status FencedTarget::Connect(const FenceRequest& request) {
+  ASSIGN_OR_RETURN(const Target target, ParseTarget(request.target));
   std::string host;
   uint16_t port = dat::kDefaultPort;
   RETURN_IF_ERROR(dat::SplitHostPort(target.server, &host, &port));
   ClientOptions options;
   ASSIGN_OR_RETURN(options.addresses, dat::ResolveHost(host, port));
-  if (question.proto != "tcp" && !question.tls.wanted()) rdma_ = dat::NewVerbsProvider();
-  if (question.proto != "rdma") {
-    ASSIGN_OR_RETURN(tcp_, NewTcpProvider(question.tls, host));
-  } else if (question.tls.wanted()) {
+  if (request.proto != "tcp" && !request.tls.wanted()) rdma_ = dat::NewVerbsProvider();
+  if (request.proto != "rdma") {
+    ASSIGN_OR_RETURN(tcp_, NewTcpProvider(request.tls, host));
+  } else if (request.tls.wanted()) {
     return absl::InvalidArgumentError("--xprtsec: RDMA devices have no TLS; use --proto tcp");
   }
   for (dat::Provider* provider : {rdma_.get(), tcp_.get()}) {
     if (provider != nullptr) options.providers.push_back(provider);
   }
-  options.server_name = question.target;
+  options.server_name = request.target;
   char machine[256] = "";  // two machines may fence each other at once, with the same pid
   gethostname(machine, sizeof(machine) - 1);
   options.client_id_string = absl::StrCat("dafsctl fence ", machine, " ", getpid());
-  options.fence_id = question.as;
+  options.fence_id = request.as;
   // The parent: whether the target is the root of a file system shows in comparison with it.
   options.export_path = target.path;
   if (!target.path.empty()) options.export_path.pop_back();
@@ -133,7 +133,7 @@ absl::Status FencedTarget::Connect(const FenceQuestion& question) {
   options.buffers.bytes = size_t{4} << 20;
   options.response_cache = false;  // these requests may be sent twice
   options.soft = true;
-  options.timeout = options.connect_timeout = absl::Seconds(question.timeout_s);
+  options.timeout = options.connect_timeout = absl::Seconds(request.timeout_s);
   ASSIGN_OR_RETURN(client_, Client::Create(std::move(options)));
   ASSIGN_OR_RETURN(loop_, Loop::Create());
   ASSIGN_OR_RETURN(files_, Files::Create(*client_, *loop_));
@@ -185,11 +185,11 @@ absl::Status Explained(const absl::Status& status, const std::string& word) {
   return absl::Status(status.code(), absl::StrCat("fence ", word, ": ", why));
 }
 
-void Print(const FenceQuestion& question, FenceObject object, const std::vector<std::string>& ids) {
+void Print(const FenceRequest& request, FenceObject object, const std::vector<std::string>& ids) {
   const bool of_file = object == FenceObject::kFile;
-  if (question.json) {
+  if (request.json) {
     const nlohmann::json report = {
-        {"target", question.target}, {"object", of_file ? "file" : "file system"}, {"ids", ids}};
+        {"target", request.target}, {"object", of_file ? "file" : "file system"}, {"ids", ids}};
     std::printf("%s\n",
                 report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return;
@@ -198,63 +198,63 @@ void Print(const FenceQuestion& question, FenceObject object, const std::vector<
   for (const std::string& id : ids) std::printf("%s\n", absl::Utf8SafeCHexEscape(id).c_str());
 }
 
-FenceChange ChangeOf(const std::string& word, FenceObject object, const FenceQuestion& question) {
-  FenceChange change{.object = object, .ids = question.ids};
+FenceChange ChangeOf(const std::string& word, FenceObject object, const FenceRequest& request) {
+  FenceChange change{.object = object, .ids = request.ids};
   if (word == "deny") {
     change.access = FenceAccess::kDeny;
     change.update = FenceUpdate::kRemove;
   } else if (word == "init") {
     change.update = FenceUpdate::kOverwrite;
     // Otherwise dafsctl could not change the list again, and the last client could not be denied.
-    if (!change.ids.empty()) change.ids.push_back(question.as);
+    if (!change.ids.empty()) change.ids.push_back(request.as);
   }
   return change;
 }
 
 }  // namespace
 
-CLI::App* AddFenceCommand(CLI::App& app, FenceQuestion& question) {
+CLI::App* AddFenceCommand(CLI::App& app, FenceRequest& request) {
   CLI::App* const fence =
       app.add_subcommand("fence", "Show and change which clients may access an export");
   fence->require_subcommand(1);
   for (const FenceWord& word : kFenceWords) {
     CLI::App* const command = fence->add_subcommand(word.name, word.about);
     command
-        ->add_option("TARGET", question.target,
+        ->add_option("TARGET", request.target,
                      "SERVER:/EXPORT for its whole file system, SERVER:/EXPORT/PATH for one file")
         ->required();
     if (word.has_ids) {
-      command->add_option("ID", question.ids, "fence ids, as clients have them by fence_id=")
+      command->add_option("ID", request.ids, "fence ids, as clients have them by fence_id=")
           ->required(std::string(word.name) != "init");
     }
-    command->add_option("--as", question.as, "fence id of dafsctl itself, which init adds")
+    command->add_option("--as", request.as, "fence id of dafsctl itself, which init adds")
         ->capture_default_str();
-    command->add_option("--proto", question.proto, "transport: auto, tcp or rdma")
+    command->add_option("--proto", request.proto, "transport: auto, tcp or rdma")
         ->check(CLI::IsMember({"auto", "tcp", "rdma"}))
         ->capture_default_str();
     command
-        ->add_option("-W,--timeout", question.timeout_s,
+        ->add_option("-W,--timeout", request.timeout_s,
                      "seconds to wait for the connection, and for each reply")
         ->check(CLI::Range(0.001, 86400.0))
         ->capture_default_str();
-    command->add_flag("--json", question.json, "print JSON");
-    AddTlsArguments(*command, question.tls);
+    command->add_flag("--json", request.json, "print JSON");
+    AddTlsArguments(*command, request.tls);
   }
   return fence;
 }
 
-absl::Status AskForFence(const CLI::App& command, const FenceQuestion& question) {
+absl::Status AskForFence(const CLI::App& command, const FenceRequest& request) {
   const std::string word = command.get_subcommands().front()->get_name();
-  absl::StatusOr<std::unique_ptr<FencedTarget>> target = FencedTarget::Open(question);
+  absl::StatusOr<std::unique_ptr<FencedTarget>> target = FencedTarget::Open(request);
   if (!target.ok()) return Explained(target.status(), word);
   if (word != "show") {
-    const absl::Status status = (*target)->Set(ChangeOf(word, (*target)->object(), question));
+    const absl::Status status = (*target)->Set(ChangeOf(word, (*target)->object(), request));
     if (!status.ok()) return Explained(status, word);
-    if (!question.json) return absl::OkStatus();
+    if (!request.json) return absl::OkStatus();
   }
   const absl::StatusOr<std::vector<std::string>> ids = (*target)->Get();
   if (!ids.ok()) return Explained(ids.status(), word);
-  Print(question, (*target)->object(), *ids);
+  Print(request, (*target)->object(), *ids);
   return absl::OkStatus();
 }
 

@@ -13,7 +13,7 @@ class App;
 
 namespace dafs::client {
 
-struct FenceQuestion {
+struct FenceRequest {
   std::string target;            // SERVER:/EXPORT[/PATH]
   std::vector<std::string> ids;  // none for show
   std::string as = "operator";   // the fence id of dafsctl itself; init keeps it in the list
@@ -23,11 +23,11 @@ struct FenceQuestion {
   TlsArguments tls;
 };
 
-// Adds the command with its words show, init, allow, deny. Parsing sets `question`.
-CLI::App* AddFenceCommand(CLI::App& app, FenceQuestion& question);
+// Adds the command with its words show, init, allow, deny. Parsing sets `request`.
+CLI::App* AddFenceCommand(CLI::App& app, FenceRequest& request);
 
 // Executes the parsed command. OK after `deny`: no request of the denied clients is executed any
 // more. Errors name the remedy.
-absl::Status AskForFence(const CLI::App& command, const FenceQuestion& question);
+absl::Status AskForFence(const CLI::App& command, const FenceRequest& request);
 
 }  // namespace dafs::client

@@ -83,7 +83,7 @@ absl::Status NoMount(const std::string& path, const absl::Status& failed) {
 }
 
 // Asks again while another program may be about to continue the mount. `status`: of the first
-// question. Blocks for kPatience at most, besides `ask`.
+// request. Blocks for kPatience at most, besides `ask`.
 absl::Status AskAgain(const MountEntry& mount, absl::FunctionRef<absl::Status()> ask,
                       absl::Status status) {
   StatfsProbe probe(mount.point);
@@ -114,12 +114,12 @@ bool IsOfUser(const MountEntry& mount) {
 }
 
 absl::StatusOr<std::vector<std::string>> AskAll(const MountQuery& query,
-                                                const std::string& question) {
+                                                const std::string& request) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, MountSockets(query.directory));
   std::vector<std::string> answers;
   bool is_denied = false;  // the group dafs may see the directory
   for (const std::string& path : paths) {
-    absl::StatusOr<std::string> text = AskControlSocket(path, question);
+    absl::StatusOr<std::string> text = AskControlSocket(path, request);
     if (!text.ok()) {  // a killed program left the socket, or only root may ask
       is_denied |= absl::IsPermissionDenied(text.status());
       continue;
@@ -134,11 +134,11 @@ absl::StatusOr<std::vector<std::string>> AskAll(const MountQuery& query,
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> AskMounts(const MountQuery& query,
-                                                   const std::string& question) {
-  if (query.mount_point.empty()) return AskAll(query, question);
+                                                   const std::string& request) {
+  if (query.mount_point.empty()) return AskAll(query, request);
   std::vector<std::string> answers;
   RETURN_IF_ERROR(AskMount(query, [&](const std::string& socket) -> absl::Status {
-    ASSIGN_OR_RETURN(std::string answer, AskControlSocket(socket, question));
+    ASSIGN_OR_RETURN(std::string answer, AskControlSocket(socket, request));
     answers.push_back(std::move(answer));
     return absl::OkStatus();
   }));

@@ -1,4 +1,4 @@
-// Questions of dafsctl to the mounts of this machine, by their control sockets
+// Requests of dafsctl to the mounts of this machine, by their control sockets
 // (client/status/lease_keeper.h). Blocks for at most 5 s per mount, and for 5 s more while no
 // program listens on the socket of a mount: after a kill, another one is about to.
 #pragma once
@@ -21,7 +21,7 @@ struct MountQuery {
 // Returns the answers, one for each mount. Errors are one line for people: no mount answers, the
 // path is on none, or only root may ask.
 absl::StatusOr<std::vector<std::string>> AskMounts(const MountQuery& query,
-                                                   const std::string& question);
+                                                   const std::string& request);
 
 // Runs `ask` with the socket of the mount that contains `query.mount_point`, and returns its
 // result. Errors except kFailedPrecondition are replaced as those of AskMounts.

@@ -55,7 +55,7 @@ absl::StatusOr<std::string> AskMountPoint(const std::string& socket) {
 }  // namespace
 
 absl::Status Restart(const std::string& socket, const RestartOptions& options) {
-  std::string question = "restart";
+  std::string request = "restart";
   if (!options.program.empty()) {
     std::error_code error;
     const std::string program = std::filesystem::absolute(options.program, error).string();
@@ -63,10 +63,10 @@ absl::Status Restart(const std::string& socket, const RestartOptions& options) {
       return absl::FailedPreconditionError(
           absl::StrCat("--program: not the name of a program: ", options.program));
     }
-    question += " " + program;
+    request += " " + program;
   }
   ASSIGN_OR_RETURN(const Progress before, AskProgress(socket));
-  RETURN_IF_ERROR(AskControlSocket(socket, question).status());
+  RETURN_IF_ERROR(AskControlSocket(socket, request).status());
   const absl::Time end = absl::Now() + kPatience;
   while (absl::Now() < end) {
     absl::SleepFor(kAskAgain);

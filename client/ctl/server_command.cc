@@ -44,51 +44,51 @@ constexpr Word kWords[] = {
     {"reload", "Read the exports of the configuration file again, and serve these"},
 };
 
-// The word of the question that asks for it.
-std::string WordOf(const std::string& name, const ServerQuestion& question) {
+// The word of the request that asks for it.
+std::string WordOf(const std::string& name, const ServerRequest& request) {
   if (name != "locks") return name;
-  return question.release ? "forget-locks" : question.broken ? "failed-locks" : name;
+  return request.release ? "forget-locks" : request.broken ? "failed-locks" : name;
 }
 
-// The argument of the word in the question.
-std::string ArgumentOf(const std::string& word, const ServerQuestion& question) {
-  if (word == "clients") return question.sort == "load" ? "load" : "";
-  if (word == "drain") return question.undo ? "undo" : "";
+// The argument of the word in the request.
+std::string ArgumentOf(const std::string& word, const ServerRequest& request) {
+  if (word == "clients") return request.sort == "load" ? "load" : "";
+  if (word == "drain") return request.undo ? "undo" : "";
   if (word == "unlock") {
     // A handle is no path.
-    const bool is_path = question.argument.find('/') != std::string::npos;
-    return absl::StrCat(question.lock, " ",
-                        is_path ? ResolveMountPoint(question.argument) : question.argument);
+    const bool is_path = request.argument.find('/') != std::string::npos;
+    return absl::StrCat(request.lock, " ",
+                        is_path ? ResolveMountPoint(request.argument) : request.argument);
   }
   const bool is_file = word == "opens" || word == "locks";
-  if (question.release && question.argument.find('/') == std::string::npos) {
-    return question.argument;  // a handle
+  if (request.release && request.argument.find('/') == std::string::npos) {
+    return request.argument;  // a handle
   }
-  return is_file && !question.argument.empty() ? ResolveMountPoint(question.argument)
-                                               : question.argument;
+  return is_file && !request.argument.empty() ? ResolveMountPoint(request.argument)
+                                              : request.argument;
 }
 
-absl::StatusOr<std::string> Ask(const ServerQuestion& question, const std::string& line) {
-  absl::StatusOr<std::string> answer = AskControlSocket(question.socket, line, "dafsd");
+absl::StatusOr<std::string> Ask(const ServerRequest& request, const std::string& line) {
+  absl::StatusOr<std::string> answer = AskControlSocket(request.socket, line, "dafsd");
   switch (answer.status().code()) {
     case absl::StatusCode::kPermissionDenied:
       return absl::PermissionDeniedError(
-          absl::StrCat(question.socket, ": only root and the group dafs can query dafsd"));
+          absl::StrCat(request.socket, ": only root and the group dafs can query dafsd"));
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kUnavailable:
       return absl::UnavailableError(
-          absl::StrCat(question.socket, ": no dafsd answers there; --socket names another socket"));
+          absl::StrCat(request.socket, ": no dafsd answers there; --socket names another socket"));
     default:
       return answer;
   }
 }
 
 // Prints each change of what is left, until nothing is.
-absl::Status AwaitDrained(const ServerQuestion& question) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(question.wait_s);
+absl::Status AwaitDrained(const ServerRequest& request) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(request.wait_s);
   std::string said;
   for (;;) {
-    ASSIGN_OR_RETURN(const std::string report, Ask(question, "json status"));
+    ASSIGN_OR_RETURN(const std::string report, Ask(request, "json status"));
     const auto status = nlohmann::json::parse(report, nullptr, /*allow_exceptions=*/false);
     if (!status.is_object() || !status.contains("drain")) {
       return absl::DataLossError("dafsd did not answer with its state");
@@ -115,49 +115,49 @@ absl::Status AwaitDrained(const ServerQuestion& question) {
 
 }  // namespace
 
-CLI::App* AddServerCommand(CLI::App& app, ServerQuestion& question) {
+CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request) {
   CLI::App* const server = app.add_subcommand("server", "Query the dafsd of this machine");
   server->require_subcommand(1);
-  server->add_flag("--json", question.json, "print JSON");
-  server->add_option("--socket", question.socket, "the socket of dafsd")->capture_default_str();
+  server->add_flag("--json", request.json, "print JSON");
+  server->add_option("--socket", request.socket, "the socket of dafsd")->capture_default_str();
   for (const Word& word : kWords) {
     CLI::App* const command = server->add_subcommand(word.name, word.about);
     command->fallthrough();  // --json and --socket may follow
     if (word.argument == nullptr) continue;
-    command->add_option(word.argument, question.argument, word.about_argument)
+    command->add_option(word.argument, request.argument, word.about_argument)
         ->required(word.needs_argument);
   }
   server->get_subcommand("clients")
-      ->add_option("--sort", question.sort, "by requests so far, or by load now")
+      ->add_option("--sort", request.sort, "by requests so far, or by load now")
       ->check(CLI::IsMember({"requests", "load"}))
       ->capture_default_str();
   server->get_subcommand("unlock")
-      ->add_option("ID", question.lock, "the lock owner, as locks shows it, or all")
+      ->add_option("ID", request.lock, "the lock owner, as locks shows it, or all")
       ->required();
   CLI::App* const locks = server->get_subcommand("locks");
   CLI::Option* const broken =
-      locks->add_flag("--broken", question.broken, "persistent locks whose client has failed");
-  locks->add_flag("--release", question.release, "forget the broken locks of FILE, unrepaired")
+      locks->add_flag("--broken", request.broken, "persistent locks whose client has failed");
+  locks->add_flag("--release", request.release, "forget the broken locks of FILE, unrepaired")
       ->excludes(broken)
       ->needs(locks->get_option(kFile));
   CLI::App* const drain = server->get_subcommand("drain");
-  drain->add_flag("--undo", question.undo, "take new clients again");
-  drain->add_option("--wait", question.wait_s, "wait so many seconds until no client is left")
+  drain->add_flag("--undo", request.undo, "take new clients again");
+  drain->add_option("--wait", request.wait_s, "wait so many seconds until no client is left")
       ->check(CLI::Range(0.0, 86400.0));
   return server;
 }
 
-absl::Status AskServer(const CLI::App& command, const ServerQuestion& question) {
+absl::Status AskServer(const CLI::App& command, const ServerRequest& request) {
   const std::string word = command.get_subcommands().front()->get_name();
-  const std::string argument = ArgumentOf(word, question);
+  const std::string argument = ArgumentOf(word, request);
   if (argument.find('\n') != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(word, ": a name with a newline"));
   }
   ASSIGN_OR_RETURN(const std::string answer,
-                   Ask(question, absl::StrCat(question.json ? "json " : "", WordOf(word, question),
-                                              argument.empty() ? "" : " ", argument)));
-  const bool waits = word == "drain" && !question.undo && question.wait_s > 0;
-  if (waits) return AwaitDrained(question);
+                   Ask(request, absl::StrCat(request.json ? "json " : "", WordOf(word, request),
+                                             argument.empty() ? "" : " ", argument)));
+  const bool waits = word == "drain" && !request.undo && request.wait_s > 0;
+  if (waits) return AwaitDrained(request);
   std::fputs(answer.c_str(), stdout);
   return absl::OkStatus();
 }

@@ -11,7 +11,7 @@ class App;
 
 namespace dafs::client {
 
-struct ServerQuestion {
+struct ServerRequest {
   std::string socket = "/run/dafs/dafsd.sock";
   bool json = false;
   std::string argument;           // a file, a level or a client
@@ -23,11 +23,11 @@ struct ServerQuestion {
   double wait_s = 0;              // of drain: how long to wait for its end
 };
 
-// Adds the command and its subcommands. `question` outlives `app`.
-CLI::App* AddServerCommand(CLI::App& app, ServerQuestion& question);
+// Adds the command and its subcommands. `request` outlives `app`.
+CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request);
 
 // Asks what `command`, which was parsed, names, and prints the answer. Errors are one line for
 // people.
-absl::Status AskServer(const CLI::App& command, const ServerQuestion& question);
+absl::Status AskServer(const CLI::App& command, const ServerRequest& request);
 
 }  // namespace dafs::client

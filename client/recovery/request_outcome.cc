@@ -52,9 +52,9 @@ class FetchCall : public Call<wire::FetchResponseArgs> {
 };
 
 // The chain that asks about one call.
-class Question {
+class OutcomeQuery {
  public:
-  explicit Question(CallBase& call) : fetch_(call) {
+  explicit OutcomeQuery(CallBase& call) : fetch_(call) {
     AskFor(call, check_.args);
     AskFor(call, fetch_.args);
   }
@@ -79,11 +79,11 @@ class Question {
   CallBase* const chain_[2] = {&check_, &fetch_};
 };
 
-Task<absl::Status> Send(SessionKeeper& session_keeper, Question& question, absl::Time deadline) {
+Task<absl::Status> Send(SessionKeeper& session_keeper, OutcomeQuery& query, absl::Time deadline) {
   Task<absl::StatusOr<Session*>> ready = session_keeper.Ready(deadline);
   absl::StatusOr<Session*> session = co_await ready;
   if (!session.ok()) co_return session.status();
-  Task<absl::Status> task = (*session)->Run(wire::CredHandle(), question.chain(), deadline);
+  Task<absl::Status> task = (*session)->Run(wire::CredHandle(), query.chain(), deadline);
   absl::Status status = co_await task;
   co_return status;
 }
@@ -92,8 +92,8 @@ Task<absl::Status> Send(SessionKeeper& session_keeper, Question& question, absl:
 // different authentication method. In that case the server has been restarted, since it cannot drop
 // a method otherwise.
 bool IsOfOtherClient(const SessionKeeper& session_keeper, const CallBase& call,
-                     const Question& question) {
-  if (question.answer() != DafsStatus::kBadSession || call.xid.auth == question.auth()) {
+                     const OutcomeQuery& query) {
+  if (query.answer() != DafsStatus::kBadSession || call.xid.auth == query.auth()) {
     return false;
   }
   LogWarning(absl::StrCat(session_keeper.name(), ": ", Text(wire::Name(call.proc())),
@@ -125,20 +125,20 @@ Task<absl::StatusOr<RequestOutcome>> QueryOutcome(SessionKeeper& session_keeper,
                                                   absl::Time deadline) {
   RetryPause pause(session_keeper, wait_tracker, ServerDelay(kLongestDelay));
   for (int damaged = 0;;) {
-    Question question(call);
-    Task<absl::Status> asking = Send(session_keeper, question, deadline);
+    OutcomeQuery query(call);
+    Task<absl::Status> asking = Send(session_keeper, query, deadline);
     absl::Status status = co_await asking;
     if (absl::IsUnavailable(status)) {  // this session is lost too, or the response was damaged
-      if (question.damaged() && ++damaged > kMostDamaged) co_return status;
+      if (query.damaged() && ++damaged > kMostDamaged) co_return status;
       continue;
     }
     if (!status.ok()) co_return status;
-    const DafsStatus answer = question.answer();
-    // Either the question was damaged, or CHKSUM is the stored response. In the second case every
+    const DafsStatus answer = query.answer();
+    // Either the query was damaged, or CHKSUM is the stored response. In the second case every
     // retry gives the same answer.
     if (answer == DafsStatus::kChksum && ++damaged <= kMostDamaged) continue;
-    RequestOutcome outcome = OutcomeOf(question.check_ok(), answer);
-    if (IsOfOtherClient(session_keeper, call, question)) outcome = RequestOutcome::kForgotten;
+    RequestOutcome outcome = OutcomeOf(query.check_ok(), answer);
+    if (IsOfOtherClient(session_keeper, call, query)) outcome = RequestOutcome::kForgotten;
     if (outcome == RequestOutcome::kAnswered) {
       call.answered = true;
       call.status = answer;

@@ -49,7 +49,7 @@ class LeaseKeeper::Impl {
       OpenToControlGroup(options.socket_directory);
       auto socket = ControlSocket::Create(
           {.path = SocketPath(options.socket_directory, mount_point), .group = ControlGroup()},
-          [this](const ControlSocket::Question& question) { return Answer(question); });
+          [this](const ControlSocket::Request& request) { return Answer(request); });
       if (socket.ok()) {
         socket_ = *std::move(socket);
         loop_->Add(socket_.get());
@@ -165,9 +165,9 @@ class LeaseKeeper::Impl {
   }
 
   // The group dafs may ask for what changes nothing and reveals no options.
-  absl::StatusOr<std::string> Answer(const ControlSocket::Question& question) {
-    const std::string_view what = question.text;
-    const bool by_owner = question.uid == 0 || question.uid == geteuid();
+  absl::StatusOr<std::string> Answer(const ControlSocket::Request& request) {
+    const std::string_view what = request.text;
+    const bool by_owner = request.uid == 0 || request.uid == geteuid();
     if (what == "options") {
       if (!by_owner) return absl::PermissionDeniedError("only root may ask for the options");
       return options_ + "\n";
@@ -186,7 +186,7 @@ class LeaseKeeper::Impl {
     if (what == "stats") return StatsText(report);
     if (what == "json") return ReportJson(report);
     return absl::InvalidArgumentError(
-        "unknown question; known are status, stats, json, options, log LEVEL");
+        "unknown request; known are status, stats, json, options, log LEVEL");
   }
 
   MountReport Collect() {

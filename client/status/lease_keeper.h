@@ -30,8 +30,7 @@ struct LeaseKeeperOptions {
   std::string options;      // for -o remount: the mount options, separated by commas
   // Answers what the keeper itself does not; nullopt: unknown. `by_owner`: root or the user of this
   // process asks, not the group dafs. On the keeper's thread; must not block. May be null.
-  std::function<std::optional<absl::StatusOr<std::string>>(std::string_view question,
-                                                           bool by_owner)>
+  std::function<std::optional<absl::StatusOr<std::string>>(std::string_view request, bool by_owner)>
       answer;
   uint64_t restarts = 0;    // how often another program has continued this mount
   absl::Time restarted_at;  // wall clock

@@ -18,7 +18,8 @@ size_t MostOut(const client::BufferPool& pool) {
 WriteStreams::WriteStreams(const client::BufferPool& pool) : most_out_(MostOut(pool)) {}
 
 const WritePiece* WriteStreams::Join(const OpenState& open, uint64_t offset,
-                                     std::span<const std::byte> data, WriteBehindTable& behind) {
+                                     std::span<const std::byte> data,
+                                     WriteBehindTable& write_behind) {
   auto it = streams_.find(&open);
   if (it == streams_.end() || !it->second.gathered.has_value()) return nullptr;
   WritePiece& piece = *it->second.gathered;
@@ -26,7 +27,7 @@ const WritePiece* WriteStreams::Join(const OpenState& open, uint64_t offset,
       piece.size + data.size() > piece.lease.payload_bytes()) {
     return nullptr;
   }
-  if (!behind.Lengthen(open.nodeid, piece.offset, data.size())) return nullptr;
+  if (!write_behind.Lengthen(open.nodeid, piece.offset, data.size())) return nullptr;
   std::memcpy(piece.lease.payload() + piece.size, data.data(), data.size());
   piece.size += static_cast<uint32_t>(data.size());
   return &piece;

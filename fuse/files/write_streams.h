@@ -51,7 +51,7 @@ class WriteStreams {
   // continue it or is larger than kGatheredMost, if the buffer has no room, or if other parts in
   // `behind` overlap.
   const WritePiece* Join(const OpenState& open, uint64_t offset, std::span<const std::byte> data,
-                         WriteBehindTable& behind);
+                         WriteBehindTable& write_behind);
   // Makes `piece` the collected piece of its file: Join appends to it, and Next returns it after a
   // reply. Returns false, and leaves `piece`, if no piece of the file is outstanding, if the file
   // has a collected piece, if `piece` is larger than kGatheredMost, or if the files together have

@@ -236,8 +236,8 @@ Outcome Mount::StartLeaseKeeper() {
                       .cpu_latency = facts_.cpu_latency,
                       .slow = state_.options.slow,
                       .options = absl::StrJoin(state_.options.list, ","),
-                      .answer = [this](std::string_view question,
-                                       bool by_owner) { return desk_.Answer(question, by_owner); },
+                      .answer = [this](std::string_view request,
+                                       bool by_owner) { return desk_.Answer(request, by_owner); },
                       .restarts = restarts_,
                       .restarted_at = restarted_at_,
                       .promise_observer = breaks_.get()});

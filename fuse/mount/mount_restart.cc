@@ -167,7 +167,7 @@ absl::Status Mount::Drain() {
   for (;;) {
     const auto drained = std::make_shared<Countdown>(workers_.size());
     for (auto& worker : workers_) worker->Pause([drained] { drained->Done(); });
-    if (!drained->Await(end - Loop::Now()) || !state_.behind.idle()) {
+    if (!drained->Await(end - Loop::Now()) || !state_.write_behind.idle()) {
       return Late("requests of programs were not answered");
     }
     if (IsQuiet(kNotifiedWithin)) return ReturnDelegations();

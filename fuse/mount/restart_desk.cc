@@ -30,15 +30,15 @@ void RestartDesk::Refused(std::string why) {
   refused_ = std::move(why);
 }
 
-std::optional<absl::StatusOr<std::string>> RestartDesk::Answer(std::string_view question,
+std::optional<absl::StatusOr<std::string>> RestartDesk::Answer(std::string_view request,
                                                                bool may_restart) {
   constexpr std::string_view kRestart = "restart ";
-  if (!may_restart && (question == "restart" || question.starts_with(kRestart))) {
+  if (!may_restart && (request == "restart" || request.starts_with(kRestart))) {
     return absl::PermissionDeniedError("only root may restart a mount");
   }
-  if (question == "restart") return Ask("");
-  if (question.starts_with(kRestart)) return Ask(question.substr(kRestart.size()));
-  if (question != "restarted") return std::nullopt;
+  if (request == "restart") return Ask("");
+  if (request.starts_with(kRestart)) return Ask(request.substr(kRestart.size()));
+  if (request != "restarted") return std::nullopt;
   absl::MutexLock lock(&mutex_);
   return absl::StrCat(restarts_, "\n", refused_);
 }

@@ -1,7 +1,7 @@
 // Where the thread that answers dafsctl leaves requests to restart a mount, and where the main
 // thread leaves what came of them. Thread-safe; nothing blocks.
 //
-// Questions of dafsctl:
+// Requests of dafsctl:
 //   restart [PROGRAM]  asks for a restart with that program; empty: the one of the mount
 //   restarted          the number of restarts, then on the next line why the last one asked of this
 //                      process was refused; empty: it was not
@@ -31,8 +31,8 @@ class RestartDesk {
   std::optional<std::string> Take() ABSL_LOCKS_EXCLUDED(mutex_);
   void Refused(std::string why) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Answers the questions above; nullopt: it is none of them. `may_restart`: whether the asker may.
-  std::optional<absl::StatusOr<std::string>> Answer(std::string_view question, bool may_restart)
+  // Answers the requests above; nullopt: it is none of them. `may_restart`: whether the asker may.
+  std::optional<absl::StatusOr<std::string>> Answer(std::string_view request, bool may_restart)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -299,7 +299,7 @@ void DirectoryOperations::AddNode(const Call& call, DirectoryAnswer& answer,
   const bool tell = attributes.has(kNeeded) && type != 0 &&
                     !state_.attributes.ChangedSince(directory.nodeid, chunk.asked_at) &&
                     (known == 0 || (!state_.attributes.NewsSince(known, chunk.asked_at) &&
-                                    !state_.behind.Holds(known)));
+                                    !state_.write_behind.Holds(known)));
   fuse_entry_out out = {};
   if (tell) {
     client::Node node{attributes.filehandle, {attributes, chunk.attributes_promise}, chunk.names};

@@ -82,7 +82,7 @@ struct MountState {
   // After a crash: the open files of before, by OpenState::opened_by. The kernel may not have got
   // the handle of one; then it sends its request again. Constant after the start.
   absl::flat_hash_map<uint64_t, uint64_t> opened_before;
-  WriteBehindTable behind;
+  WriteBehindTable write_behind;
   IdentityCache identities{options.source.text};
   LastReply<wire::FsAttributes> statfs;
   // Number of workers whose session has not answered a NULL in time (RootStatus). A hint;

@@ -49,20 +49,21 @@ Changed ChangedBy(const Call& call) {
 void PendingWrites::Hold(Call& call) {
   const Changed changed = ChangedBy(call);
   if (changed.first == 0) return;
-  WriteBehindTable& behind = state_.behind;
-  const uint64_t first = behind.Hold(changed.first);
-  const uint64_t second =
-      changed.second == 0 || changed.second == changed.first ? 0 : behind.Hold(changed.second);
-  call.on_end = [&behind, first, second] {
-    behind.Release(first);
-    if (second != 0) behind.Release(second);
+  WriteBehindTable& write_behind = state_.write_behind;
+  const uint64_t first = write_behind.Hold(changed.first);
+  const uint64_t second = changed.second == 0 || changed.second == changed.first
+                              ? 0
+                              : write_behind.Hold(changed.second);
+  call.on_end = [&write_behind, first, second] {
+    write_behind.Release(first);
+    if (second != 0) write_behind.Release(second);
   };
 }
 
 Task<void> PendingWrites::Drained(uint64_t nodeid) {
-  if (closed_ || state_.behind.idle()) co_return;
+  if (closed_ || state_.write_behind.idle()) co_return;
   LoopWait wait(files_.loop());
-  if (!state_.behind.WakeWhenDrained(nodeid, wait.waker())) co_return;
+  if (!state_.write_behind.WakeWhenDrained(nodeid, wait.waker())) co_return;
   waits_.insert(&wait);
   absl::Status ignored = co_await wait.Wait();
   waits_.erase(&wait);
@@ -79,7 +80,7 @@ void PendingWrites::Shutdown() {
 }
 
 std::optional<absl::Time> PendingWrites::BeforeAsking() const {
-  if (state_.behind.idle()) return std::nullopt;
+  if (state_.write_behind.idle()) return std::nullopt;
   return Loop::Now();
 }
 
@@ -88,7 +89,8 @@ Task<void> PendingWrites::Revalidate(const client::Identity& who, std::optional<
   if (!before.has_value() || !node.ok()) co_return;
   const uint64_t known = state_.inodes.NodeOf(node->handle);
   if (known == 0) co_return;
-  if (!state_.behind.Holds(known) && !state_.attributes.ChangedSince(known, *before)) co_return;
+  if (!state_.write_behind.Holds(known) && !state_.attributes.ChangedSince(known, *before))
+    co_return;
   co_await Drained(known);
   absl::StatusOr<client::Attributes> attributes =
       co_await files_.attributes().GetAttributes(who, node->handle);

@@ -27,7 +27,7 @@ class PendingWrites {
   PendingWrites& operator=(const PendingWrites&) = delete;
 
   // Whether no write of any worker is pending. Cheap.
-  bool none() const { return state_.behind.idle(); }
+  bool none() const { return state_.write_behind.idle(); }
   // Waits until the server has all writes to the file that are pending now.
   // WriteBehindTable::kAnyNode: to any file.
   Task<void> Drained(uint64_t nodeid);

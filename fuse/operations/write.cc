@@ -107,12 +107,12 @@ bool WriteOperations::UsesWriteBehind(const fuse_write_in& write, const OpenStat
 Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> open,
                                         uint64_t offset, uint32_t size) {
   std::span<const std::byte> data(call.lease().payload(), size);
-  if (const WritePiece* const joined = streams_.Join(*open, offset, data, state_.behind)) {
+  if (const WritePiece* const joined = streams_.Join(*open, offset, data, state_.write_behind)) {
     state_.live_files.Lengthen(joined->live_slot, joined->size);
     ReplyWritten(call, size);
     co_return;
   }
-  while (!state_.behind.Begin(open->nodeid, offset, size)) {
+  while (!state_.write_behind.Begin(open->nodeid, offset, size)) {
     co_await context_.pending.Drained(open->nodeid);
     // Its caller was killed, or the mount has ended.
     if (call.answered() || context_.pending.closed()) co_return;
@@ -157,7 +157,7 @@ Task<void> WriteOperations::SendPieces(WritePiece piece, Call* waits) {
       FailLate(piece, transfer);
     }
     state_.live_files.Drop(piece.live_slot);
-    state_.behind.End(open->nodeid, piece.offset);
+    state_.write_behind.End(open->nodeid, piece.offset);
     std::optional<WritePiece> next = streams_.Next(*open);
     if (!next.has_value()) co_return;
     piece = *std::move(next);

@@ -15,8 +15,8 @@ absl::StatusOr<std::unique_ptr<AdminSocket>> AdminSocket::Start(const std::strin
   if (path == kDefaultAdminSocket) OpenToControlGroup(path.substr(0, path.rfind('/')));
   ASSIGN_OR_RETURN(admin->socket_,
                    ControlSocket::Create({.path = path, .group = group, .keeps_other = true},
-                                         [view](const ControlSocket::Question& question) {
-                                           return AnswerAdmin(view, question);
+                                         [view](const ControlSocket::Request& request) {
+                                           return AnswerAdmin(view, request);
                                          }));
   admin->loop_->Add(admin->socket_.get());
   admin->thread_ = std::thread([loop = admin->loop_.get()] { loop->Run(); });

@@ -22,7 +22,7 @@ class AdminSocket {
   // another dafsd answers there.
   static absl::StatusOr<std::unique_ptr<AdminSocket>> Start(const std::string& path,
                                                             const AdminView& view);
-  ~AdminSocket();  // removes the socket and joins; waits for the answer to one question
+  ~AdminSocket();  // removes the socket and joins; waits for the answer to one request
   AdminSocket(const AdminSocket&) = delete;
   AdminSocket& operator=(const AdminSocket&) = delete;
 

@@ -49,27 +49,27 @@ std::string Line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-void Audit(const AdminView& view, const ControlSocket::Question& question, std::string_view by,
+void Audit(const AdminView& view, const ControlSocket::Request& request, std::string_view by,
            const absl::StatusOr<std::string>& answer) {
   AuditLog* const log = view.shared.audit;
   if (log == nullptr || !log->Wants(AuditClass::kAdmin)) return;
   AuditLine line(absl::Now(), AuditClass::kAdmin, "COMMAND");
   line.Add("by", by);
-  line.Add("command", question.text);
+  line.Add("command", request.text);
   line.Add("result", answer.ok() ? "OK" : std::string(answer.status().message()));
   log->Write(std::move(line).Take());
 }
 
 constexpr char kWords[] =
-    "the questions are status, stats, clients [load], files, opens [FILE], locks [FILE], "
+    "the requests are status, stats, clients [load], files, opens [FILE], locks [FILE], "
     "failed-locks [FILE], exports, log LEVEL, evict CLIENT, unlock ID|all FILE, forget-locks FILE, "
     "drain [undo] and reload";
 
 }  // namespace
 
 absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
-                                        const ControlSocket::Question& question) {
-  absl::string_view rest = Text(question.text);
+                                        const ControlSocket::Request& request) {
+  absl::string_view rest = Text(request.text);
   const bool json = absl::ConsumePrefix(&rest, "json ");
   const size_t space = rest.find(' ');
   const std::string word(rest.substr(0, space));
@@ -85,21 +85,21 @@ absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
     return Line(made);
   }
   if (const AdminCommand* command = FindAdminCommand(word)) {
-    if (question.uid != 0) {
+    if (request.uid != 0) {
       const absl::Status refused = absl::PermissionDeniedError(
           absl::StrCat(word, ": only root may change something at the server"));
-      Audit(view, question, absl::StrCat("uid ", question.uid), refused);
+      Audit(view, request, absl::StrCat("uid ", request.uid), refused);
       return refused;
     }
-    const std::string by = absl::StrCat("uid ", question.uid);
+    const std::string by = absl::StrCat("uid ", request.uid);
     absl::StatusOr<std::string> done = command->run(view, argument, by);
-    Audit(view, question, by, done);
+    Audit(view, request, by, done);
     if (!done.ok() || !json) return done;
     absl::string_view said = *done;
     absl::ConsumeSuffix(&said, "\n");
     return Line(Json{{"done", std::string(said)}});
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown question `", word, "`; ", kWords));
+  return absl::InvalidArgumentError(absl::StrCat("unknown request `", word, "`; ", kWords));
 }
 
 }  // namespace dafs::server

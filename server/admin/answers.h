@@ -1,4 +1,4 @@
-// One question of dafsctl to dafsd, and its answer. A question is `[json ]WORD[ ARGUMENT]`.
+// One request of dafsctl to dafsd, and its answer. A request is `[json ]WORD[ ARGUMENT]`.
 // Called on the thread of the control socket. Does not wait for a file system.
 #pragma once
 
@@ -13,6 +13,6 @@ namespace dafs::server {
 // kInvalidArgument: an unknown word; the message lists the words. kPermissionDenied: only root may
 // change something. kNotFound: there is no such client.
 absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
-                                        const ControlSocket::Question& question);
+                                        const ControlSocket::Request& request);
 
 }  // namespace dafs::server

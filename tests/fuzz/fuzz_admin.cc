@@ -1,6 +1,6 @@
 // The admin socket of a whole server. An input is split by 0xff into peers, each of which sends its
 // bytes: half a line, a line, several. Root asks, so that commands are executed. For any input the
-// server answers the next question, and no descriptor is left. Needs root.
+// server answers the next request, and no descriptor is left. Needs root.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>

@@ -38,18 +38,18 @@ class ControlSocketTest : public ::testing::Test {
     std::filesystem::remove_all(base_);
   }
 
-  // Serves in a thread: repeats the question, or refuses the one that is "bad".
+  // Serves in a thread: repeats the request, or refuses the one that is "bad".
   void Serve(absl::Duration time_limit = absl::Seconds(30)) {
     auto loop = Loop::Create({.max_spin = absl::ZeroDuration()});
     ASSERT_TRUE(loop.ok());
     loop_ = *std::move(loop);
     auto socket = ControlSocket::Create(
         {.path = path_, .time_limit = time_limit},
-        [this](const ControlSocket::Question& question) -> absl::StatusOr<std::string> {
-          uid_ = question.uid;
-          if (question.text == "bad") return absl::InvalidArgumentError("it is bad");
-          if (question.text == "long") return std::string(kLong, 'x');
-          return absl::StrCat("you said ", Text(question.text), "\n");
+        [this](const ControlSocket::Request& request) -> absl::StatusOr<std::string> {
+          uid_ = request.uid;
+          if (request.text == "bad") return absl::InvalidArgumentError("it is bad");
+          if (request.text == "long") return std::string(kLong, 'x');
+          return absl::StrCat("you said ", Text(request.text), "\n");
         });
     ASSERT_TRUE(socket.ok()) << socket.status();
     socket_ = *std::move(socket);
@@ -95,7 +95,7 @@ class ControlSocketTest : public ::testing::Test {
   std::atomic<uid_t> uid_{12345};
 };
 
-TEST_F(ControlSocketTest, AnswersAQuestionWithTheUserThatAsks) {
+TEST_F(ControlSocketTest, AnswersARequestWithTheUserThatAsks) {
   Serve();
   auto answer = AskControlSocket(path_, "this");
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -132,7 +132,7 @@ TEST_F(ControlSocketTest, OnlyTheOwnerMayConnectUnlessThereIsAGroup) {
   EXPECT_EQ(st.st_gid, 12u);
 }
 
-TEST_F(ControlSocketTest, AQuestionMayArriveInPiecesAndEndWithoutANewline) {
+TEST_F(ControlSocketTest, ARequestMayArriveInPiecesAndEndWithoutANewline) {
   Serve();
   const UniqueFd fd = Connect();
   for (const char* piece : {"to", "ge", "ther"}) Send(fd, piece);
@@ -140,19 +140,19 @@ TEST_F(ControlSocketTest, AQuestionMayArriveInPiecesAndEndWithoutANewline) {
   EXPECT_EQ(Rest(fd), "you said together\n");
 }
 
-TEST_F(ControlSocketTest, ALongQuestionIsRefused) {
+TEST_F(ControlSocketTest, ALongRequestIsRefused) {
   Serve();
-  const std::string longest(ControlSocket::kLongestQuestion, 'q');
+  const std::string longest(ControlSocket::kLongestRequest, 'q');
   EXPECT_EQ(AskControlSocket(path_, longest).value_or(""),
             absl::StrCat("you said ", longest, "\n"));
-  for (const std::string& question : {longest + "q", longest + longest + longest}) {
-    const auto answer = AskControlSocket(path_, question);
+  for (const std::string& request : {longest + "q", longest + longest + longest}) {
+    const auto answer = AskControlSocket(path_, request);
     EXPECT_THAT(answer.status().message(), HasSubstr("longer than 4096 bytes"));
   }
   // Also without its end.
   const UniqueFd fd = Connect();
   Send(fd, longest + "qq");
-  EXPECT_THAT(Rest(fd), StartsWith("error: the question is longer"));
+  EXPECT_THAT(Rest(fd), StartsWith("error: the request is longer"));
 }
 
 TEST_F(ControlSocketTest, APeerThatAsksNothingIsDropped) {

@@ -24,7 +24,7 @@ class FakeMount {
     loop_ = *Loop::Create();
     auto socket = ControlSocket::Create(
         {.path = absl::StrCat(directory, "/000000000000000", number, ".sock")},
-        [this](const ControlSocket::Question& question) { return Answer(question.text); });
+        [this](const ControlSocket::Request& request) { return Answer(request.text); });
     EXPECT_TRUE(socket.ok()) << socket.status();
     if (!socket.ok()) return;
     socket_ = *std::move(socket);
@@ -40,13 +40,13 @@ class FakeMount {
   int asked() const { return asked_; }
 
  private:
-  absl::StatusOr<std::string> Answer(std::string_view question) {
-    if (question == "json") return absl::StrCat("{\"mount_point\": \"", point_, "\"}\n");
-    if (question == "restart") {
+  absl::StatusOr<std::string> Answer(std::string_view request) {
+    if (request == "json") return absl::StrCat("{\"mount_point\": \"", point_, "\"}\n");
+    if (request == "restart") {
       ++asked_;
       return "asked\n";
     }
-    if (question == "restarted") {
+    if (request == "restarted") {
       return absl::StrCat(refuses_.empty() ? asked_.load() : 0, "\n",
                           asked_.load() == 0 ? "" : refuses_);
     }

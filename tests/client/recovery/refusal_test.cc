@@ -88,13 +88,13 @@ TEST(RefusalTest, RemediesEndAfterSomeTriesExceptWaiting) {
   EXPECT_FALSE(remedies.Allow(Remedy::kRenewRoot));
 }
 
-TEST(FateTest, StoredResponseIsTheAnswer) {
+TEST(RequestOutcomeTest, StoredResponseIsTheAnswer) {
   EXPECT_EQ(OutcomeOf(true, DafsStatus::kOk), RequestOutcome::kAnswered);
   EXPECT_EQ(OutcomeOf(true, DafsStatus::kExist), RequestOutcome::kAnswered);
   EXPECT_EQ(OutcomeOf(true, DafsStatus::kDelay), RequestOutcome::kAnswered);
 }
 
-TEST(FateTest, AnswersAboutTheQuestionItself) {
+TEST(RequestOutcomeTest, AnswersAboutTheQueryItself) {
   for (const bool check_ok : {true, false}) {
     EXPECT_EQ(OutcomeOf(check_ok, DafsStatus::kNoXidMatch), RequestOutcome::kNotExecuted);
     EXPECT_EQ(OutcomeOf(check_ok, DafsStatus::kChainBroken), RequestOutcome::kNotExecuted);

@@ -15,13 +15,13 @@ using testing::HasSubstr;
 
 class LeaseKeeperTest : public ServerTest {
  protected:
-  // Sends `question` while this thread runs the worker's loop, like a mount.
-  std::string Ask(const std::string& question) {
+  // Sends `request` while this thread runs the worker's loop, like a mount.
+  std::string Ask(const std::string& request) {
     std::string path = LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here");
     absl::StatusOr<std::string> answer = absl::UnknownError("not asked");
     bool done = false;
     std::thread asker([&] {
-      answer = AskControlSocket(path, question);
+      answer = AskControlSocket(path, request);
       loop_->Post([&done] { done = true; });
     });
     while (!done) loop_->RunOnce(absl::Seconds(1));
@@ -62,7 +62,7 @@ TEST_F(LeaseKeeperTest, ReportsTheStateOfTheMount) {
   EXPECT_THAT(Ask("stats"), AllOf(HasSubstr("GET_ROOT_HANDLE"), HasSubstr("REGISTER_CRED")));
   EXPECT_THAT(Ask("json"), AllOf(HasSubstr("\"mount_point\":\"/mnt/here\""),
                                  HasSubstr("\"slots_taken\":0"), HasSubstr("\"peer\"")));
-  EXPECT_THAT(Ask("nonsense"), HasSubstr("unknown question"));
+  EXPECT_THAT(Ask("nonsense"), HasSubstr("unknown request"));
   keeper_.reset();
   EXPECT_FALSE(std::filesystem::exists(LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here")));
 }

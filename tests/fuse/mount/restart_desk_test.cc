@@ -9,8 +9,8 @@
 namespace dafs::fuse {
 namespace {
 
-std::string TextOf(RestartDesk& desk, std::string_view question) {
-  const std::optional<absl::StatusOr<std::string>> answer = desk.Answer(question, true);
+std::string TextOf(RestartDesk& desk, std::string_view request) {
+  const std::optional<absl::StatusOr<std::string>> answer = desk.Answer(request, true);
   if (!answer.has_value()) return "unknown";
   return answer->ok() ? **answer : std::string(answer->status().message());
 }

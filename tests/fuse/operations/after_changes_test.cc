@@ -48,7 +48,7 @@ class AfterChangesTest : public ScriptedWorkerTest {
           if (directories) res.obj_attributes.object_type = wire::ObjectType::kDir;
           c.Answer(request, res);
           absl::MutexLock lock(&mutex_);
-          ++questions_;
+          ++requests_;
           return true;
         }
         default:
@@ -58,50 +58,50 @@ class AfterChangesTest : public ScriptedWorkerTest {
     StartWorker(options);
   }
   // How many GETATTRs the server has received since the last call.
-  int Questions() {
+  int Requests() {
     absl::MutexLock lock(&mutex_);
-    return std::exchange(questions_, 0);
+    return std::exchange(requests_, 0);
   }
-  int QuestionsOfStat(uint64_t node) {
-    Questions();
+  int RequestsOfStat(uint64_t node) {
+    Requests();
     EXPECT_EQ(Getattr(node).error, 0);
-    return Questions();
+    return Requests();
   }
 
  private:
   absl::Mutex mutex_;
-  int questions_ ABSL_GUARDED_BY(mutex_) = 0;
+  int requests_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class DirectoryChangeTest : public AfterChangesTest {
  protected:
-  int QuestionsOfRemoval() {
-    Questions();
+  int RequestsOfRemoval() {
+    Requests();
     EXPECT_EQ(kernel_.Call(FUSE_UNLINK, kRootNode, Name("f")).error, 0);
-    return Questions();
+    return Requests();
   }
 };
 
 // The kernel requests the directory's attributes before it checks permissions.
 TEST_F(DirectoryChangeTest, AttributesAreRequestedIfTheKernelChecksPermissions) {
   Start(Cached(/*default_permissions=*/true), /*directories=*/true);
-  for (int i = 0; i < 40; ++i) EXPECT_EQ(QuestionsOfRemoval(), 1) << i;
-  EXPECT_EQ(QuestionsOfStat(kRootNode), 0);
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(RequestsOfRemoval(), 1) << i;
+  EXPECT_EQ(RequestsOfStat(kRootNode), 0);
 }
 
 TEST_F(DirectoryChangeTest, OtherwiseOnlyAStatRequestsThem) {
   Start(Cached(), /*directories=*/true);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(QuestionsOfRemoval(), 0);
-    EXPECT_EQ(QuestionsOfStat(kRootNode), 1);
+    EXPECT_EQ(RequestsOfRemoval(), 0);
+    EXPECT_EQ(RequestsOfStat(kRootNode), 1);
   }
 }
 
 TEST_F(DirectoryChangeTest, AttributesAreNotRequestedWithoutCacheTimes) {
   Start(Uncached(/*default_permissions=*/true), /*directories=*/true);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(QuestionsOfRemoval(), 0);
-    EXPECT_EQ(QuestionsOfStat(kRootNode), 1);
+    EXPECT_EQ(RequestsOfRemoval(), 0);
+    EXPECT_EQ(RequestsOfStat(kRootNode), 1);
   }
 }
 
@@ -124,11 +124,11 @@ TEST_P(WrittenFileTest, AttributesAreRequestedWithWritesOnlyIfTheyMayBeCached) {
   flush.fh = write.fh;
   for (int i = 0; i < 3; ++i) {
     const bool with_write = cached && i > 0;
-    Questions();
+    Requests();
     EXPECT_EQ(kernel_.Call(FUSE_WRITE, node, Raw(write) + "x").error, 0);
     EXPECT_EQ(kernel_.Call(FUSE_FLUSH, node, Raw(flush)).error, 0);
-    EXPECT_EQ(Questions(), with_write ? 1 : 0) << i;
-    EXPECT_EQ(QuestionsOfStat(node), with_write ? 0 : 1) << i;
+    EXPECT_EQ(Requests(), with_write ? 1 : 0) << i;
+    EXPECT_EQ(RequestsOfStat(node), with_write ? 0 : 1) << i;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Cached, WrittenFileTest, testing::Bool());

@@ -38,7 +38,7 @@ class PromisedNamesTest : public ScriptedWorkerTest {
         return true;
       }
       if (request.header.procedure != Proc::kGetattrInline) return false;
-      ++questions_;
+      ++requests_;
       wire::GetattrInlineRes res;
       res.obj_attributes =
           ScriptedAttributes(request.Decode<wire::GetattrInlineArgs>().attr_request_bitmap);
@@ -64,7 +64,7 @@ class PromisedNamesTest : public ScriptedWorkerTest {
 
   std::atomic<uint16_t> spec_cond_{kBoth | wire::kSpcondOnlyClients};
   std::atomic<bool> absent_{false};
-  std::atomic<int> questions_{0};
+  std::atomic<int> requests_{0};
   std::atomic<int> lookups_{0};
   std::atomic<wire::ObjectType> type_{wire::ObjectType::kReg};
 };
@@ -147,11 +147,11 @@ TEST_F(PromisedNamesTest, NamesOfLinksAreKept) {
 TEST_F(PromisedNamesTest, AnAnnouncedChangeEndsWhatIsKept) {
   Start();
   const uint64_t node = Lookup(kRootNode, "file").nodeid;
-  questions_ = 0;
+  requests_ = 0;
   fuse_getattr_in in = {};
   EXPECT_EQ(kernel_.Call(FUSE_GETATTR, node, Raw(in)).As<fuse_attr_out>().attr_valid,
             kPromisedSeconds);
-  EXPECT_EQ(questions_, 1);
+  EXPECT_EQ(requests_, 1);
   client_->promises().Changed(HandleOf(node));
   spec_cond_ = 0;
   EXPECT_EQ(kernel_.Call(FUSE_GETATTR, node, Raw(in)).As<fuse_attr_out>().attr_valid, 0u);
@@ -162,9 +162,9 @@ TEST_F(PromisedNamesTest, AttributesOfAnOpenServeAsLongAsTheyArePromised) {
   const uint64_t node = Lookup(kRootNode, "file").nodeid;
   fuse_open_in open = {.flags = O_RDONLY, .open_flags = 0};
   const auto stat = [&] {
-    questions_ = 0;
+    requests_ = 0;
     EXPECT_EQ(Getattr(node).error, 0);
-    return questions_.load();
+    return requests_.load();
   };
   EXPECT_EQ(kernel_.Call(FUSE_OPEN, node, Raw(open)).error, 0);
   EXPECT_EQ(stat(), 0);

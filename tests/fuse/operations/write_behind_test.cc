@@ -77,7 +77,7 @@ TEST_F(WriteBehindTest, WritesAreAnsweredEarlyAndLaterOnesAreSentTogether) {
   EXPECT_EQ(WaitsForServer(FUSE_FLUSH, file.entry.nodeid, FlushBody(file)).error, 0);
   EXPECT_EQ(Content("file"), all);
   EXPECT_EQ(holding_->sent - before, 2u);
-  EXPECT_TRUE(state_->behind.idle());
+  EXPECT_TRUE(state_->write_behind.idle());
 }
 
 TEST_F(WriteBehindTest, RequestsThatCouldSeeMissingDataWait) {

@@ -44,19 +44,19 @@ class AdminTest : public PromisesTest {
   // The exports that a reload reads.
   absl::StatusOr<std::vector<Export>> wanted_ = absl::InternalError("");
 
-  absl::StatusOr<std::string> Ask(const std::string& question) {
-    return AskControlSocket(options_.admin_socket, question, "dafsd");
+  absl::StatusOr<std::string> Ask(const std::string& request) {
+    return AskControlSocket(options_.admin_socket, request, "dafsd");
   }
-  std::string Text(const std::string& question) {
-    const absl::StatusOr<std::string> answer = Ask(question);
+  std::string Text(const std::string& request) {
+    const absl::StatusOr<std::string> answer = Ask(request);
     EXPECT_TRUE(answer.ok()) << answer.status();
     return answer.value_or("");
   }
-  Json Report(const std::string& question) {
-    return Json::parse(Text("json " + question), nullptr, /*allow_exceptions=*/false);
+  Json Report(const std::string& request) {
+    return Json::parse(Text("json " + request), nullptr, /*allow_exceptions=*/false);
   }
-  std::string Refusal(const std::string& question) {
-    return std::string(Ask(question).status().message());
+  std::string Refusal(const std::string& request) {
+    return std::string(Ask(request).status().message());
   }
 
   struct Opened {
@@ -300,18 +300,18 @@ TEST_F(AdminTest, ExportsShowTheirOptions) {
 }
 
 TEST_F(AdminTest, AnUnknownWordIsAnsweredWithTheWords) {
-  for (const char* question : {"bogus", "json bogus", "json", "statusx", " status"}) {
-    EXPECT_THAT(Refusal(question), AllOf(HasSubstr("unknown question"), HasSubstr("opens [FILE]")))
-        << question;
+  for (const char* request : {"bogus", "json bogus", "json", "statusx", " status"}) {
+    EXPECT_THAT(Refusal(request), AllOf(HasSubstr("unknown request"), HasSubstr("opens [FILE]")))
+        << request;
   }
   EXPECT_THAT(Refusal("status now"), HasSubstr("takes no argument"));
 }
 
 TEST_F(AdminTest, OnlyRootChangesSomething) {
-  for (const char* question : {"log debug", "evict c1", "reload", "drain", "drain undo",
-                               "unlock all /f", "forget-locks /f"}) {
-    const auto answer = AnswerAdmin({}, {.text = question, .uid = 1000});
-    EXPECT_EQ(answer.status().code(), absl::StatusCode::kPermissionDenied) << question;
+  for (const char* request : {"log debug", "evict c1", "reload", "drain", "drain undo",
+                              "unlock all /f", "forget-locks /f"}) {
+    const auto answer = AnswerAdmin({}, {.text = request, .uid = 1000});
+    EXPECT_EQ(answer.status().code(), absl::StatusCode::kPermissionDenied) << request;
   }
 }
 
