@@ -106,7 +106,8 @@ Outcome ExportError(const Options& options, const absl::Status& status) {
   if (wire::HasDafsStatus(status)) {
     switch (wire::DafsFromStatus(status)) {
       case wire::DafsStatus::kNoEnt:
-        return {ExitCode::kMountFailure, source + ": no such export, or no such directory in it"};
+        return {ExitCode::kMountFailure, 
+                source + ": no such export for this client, or no such directory in it"};
       case wire::DafsStatus::kNotDir:
         return {ExitCode::kMountFailure, source + ": not a directory"};
       case wire::DafsStatus::kSymlink:
@@ -116,7 +117,8 @@ Outcome ExportError(const Options& options, const absl::Status& status) {
         return {ExitCode::kUsage,
                 source +
                     ": not permitted by the server: no export there admits this machine's "
-                    "address (clients=), or its root may not search a directory of the path"};
+                    "address, certificate or principal (clients=, certs=, principals=), or its "
+                    "root may not search a directory of the path"};
       case wire::DafsStatus::kWrongSec:
         return {ExitCode::kUsage, source + ": " + SecurityRemedy(options)};
       default:

@@ -105,6 +105,7 @@ void Batches::Take(const Call& call, wire::BatchSubmitArgs args) {
     item->caller.recent = nullptr;
     item->caller.promises = nullptr;
     item->caller.fenced_off = nullptr;
+    item->caller.hidden = nullptr;
     item->caller.lock_broken = nullptr;
     item->due = due;
     if (args.usec_window == 0) {

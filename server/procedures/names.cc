@@ -22,20 +22,15 @@ constexpr size_t kMostNamed = 8;  // exports in one log line
 // Logs a lookup that ended above the exports or at the root of one: a mount of a directory that is
 // not exported, or not to this client.
 void SayExportRefused(Session& session, const wire::LookupArgs& args, const wire::LookupRes& res,
-                      DafsStatus status, bool is_fenced_off) {
-  if (res.component_count >= args.path.size() || is_fenced_off) return;
+                      bool is_hidden) {
+  if (res.component_count >= args.path.size()) return;
   const wire::FileHandle& last = res.component_count > 0 ? res.filehandle : args.directory;
   const std::optional<std::string> above = session.store().names().PathAboveExports(last);
   if (!above) return;
   const std::string& client = session.identity().client_id_string();
   const std::string name = absl::CHexEscape(
       absl::StrCat(*above == "/" ? "" : *above, "/", args.path[res.component_count].substr(0, 80)));
-  if (status == DafsStatus::kAcces) {
-    return session.refusals().Say(client, "address",
-                                  absl::StrCat("export ", name,
-                                               " does not admit its address; add that to "
-                                               "the export's clients= to admit it"));
-  }
+  if (is_hidden) return session.refusals().SayHidden(client, name);
   std::string exports;
   size_t named = 0;
   for (const Export* each : session.store().exports().Served()) {
@@ -52,8 +47,8 @@ DafsStatus GetRootHandle(Call& call, const wire::GetRootHandleArgs&, wire::GetRo
 
 DafsStatus Lookup(Call& call, const wire::LookupArgs& args, wire::LookupRes* res) {
   const DafsStatus status = call.session().store().names().Lookup(call.caller(), args, res);
-  if (status == DafsStatus::kNoEnt || status == DafsStatus::kAcces) {
-    SayExportRefused(call.session(), args, *res, status, *call.caller().fenced_off);
+  if (status == DafsStatus::kNoEnt) {
+    SayExportRefused(call.session(), args, *res, *call.caller().hidden);
   }
   return status;
 }

@@ -194,7 +194,7 @@ void AddClient(AuditLine& line, Session& session, const RequestNames& names) {
 void AuditRequest(AuditLog& log, Session& session, const Request& request, DafsStatus status) {
   if (IsRepeated(status)) return;
   const Proc proc = request.header().procedure;
-  const bool denied = IsDenial(status);
+  const bool denied = IsDenial(status) || request.hidden;
   std::optional<AuditClass> of = ClassOf(proc);
   const bool wants_denial = denied && log.Wants(AuditClass::kDeny);
   const bool may_want = of.has_value() && (log.Wants(*of) || log.Wants(AuditClass::kChange));

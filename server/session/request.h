@@ -35,6 +35,7 @@ struct Request {
     promises = 0;
     fenced_off = false;
     lock_broken = false;
+    hidden = false;
     direct_bytes = {};
     after.reset();
     attributes_bytes = 0;
@@ -60,6 +61,7 @@ struct Request {
   uint16_t promises = 0;                       // spec_cond bits of the response
   bool fenced_off = false;                     // refused because of a fencing list
   bool lock_broken = false;                    // refused because of a broken lock
+  bool hidden = false;                         // NOENT, since the export does not admit the client
   std::optional<Modification> modification;    // see Call::BeginModification
   std::optional<wire::AttributesAfter> after;  // to be sent with the response
   size_t attributes_bytes = 0;                 // of the response, for `after`

@@ -81,6 +81,21 @@ void Refusals::SayNotAdmitted(const std::string& client_id_string) {
       "no export admits its address; add that to an export's clients= to admit it");
 }
 
+void Refusals::SayHidden(const std::string& client_id_string, absl::string_view name) {
+  const Peer& peer = connection_.peer();
+  std::string what = "its address; add that to the export's clients=";
+  if (peer.principal != nullptr) {
+    what = absl::StrCat("its address or its principal ", absl::CHexEscape(*peer.principal),
+                        "; add it to the export's clients= or principals=");
+  } else if (peer.tls != nullptr && peer.tls->has_certificate) {
+    what = absl::StrCat("its address or its certificate for ",
+                        absl::CHexEscape(absl::StrJoin(peer.tls->names, ", ")),
+                        "; add it to the export's clients= or certs=");
+  }
+  Say(client_id_string, "hidden",
+      absl::StrCat("export ", name, " does not admit ", what, " to admit it"));
+}
+
 // Which export was meant is not known here, so the line has all that refuse the client.
 void Refusals::SayWrongSecurity(const std::string& client_id_string) {
   constexpr size_t kMostNamed = 4;
@@ -108,7 +123,8 @@ bool Refusals::HasWrongSecurity() const {
   const Peer& peer = connection_.peer();
   const std::vector<const Export*> served = shared_.store->exports().Served();
   return std::any_of(served.begin(), served.end(), [&peer](const Export* each) {
-    return each->Admission(peer) == wire::DafsStatus::kWrongSec;
+    const Export::Misfit misfit = each->MisfitOf(peer);
+    return misfit != Export::Misfit::kNone && misfit != Export::Misfit::kAddress;
   });
 }
 

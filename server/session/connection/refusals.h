@@ -27,7 +27,10 @@ class Refusals {
   // An export refused the client with kWrongSec (Export::Admission): because of its port, or of
   // TLS.
   void SayWrongSecurity(const std::string& client_id_string);
-  // Returns true if some export refuses the peer with kWrongSec.
+  // A name leads only to exports that do not admit the identity of the client (PseudoTree::Find).
+  // `name` has no control characters.
+  void SayHidden(const std::string& client_id_string, absl::string_view name);
+  // Returns true if some export refuses the peer for another reason than its address.
   bool HasWrongSecurity() const;
 
  private:

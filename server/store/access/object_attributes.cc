@@ -44,7 +44,7 @@ void ObjectAttributes::GetPseudoAttributes(const PseudoNode& node, uint64_t bitm
   struct statx stx = {};
   stx.stx_mask = STATX_BASIC_STATS | STATX_BTIME;
   stx.stx_mode = S_IFDIR | 0555;
-  stx.stx_nlink = static_cast<uint32_t>(2 + node.children.size());
+  stx.stx_nlink = 1;  // not counted: some children may be hidden from the caller
   stx.stx_ino = node.file_id;
   stx.stx_atime.tv_sec = node.made_ns / 1'000'000'000;
   stx.stx_atime.tv_nsec = static_cast<uint32_t>(node.made_ns % 1'000'000'000);

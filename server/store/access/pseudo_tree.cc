@@ -36,4 +36,15 @@ DafsStatus PseudoTree::AdmissionBelow(const Caller& caller, const PseudoNode& no
   return refusal;
 }
 
+DafsStatus PseudoTree::Find(const Caller& caller, const PseudoNode& directory,
+                            std::string_view name, const PseudoNode** child) const {
+  const auto it = directory.children.find(name);
+  if (it == directory.children.end()) return DafsStatus::kNoEnt;
+  *child = it->second;
+  const DafsStatus admission = AdmissionBelow(caller, **child);
+  if (admission != DafsStatus::kAcces) return admission;
+  if (caller.hidden != nullptr) *caller.hidden = true;
+  return DafsStatus::kNoEnt;
+}
+
 }  // namespace dafs::server

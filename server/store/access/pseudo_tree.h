@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "server/store/holdings/caller.h"
@@ -24,9 +25,13 @@ class PseudoTree {
   // Builds the directories again, from the exports as they are now.
   void Renew();
 
-  // Whether an export at or below `node` admits the caller. WRONGSEC: none does, but one would from
-  // a reserved port. ACCES: none.
+  // Whether an export at or below `node` admits the caller. WRONGSEC: none does, but one may with
+  // another protection or authentication. ACCES: none.
   wire::DafsStatus AdmissionBelow(const Caller& caller, const PseudoNode& node) const;
+  // Finds a name in `directory`. NOENT: there is none, or it leads only to exports that hide from
+  // the caller, which sets `*caller.hidden`. WRONGSEC: as AdmissionBelow.
+  wire::DafsStatus Find(const Caller& caller, const PseudoNode& directory, std::string_view name,
+                        const PseudoNode** child) const;
 
  private:
   const ExportSet& exports_;

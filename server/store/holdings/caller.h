@@ -36,6 +36,7 @@ struct Caller {
   FencedSession* fence = nullptr;  // the session's fence id; borrowed, null: it has none
   bool* fenced_off = nullptr;      // set if a fence refuses the request; borrowed, may be null
   bool* lock_broken = nullptr;     // set if a broken lock does; the same
+  bool* hidden = nullptr;          // set if a name is hidden from the caller; the same
 
   Promisee promisee = 0;  // the client in Promises; 0: it has sent no PROMISES
   // The changes that a request is about to make. If Promises::Changing::Begin returns false,

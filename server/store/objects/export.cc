@@ -242,6 +242,8 @@ wire::DafsStatus Export::Admission(const Peer& peer) const {
     case Misfit::kNone:
       return wire::DafsStatus::kOk;
     case Misfit::kAddress:
+    case Misfit::kCertificate:
+    case Misfit::kPrincipal:
       return wire::DafsStatus::kAcces;
     default:
       return wire::DafsStatus::kWrongSec;

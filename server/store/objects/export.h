@@ -133,7 +133,8 @@ struct Export {
     kPrincipal,  // not one of `principals`
   };
   Misfit MisfitOf(const Peer& peer) const;
-  // kAcces: the address is not admitted. kWrongSec: another misfit.
+  // kAcces: it does not admit the identity of the peer (its address, certificate or principal), and
+  // is hidden from it. kWrongSec: it may admit the peer with another protection or authentication.
   wire::DafsStatus Admission(const Peer& peer) const;
   bool Admits(const Peer& peer) const { return Admission(peer) == wire::DafsStatus::kOk; }
   // Whether it admits some principal at `peer`, whose principal is not known yet.

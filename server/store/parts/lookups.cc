@@ -101,13 +101,12 @@ DafsStatus Lookups::LookupLiving(Object& directory, const std::string& name, Obj
 DafsStatus Lookups::LookupStep(const Caller& caller, const Place& directory,
                                const std::string& name, Place* child, AnswerPromises* promises) {
   if (directory.pseudo != nullptr) {
-    auto it = directory.pseudo->children.find(name);
-    if (it == directory.pseudo->children.end()) return DafsStatus::kNoEnt;
-    const PseudoNode& node = *it->second;
+    const PseudoNode* found = nullptr;
+    STORE_RETURN_IF_NOT_OK(store_.pseudo_tree.Find(caller, *directory.pseudo, name, &found));
+    const PseudoNode& node = *found;
     if (node.export_index >= 0) {
       const auto index = static_cast<size_t>(node.export_index);
       const Export& exported = store_.exports[index];
-      STORE_RETURN_IF_NOT_OK(exported.Admission(caller.peer));
       if (promises != nullptr) promises->DependsOn(exported);
       if (const DafsStatus status = store_.directories.FollowPath(index);
           status != DafsStatus::kOk) {
@@ -116,7 +115,6 @@ DafsStatus Lookups::LookupStep(const Caller& caller, const Place& directory,
       }
       return store_.handles.Resolve(caller, store_.mounts->Root(index)->handle, child);
     }
-    STORE_RETURN_IF_NOT_OK(store_.pseudo_tree.AdmissionBelow(caller, node));
     *child = {&node, nullptr};
     return DafsStatus::kOk;
   }

@@ -117,7 +117,9 @@ DafsStatus OpenByPath(StoreParts& store, const Caller& caller, const wire::OpenA
   const bool create = args.open_type == wire::OpenType::kCreate;
   if (place.pseudo != nullptr) {
     if (create) return DafsStatus::kRofs;  // also for an existing name (4.1.4-02)
-    return place.pseudo->children.contains(name) ? DafsStatus::kIsDir : DafsStatus::kNoEnt;
+    const PseudoNode* child = nullptr;
+    status = store.pseudo_tree.Find(caller, *place.pseudo, name, &child);
+    return status == DafsStatus::kOk ? DafsStatus::kIsDir : status;
   }
   Object& directory = *place.object;
   if (!directory.is_dir()) return DafsStatus::kNotDir;

@@ -1,6 +1,7 @@
 """Kerberos: mounts of a machine that proves itself by its keys, with a realm on loopback."""
 
 import contextlib
+import errno
 import functools
 import itertools
 import os
@@ -13,7 +14,7 @@ import time
 import processes
 import proxy
 from changes import Load
-from rig import SOURCE, acting_as, check, equal, free_port, listening, scenario
+from rig import SOURCE, acting_as, check, equal, errno_of, free_port, listening, scenario
 from scenarios.recovery.failures import check_loads, mount_through
 from .mounting import refused
 from .tls import Authority, tls_arguments
@@ -54,7 +55,8 @@ def kerberos_mount(rig):
     rig.expect("refused", "session", "Kerberos", "TLS")
     with realm(rig) as folder:
         authority = Authority(rig)
-        exports = [f"/data={rig.export},rw,no_root_squash,sec=krb5,principals={MACHINE}"]
+        exports = [f"/data={rig.export},rw,no_root_squash,sec=krb5,principals={MACHINE}",
+                   f"/others={rig.local},sec=krb5,principals=host/other.test@DAFS.TEST"]
         for name, options in (("plain", "sec=sys"), ("private", "sec=krb5p")):
             (rig.base / name).mkdir()
             exports.append(f"/{name}={rig.base / name},rw,no_root_squash,{options}")
@@ -83,7 +85,15 @@ def kerberos_mount(rig):
         (rig.mnt / "private").write_text("x" * 100000)
         rig.umount()
 
+        # An export of another principal is neither listed nor found.
+        point = rig.mount(server, by_keys(folder), export="/")
+        equal(os.listdir(point), ["data"], "exports of this principal")
+        equal(errno_of(os.stat, point / "others"), errno.ENOENT, "an export of another principal")
+        equal(errno_of(os.stat, point / "plain"), errno.EACCES, "an export that takes another sec=")
+        rig.umount(point)
+
         for export, options, here, there in (
+                ("others", by_keys(folder), "no such export", f"principal {MACHINE}"),
                 ("data", "", "Kerberos (sec=krb5host)", "sec=krb5host"),
                 ("plain", by_keys(folder), "sec=", "sec=sys"),
                 ("private", by_keys(folder), "xprtsec=tls", "takes only connections with TLS"),

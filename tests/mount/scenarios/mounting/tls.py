@@ -149,9 +149,9 @@ def tls_identities(rig):
             ("plain", tls, "without TLS (xprtsec=none)", "takes only connections without TLS"),
             ("any", tls, "mount with xprtsec=mtls", "takes only clients with a certificate"),
             # Its own name: that of before belongs to the owner of the good certificate until its lease ends.
-            ("named", mutual(bad) + ",clientid=bad", "certs=", "the certificate is for host.bad.example")):
+            ("named", mutual(bad) + ",clientid=bad", "no such export", "certificate for host.bad.example; add it")):
         status, line = refused(rig, source(name), options)
-        equal(status, 1, f"exit status for {name} with {options}")
+        equal(status, 32 if name == "named" else 1, f"exit status for {name} with {options}")
         check(here in line, f"the message for {name} with {options}: {line}")
         check(processes.wait_until(lambda there=there: there in server.log.read_text(), 20),
               f"no {there!r} in the log")

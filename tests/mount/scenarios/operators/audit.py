@@ -9,6 +9,7 @@ import subprocess
 
 import processes
 from rig import acting_as, check, equal, errno_of, scenario
+from scenarios.mounting.mounting import refused
 
 NOBODY = 65534
 # Names that would end a line, a text or an object, control a terminal, or are no UTF-8.
@@ -89,15 +90,22 @@ def audit_log(rig):
 def audit_denials(rig):
     """Refusals are recorded with their reason, by default together with changes of rights."""
     audit = rig.base / "audit.json"
-    server = rig.serve([f"/data={rig.export},rw,root_squash"], ["--audit", audit])
+    rig.expect("refused")
+    server = rig.serve([f"/data={rig.export},rw,root_squash", f"/closed={rig.local},clients=192.0.2.0/24"],
+                       ["--audit", audit])
     (rig.export / "secret").write_text("x")
     os.chmod(rig.export / "secret", 0o600)
     rig.mount(server)
     equal(errno_of(os.open, rig.mnt / "secret", os.O_RDONLY), errno.EACCES, "root of the client opens it")
 
-    def denied():
-        return [one for one in records(audit) if one["class"] == "deny" and one["result"] == "DAFSERR_ACCES"]
+    def denied(result):
+        return [one for one in records(audit) if one["class"] == "deny" and one["result"] == result]
 
-    check(processes.wait_until(denied, 10 * rig.slowness), f"no denial: {records(audit)}")
-    equal(denied()[0]["path"], str(rig.export / "secret"), "path")
+    check(processes.wait_until(lambda: denied("DAFSERR_ACCES"), 10 * rig.slowness), f"no denial: {records(audit)}")
+    equal(denied("DAFSERR_ACCES")[0]["path"], str(rig.export / "secret"), "path")
+    rig.umount()
+    refused(rig, f"{rig.address}:{server.port}:/closed")
+    refused(rig, f"{rig.address}:{server.port}:/nothing")
+    check(processes.wait_until(lambda: denied("DAFSERR_NOENT"), 10 * rig.slowness), "no denial of a hidden export")
+    check(all("closed" in json.dumps(one) for one in denied("DAFSERR_NOENT")), "an absent name was denied")
     check({one["class"] for one in records(audit)} <= {"auth", "acl", "deny", "admin"}, "classes")

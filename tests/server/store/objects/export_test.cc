@@ -121,6 +121,8 @@ TEST(StoreExportTest, CertsNamesTheCertificatesOfClients) {
                            "one.example.org", "*.two.example.org", "192.0.2.70"}) {
     EXPECT_EQ(e->MisfitOf(Encrypted({name})), kCertificate) << name;
   }
+  EXPECT_EQ(e->Admission(Encrypted({"two.example"})), wire::DafsStatus::kAcces);
+  EXPECT_EQ(e->Admission(Encrypted()), wire::DafsStatus::kWrongSec);
   EXPECT_EQ(e->MisfitOf(Encrypted()), kNeedsCertificate);
   EXPECT_EQ(e->MisfitOf(From("192.0.2.1")), kNeedsTls);
   EXPECT_FALSE(ParseExport("/a=/srv,certs=a,xprtsec=tls:mtls").ok());

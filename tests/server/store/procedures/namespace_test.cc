@@ -44,6 +44,53 @@ TEST_F(StoreNamespaceTest, PseudoFileSystemLeadsToExports) {
   EXPECT_EQ(attributes.filehandle, root);
 }
 
+// An export that does not admit the identity of a client is as one that does not exist.
+TEST_F(StoreNamespaceTest, ExportsThatRefuseAnIdentityAreHidden) {
+  exports_ = {Named("/a", "a"), Named("/deep/mine", "b"), Named("/deep/theirs", "c"),
+              Named("/other/theirs", "c")};
+  std::filesystem::create_directories(Path("c"));
+  for (size_t i = 1; i < exports_.size(); ++i) {
+    exports_[i].sec = kSecKrb5;
+    exports_[i].principals = {i == 1 ? "alice@R" : "bob@R"};
+  }
+  Start();
+  bool hidden = false;
+  Caller alice = root_;
+  alice.peer.principal = std::make_shared<const std::string>("alice@R");
+  alice.hidden = &hidden;
+  wire::FileHandle root, deep, theirs;
+  ASSERT_OK(store_->names().GetRootHandle(alice, &root));
+  EXPECT_THAT(Names(alice, root), ElementsAre("deep"));  // /a takes no Kerberos
+  EXPECT_DAFS(kWrongSec, Lookup(alice, root, "a"));
+  ASSERT_OK(Lookup(alice, root, "deep", &deep));
+  EXPECT_THAT(Names(alice, deep), ElementsAre("mine"));
+  EXPECT_DAFS(kNoEnt, Lookup(alice, deep, "none"));
+  EXPECT_FALSE(hidden);
+  EXPECT_DAFS(kNoEnt, Lookup(alice, deep, "theirs"));
+  EXPECT_TRUE(hidden);
+  EXPECT_DAFS(kNoEnt, Lookup(alice, root, "other"));
+  wire::OpenRes res;
+  EXPECT_DAFS(kIsDir, store_->opens().Open(alice, OpenArgs(deep, "mine"), &res));
+  EXPECT_DAFS(kNoEnt, store_->opens().Open(alice, OpenArgs(deep, "theirs"), &res));
+  EXPECT_DAFS(kNoEnt, store_->opens().Open(alice, OpenArgs(root, "other"), &res));
+  EXPECT_EQ(Attributes(deep).num_links, 1u);  // counts none
+  Caller bob = alice;
+  bob.peer.principal = std::make_shared<const std::string>("bob@R");
+  EXPECT_THAT(Names(bob, deep), ElementsAre("theirs"));
+  ASSERT_OK(Lookup(bob, deep, "theirs", &theirs));
+  // A handle does not help.
+  EXPECT_DAFS(kAcces, Lookup(alice, theirs, "x"));
+  // The address decides likewise.
+  Caller elsewhere = root_;
+  elsewhere.peer.address = *PeerAddress::Parse("198.51.100.1");
+  Export closed = exports_[0];
+  closed.clients = {*Cidr::Parse("192.0.2.0/24")};
+  exports_ = {closed, Named("/b", "b")};
+  Start();
+  EXPECT_THAT(Names(elsewhere, Handle({})), ElementsAre("b"));
+  EXPECT_DAFS(kNoEnt, Lookup(elsewhere, Handle({}), "a"));
+}
+
 // Shows DAFS-4.1.4-02 (it is read-only)
 TEST_F(StoreNamespaceTest, PseudoFileSystemIsReadOnly) {
   const wire::FileHandle root = Handle({});
