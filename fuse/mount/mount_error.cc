@@ -106,7 +106,7 @@ Outcome ExportError(const Options& options, const absl::Status& status) {
   if (wire::HasDafsStatus(status)) {
     switch (wire::DafsFromStatus(status)) {
       case wire::DafsStatus::kNoEnt:
-        return {ExitCode::kMountFailure, 
+        return {ExitCode::kMountFailure,
                 source + ": no such export for this client, or no such directory in it"};
       case wire::DafsStatus::kNotDir:
         return {ExitCode::kMountFailure, source + ": not a directory"};

@@ -37,6 +37,8 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path) {
   if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return refuse(absl::StrCat("others can write it; chown it to user ", geteuid(), ", chmod 600"));
   }
+  // Its other name may be in an export.
+  if (info.st_nlink > 1) return refuse("it has another hard link; name a new file");
   return file;
 }
 

@@ -18,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/log.h"
-#include "runtime/loop.h"
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
 #include "server/daemon/config.h"
@@ -27,7 +26,7 @@
 #include "server/daemon/passed_sockets.h"
 #include "server/daemon/server.h"
 #include "server/daemon/stop_signals.h"
-#include "server/session/shared/refusal_log.h"
+#include "server/daemon/tls_refusals.h"
 #include "wire/auth/gss/kerberos.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/tls/openssl_tls.h"
@@ -54,18 +53,15 @@ constexpr absl::Duration kStopWithin = absl::Seconds(5);
 
 // Sets options.reload_tls if the server has certificates.
 absl::StatusOr<std::unique_ptr<dat::Provider>> NewTcpProvider(ServerOptions& options,
-                                                              std::vector<UniqueFd> sockets) {
+                                                              std::vector<UniqueFd> sockets,
+                                                              TlsRefusals& refusals) {
   dat::IwarpOptions tcp;
   if (!options.tls.cert_file.empty()) {
     ASSIGN_OR_RETURN(tcp.tls, dat::NewTls(options.tls));
     options.reload_tls = [tls = tcp.tls] { return tls->Reload(); };
   }
-  tcp.on_tls_refused = [log = std::make_shared<RefusalLog>()](const dat::Address& peer,
-                                                              const absl::Status& why) {
-    dat::Address host = peer;
-    host.set_port(0);
-    if (!log->Admits(host.ToString(), "tls", Loop::Now())) return;
-    LogWarning(absl::StrCat("connection from ", peer.ToString(), " refused: ", why.message()));
+  tcp.on_tls_refused = [&refusals](const dat::Address& peer, const absl::Status& why) {
+    refusals.Say(peer, why);
   };
   return dat::NewIwarpProvider(tcp, std::move(sockets));
 }
@@ -85,8 +81,9 @@ absl::Status AcceptKerberos(const Config& config, ServerOptions& options) {
 
 int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& daemon,
           const StopSignals& stop) {
+  TlsRefusals tls_refusals;
   absl::StatusOr<std::unique_ptr<dat::Provider>> tcp =
-      NewTcpProvider(config.server, std::move(sockets));
+      NewTcpProvider(config.server, std::move(sockets), tls_refusals);
   if (!tcp.ok()) return Fail(tcp.status(), 1);
   if (absl::Status status = AcceptKerberos(config, config.server); !status.ok()) {
     return Fail(status, 1);
@@ -95,7 +92,8 @@ int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& 
   absl::StatusOr<std::unique_ptr<Server>> server;
   {
     const StopSignals::EndProcess meanwhile(stop);
-    server = Server::Start(config.server, {.tcp = tcp->get(), .rdma = rdma.get()});
+    server = Server::Start(config.server,
+                           {.tcp = tcp->get(), .rdma = rdma.get(), .tls_refusals = &tls_refusals});
   }
   if (!server.ok()) return Fail(server.status(), 1);
   std::unique_ptr<PidFile> pid_file;

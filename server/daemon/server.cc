@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -21,6 +20,7 @@
 #include "server/clients/recovery.h"
 #include "server/clients/state_lock.h"
 #include "server/daemon/acceptor.h"
+#include "server/daemon/tls_refusals.h"
 #include "server/procedures/procedures.h"
 #include "server/session/directives/callbacks.h"
 #include "server/session/directives/lock_announcer.h"
@@ -70,13 +70,6 @@ absl::Status CheckOptions(const ServerOptions& options) {
   }
   if (options.recall_time <= absl::ZeroDuration()) return bad("--recall-time: at least 1 second");
   if (options.lease_time < absl::Milliseconds(100)) return bad("--lease-time: at least 1 second");
-  // A client could change what is recorded about it.
-  for (const Export& exported : options.exports) {
-    if (absl::StartsWith(options.audit.destination, exported.directory + "/")) {
-      return bad("--audit ", options.audit.destination, ": it is in export ", exported.name,
-                 "; name a file outside of all exports");
-    }
-  }
   return absl::OkStatus();
 }
 
@@ -108,6 +101,9 @@ StoreOptions StoreOptionsOf(const ServerOptions& options) {
   store.promises.of_client = options.max_promises;
   store.delegations = options.delegations;
   store.use_leases = MayUseLeases(options);
+  if (options.audit.destination != kAuditToSyslog) store.audit_file = options.audit.destination;
+  store.counts_use =
+      !options.audit.destination.empty() && (options.audit.classes & SetOf(AuditClass::kOpen)) != 0;
   return store;
 }
 
@@ -138,6 +134,7 @@ absl::Status Server::Begin(const Providers& providers) {
   RETURN_IF_ERROR(CheckStateDir(o.state_dir));
   if (!o.audit.destination.empty()) {
     ASSIGN_OR_RETURN(audit_, AuditLog::Open(o.audit));
+    if (providers.tls_refusals != nullptr) providers.tls_refusals->SetAudit(audit_.get());
   }
   ASSIGN_OR_RETURN(state_lock_, StateLock::Acquire(o.state_dir));
   std::vector<std::unique_ptr<dat::Listener>> listeners;

@@ -38,6 +38,7 @@ class LockAnnouncer;
 class JournalRecovery;
 class Recalls;
 class StateLock;
+class TlsRefusals;
 struct Shared;
 struct UnknownOutcomes;
 class Worker;
@@ -48,6 +49,7 @@ class Server {
   struct Providers {
     dat::Provider* tcp = nullptr;
     dat::Provider* rdma = nullptr;
+    TlsRefusals* tls_refusals = nullptr;  // gets the audit log; null: none
   };
 
   // Serves when it returns. Exports whose file system does not answer within options.open_within

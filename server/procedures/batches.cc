@@ -106,6 +106,7 @@ void Batches::Take(const Call& call, wire::BatchSubmitArgs args) {
     item->caller.promises = nullptr;
     item->caller.fenced_off = nullptr;
     item->caller.hidden = nullptr;
+    item->caller.closed = nullptr;
     item->caller.lock_broken = nullptr;
     item->due = due;
     if (args.usec_window == 0) {

@@ -71,6 +71,7 @@ std::optional<AuditClass> ClassOf(Proc proc) {
     case Proc::kOpenExecute:
     case Proc::kOpenDelegated:
     case Proc::kClose:
+    case Proc::kDelegreturn:
       return AuditClass::kOpen;
     case Proc::kCreate:
     case Proc::kMakeNode:
@@ -225,6 +226,14 @@ void AuditRequest(AuditLog& log, Session& session, const Request& request, DafsS
   if (names.access.has_value()) line.Add("access", *names.access);
   if (names.mode.has_value()) line.Add("mode", *names.mode);
   if (names.creates) line.Add("creates", 1);
+  const bool closes = proc == Proc::kClose || proc == Proc::kDelegreturn;
+  if (closes && status == DafsStatus::kOk) {
+    if (FileOf(request) == wire::FileHandle()) {
+      line.Add("path", session.store().inventory().NameOf(request.closed.key).path);
+    }
+    line.Add("read_bytes", request.closed.read_bytes);
+    line.Add("written_bytes", request.closed.written_bytes);
+  }
   log.Write(std::move(line).Take());
 }
 

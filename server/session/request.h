@@ -16,6 +16,7 @@
 #include "server/session/transfer/message_buffers.h"
 #include "server/store/durable/journal.h"
 #include "server/store/holdings/caller.h"
+#include "server/store/holdings/open_use.h"
 #include "wire/codec/attributes_after.h"
 #include "wire/messages/direct_bytes.h"
 #include "wire/rules/request_check.h"
@@ -36,6 +37,7 @@ struct Request {
     fenced_off = false;
     lock_broken = false;
     hidden = false;
+    closed = {};
     direct_bytes = {};
     after.reset();
     attributes_bytes = 0;
@@ -62,6 +64,7 @@ struct Request {
   bool fenced_off = false;                     // refused because of a fencing list
   bool lock_broken = false;                    // refused because of a broken lock
   bool hidden = false;                         // NOENT, since the export does not admit the client
+  OpenUse closed;                              // of CLOSE and DELEGRETURN
   std::optional<Modification> modification;    // see Call::BeginModification
   std::optional<wire::AttributesAfter> after;  // to be sent with the response
   size_t attributes_bytes = 0;                 // of the response, for `after`

@@ -167,6 +167,7 @@ void Requests::SetCaller(Request& request) {
   request.caller.keeps_atime = session_.terms().Has(wire::kExtensionKeepAtime);
   request.caller.fenced_off = &request.fenced_off;
   request.caller.hidden = &request.hidden;
+  request.caller.closed = &request.closed;
   request.caller.lock_broken = &request.lock_broken;
   recorder_.Begin(request);
   session_.identity().ActFor(request);

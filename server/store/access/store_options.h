@@ -25,6 +25,9 @@ struct StoreOptions {
   std::vector<Export> exports;
   // Exists; used by this server alone. Holds the handle key and the instance number.
   std::string state_dir;
+  // The audit log, which must be out of reach of clients; empty: there is none.
+  std::string audit_file;
+  bool counts_use = false;        // of opens, for the audit log (OpenUse)
   size_t max_descriptors = 0;     // 0: three quarters of RLIMIT_NOFILE
   size_t max_opens = 1 << 20;     // per client
   uint32_t max_read = 1 << 20;    // bytes; FSATTR MAX_READ

@@ -91,13 +91,9 @@ std::optional<PlaceInFileSystem> PlaceOf(const std::string& path,
   return PlaceInFileSystem{on->device, absl::StrCat(on->root == "/" ? "" : on->root, below)};
 }
 
-}  // namespace
-
-absl::Status CheckOutOfReach(const std::string& state_dir, const Export& exported) {
-  char real[PATH_MAX];
-  if (realpath(state_dir.c_str(), real) == nullptr) {
-    return Refused(state_dir, std::strerror(errno), "name another with --state-dir");
-  }
+// The directory by which clients of `exported` can reach `real`, a path without symbolic links;
+// empty: none.
+std::string WayTo(const std::string& real, const Export& exported) {
   const std::vector<MountEntry> mounts = ReadMountTable();
   const std::optional<PlaceInFileSystem> state = PlaceOf(real, mounts);
   const auto serves = [&](const PlaceInFileSystem& served) {
@@ -106,7 +102,7 @@ absl::Status CheckOutOfReach(const std::string& state_dir, const Export& exporte
   };
   char directory[PATH_MAX];
   // Mounts::Open refuses an export without a directory.
-  if (realpath(exported.directory.c_str(), directory) == nullptr) return absl::OkStatus();
+  if (realpath(exported.directory.c_str(), directory) == nullptr) return "";
   const std::optional<PlaceInFileSystem> top = PlaceOf(directory, mounts);
   std::string by;
   if (IsWithin(real, directory) || (top.has_value() && serves(*top))) by = exported.directory;
@@ -116,11 +112,36 @@ absl::Status CheckOutOfReach(const std::string& state_dir, const Export& exporte
       by = mount.point;
     }
   }
+  return by;
+}
+
+}  // namespace
+
+absl::Status CheckOutOfReach(const std::string& state_dir, const Export& exported) {
+  char real[PATH_MAX];
+  if (realpath(state_dir.c_str(), real) == nullptr) {
+    return Refused(state_dir, std::strerror(errno), "name another with --state-dir");
+  }
+  const std::string by = WayTo(real, exported);
   if (by.empty()) return absl::OkStatus();
   return Refused(state_dir,
                  absl::StrCat("clients of export ", exported.name, " can reach it by ", by,
                               ", and with the handle key in it every file of the server"),
                  "name a directory outside of all exports with --state-dir");
+}
+
+absl::Status CheckAuditOutOfReach(const std::string& file, const Export& exported) {
+  const auto refused = [&file](absl::string_view why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--audit ", file, ": ", why, "; name a file outside of all exports"));
+  };
+  // Its directory: a program that rotates the log may have renamed the file.
+  const std::string directory = file.substr(0, std::max<size_t>(file.rfind('/'), 1));
+  char real[PATH_MAX];
+  if (realpath(directory.c_str(), real) == nullptr) return refused(std::strerror(errno));
+  const std::string by = WayTo(real, exported);
+  if (by.empty()) return absl::OkStatus();
+  return refused(absl::StrCat("clients of export ", exported.name, " can reach it by ", by));
 }
 
 absl::Status CheckStateDir(const std::string& state_dir) {

@@ -20,4 +20,8 @@ absl::Status CheckStateDir(const std::string& state_dir);
 // block on the file systems of that path.
 absl::Status CheckOutOfReach(const std::string& state_dir, const Export& exported);
 
+// The same for the directory of the audit log `file`, an absolute path: a client could change what
+// is recorded about it.
+absl::Status CheckAuditOutOfReach(const std::string& file, const Export& exported);
+
 }  // namespace dafs::server

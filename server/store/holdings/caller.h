@@ -17,6 +17,7 @@ namespace dafs::server {
 class FencedSession;
 class Operation;
 class RecentStats;
+struct OpenUse;
 struct Holdings;
 
 // The client and user for whom a request is executed. The store squashes the user, per export.
@@ -37,6 +38,7 @@ struct Caller {
   bool* fenced_off = nullptr;      // set if a fence refuses the request; borrowed, may be null
   bool* lock_broken = nullptr;     // set if a broken lock does; the same
   bool* hidden = nullptr;          // set if a name is hidden from the caller; the same
+  OpenUse* closed = nullptr;       // set by CLOSE and DELEGRETURN; the same
 
   Promisee promisee = 0;  // the client in Promises; 0: it has sent no PROMISES
   // The changes that a request is about to make. If Promises::Changing::Begin returns false,

@@ -1,5 +1,6 @@
 #include "server/store/holdings/open_table.h"
 
+#include <atomic>
 #include <utility>
 
 namespace dafs::server {
@@ -218,6 +219,16 @@ DafsStatus OpenTable::CheckDenied(const ObjectKey& key, uint32_t access,
   return denied ? DafsStatus::kDenied : DafsStatus::kOk;
 }
 
+void OpenTable::CountUse(const wire::StateId& state_id, uint64_t read_bytes,
+                         uint64_t written_bytes) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto record = records_.find(SerialOf(state_id));
+  if (record == records_.end()) return;
+  // They publish nothing but themselves.
+  std::atomic_ref(record->second.read_bytes).fetch_add(read_bytes, std::memory_order_relaxed);
+  std::atomic_ref(record->second.written_bytes).fetch_add(written_bytes, std::memory_order_relaxed);
+}
+
 DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId& state_id,
                             const ObjectKey& key, Closed* closed) {
   absl::MutexLock lock(&mutex_);
@@ -240,6 +251,7 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   remembered = {serial, Owner{client_id, record->second.owner, key, closed->is_delegation}};
   by_owner_.erase(remembered.owner);
   closed->owner = std::move(record->second.owner);
+  closed->use = {key, record->second.read_bytes, record->second.written_bytes};
   auto client = by_client_.find(client_id);
   client->second.erase(serial);
   if (client->second.empty()) by_client_.erase(client);

@@ -22,6 +22,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/holdings/holdings.h"
+#include "server/store/holdings/open_use.h"
 #include "server/store/holdings/promises.h"
 #include "server/store/objects/object.h"
 #include "wire/protocol/constants.h"
@@ -68,6 +69,7 @@ struct Closed {
   bool last_write = false;  // this was the last open for writing
   bool is_delegation = false;
   bool wrote = false;            // it was open for writing: ClosedToWrite is still to be called
+  OpenUse use;                   // as CountUse has counted
   Holdings* holdings = nullptr;  // of the client
 };
 
@@ -107,6 +109,9 @@ class OpenTable {
   // `state_id`: the open that the I/O names, whose own reservation is ignored; zero for none.
   wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access,
                                const wire::StateId& state_id) const;
+
+  // Adds to what the open was used for. Does nothing for a state id of no open.
+  void CountUse(const wire::StateId& state_id, uint64_t read_bytes, uint64_t written_bytes) const;
 
   // Ends an open.
   wire::DafsStatus Close(const wire::ClientId& client_id, const wire::StateId& state_id,
@@ -184,6 +189,9 @@ class OpenTable {
     bool reclaimed = false;
     bool is_delegation = false;
     Holdings* holdings = nullptr;
+    // Counted by std::atomic_ref under the shared lock: reads of one file need not wait.
+    mutable uint64_t read_bytes = 0;
+    mutable uint64_t written_bytes = 0;
   };
   struct Owner {
     wire::ClientId client_id;

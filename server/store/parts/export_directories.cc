@@ -53,7 +53,11 @@ std::vector<size_t> ExportDirectories::Opening() const {
 }
 
 absl::Status ExportDirectories::OpenExport(size_t export_index) {
-  RETURN_IF_ERROR(CheckOutOfReach(store_.options.state_dir, store_.exports[export_index]));
+  const Export& wanted = store_.exports[export_index];
+  RETURN_IF_ERROR(CheckOutOfReach(store_.options.state_dir, wanted));
+  if (!store_.options.audit_file.empty()) {
+    RETURN_IF_ERROR(CheckAuditOutOfReach(store_.options.audit_file, wanted));
+  }
   ASSIGN_OR_RETURN(Mounts::Opened opened, store_.mounts->Open(export_index));
   if (const ExportRoot* root = store_.mounts->Root(export_index);
       root != nullptr && root->directory != opened.root.directory) {

@@ -55,16 +55,17 @@ void Releases::ReleaseLocks(const wire::ClientId& client_id, const ObjectKey& ke
 }
 
 DafsStatus Releases::CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
-                               const ObjectKey& key) {
+                               const ObjectKey& key, OpenUse* use) {
   const LockNoticesAtExit sending(store_.lock_notices);
   absl::MutexLock lock(&store_.object_locks.FileLock(key));
-  return CloseLocked(client_id, state_id, key);
+  return CloseLocked(client_id, state_id, key, use);
 }
 
 DafsStatus Releases::CloseLocked(const wire::ClientId& client_id, const wire::StateId& state_id,
-                                 const ObjectKey& key) {
+                                 const ObjectKey& key, OpenUse* use) {
   Closed closed;
   STORE_RETURN_IF_NOT_OK(store_.opens.Close(client_id, state_id, key, &closed));
+  if (use != nullptr) *use = closed.use;
   const WriteEnd write_end{store_.promises, client_id, key, closed};
   const DelegationEnd delegation_end{store_, state_id, key, closed};
   if (!closed.is_delegation) ReleaseLocks(client_id, key, closed);

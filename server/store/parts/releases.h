@@ -56,11 +56,12 @@ class Releases {
 
   // Closes an open or a delegation, and releases the locks of an open. The last close also removes
   // the file's orphan link, unless another open of the file may still be reclaimed.
+  // `use`: receives what it was used for.
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
-                             const ObjectKey& key);
+                             const ObjectKey& key, OpenUse* use = nullptr);
   // The same for a delegation, if the caller holds the file's lock.
   wire::DafsStatus CloseLocked(const wire::ClientId& client_id, const wire::StateId& state_id,
-                               const ObjectKey& key);
+                               const ObjectKey& key, OpenUse* use = nullptr);
 
   // Closes every open of a client that is gone (new verifier, lease expired) and releases its
   // locks.

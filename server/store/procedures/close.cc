@@ -42,7 +42,8 @@ DafsStatus OpenProcedures::Close(const Caller& caller, const wire::CloseArgs& ar
   // The client is done with its PERSIST locks. Every other end of an open makes them breakable.
   DafsStatus status = ReleasePersistent(store_, caller, KeyOf(args.filehandle), owner);
   if (status == DafsStatus::kOk) {
-    status = store_.releases.CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle));
+    status = store_.releases.CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle),
+                                       caller.closed);
   }
   if (caller.operation != nullptr) caller.operation->Done(status, std::span<const int>());
   return status;
@@ -51,7 +52,7 @@ DafsStatus OpenProcedures::Close(const Caller& caller, const wire::CloseArgs& ar
 DafsStatus OpenProcedures::Delegreturn(const Caller& caller, const wire::DelegreturnArgs& args) {
   ObjectKey key;
   STORE_RETURN_IF_NOT_OK(store_.opens.FindDelegation(caller.client_id, args.state_id, &key));
-  return store_.releases.CloseOpen(caller.client_id, args.state_id, key);
+  return store_.releases.CloseOpen(caller.client_id, args.state_id, key, caller.closed);
 }
 
 DafsStatus OpenProcedures::Delegpurge(const Caller& caller, const wire::DelegpurgeArgs&) {

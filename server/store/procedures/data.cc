@@ -133,6 +133,8 @@ ReadResult DataProcedures::Readv(const Caller& caller, const wire::FileHandle& f
   result.eof = end >= size || end < offset;
   if (mode == ReadMode::kNoWait && !result.eof && static_cast<uint64_t>(n) < wanted) {
     result.would_block = true;
+  } else if (store_.options.counts_use) {
+    store_.opens.CountUse(state_id, result.bytes_read, 0);
   }
   return result;
 }
@@ -193,6 +195,7 @@ DafsStatus DataProcedures::Write(const Caller& caller, const wire::FileHandle& f
   data.file->change().Modified();
   if (n < 0) NoteFailedSync(store_, flags, error);
   res->count = n < 0 ? 0 : static_cast<uint32_t>(n);
+  if (store_.options.counts_use) store_.opens.CountUse(state_id, 0, res->count);
   const DafsStatus status = n < 0 ? StatusFromErrno(error) : DafsStatus::kOk;
   if (Operation* operation = caller.operation) {
     operation->result().length = res->count;
@@ -272,6 +275,7 @@ DafsStatus DataProcedures::Append(const Caller& caller, const wire::FileHandle& 
   const int error = AppendAll(fd, std::move(vecs), flags, &res->offset);
   if (total > 0) data.file->change().Modified();
   if (error != 0) NoteFailedSync(store_, flags, error);
+  if (error == 0 && store_.options.counts_use) store_.opens.CountUse(state_id, 0, total);
   const DafsStatus status = error != 0 ? StatusFromErrno(error) : DafsStatus::kOk;
   if (Operation* operation = caller.operation) {
     operation->result().size = res->offset;

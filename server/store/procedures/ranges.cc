@@ -176,6 +176,10 @@ DafsStatus DataProcedures::CopyRange(const Caller& caller, const wire::CopyRange
   // An error of a later part recurs when the client requests the rest.
   if (res->count > 0) status = DafsStatus::kOk;
   if (res->count > 0) target.file->change().Modified();
+  if (store_.options.counts_use) {
+    store_.opens.CountUse(args.source_state_id, res->count, 0);
+    store_.opens.CountUse(args.state_id, 0, res->count);
+  }
   if (caller.operation != nullptr) {
     caller.operation->result().length = res->count;
     caller.operation->Done(status, std::span<const int>());

@@ -513,7 +513,8 @@ TEST(MountError, EachCauseHasItsOwnText) {
   Outcome refused = ConnectError(o, absl::UnavailableError("connect: Connection refused"));
   EXPECT_THAT(refused.reason, testing::HasSubstr("server:20149: connection refused"));
   Outcome absent = ExportError(o, wire::StatusFromDafs(wire::DafsStatus::kNoEnt));
-  EXPECT_EQ(absent.reason, "server:/data: no such export for this client, or no such directory in it");
+  EXPECT_EQ(absent.reason,
+            "server:/data: no such export for this client, or no such directory in it");
   Outcome forbidden = ExportError(o, wire::StatusFromDafs(wire::DafsStatus::kAcces));
   EXPECT_EQ(forbidden.reason,
             "server:/data: not permitted by the server: no export there admits this machine's "

@@ -3,11 +3,19 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,11 +23,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace dafs::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class AuditLogTest : public testing::Test {
  protected:
@@ -68,6 +79,66 @@ TEST_F(AuditLogTest, ReopenedFileGetsTheNextRecords) {
   (*log)->Stop(absl::InfiniteFuture());
   EXPECT_EQ(Lines(base_ + "/old"), std::vector<std::string>{"before"});
   EXPECT_EQ(Lines(options_.destination), std::vector<std::string>{"after"});
+}
+
+TEST_F(AuditLogTest, FileWithAnotherNameIsRefused) {
+  std::ofstream(base_ + "/exported") << "";
+  std::filesystem::create_hard_link(base_ + "/exported", options_.destination);
+  EXPECT_THAT(Refusal(), HasSubstr("another hard link"));
+}
+
+// Takes datagrams as syslogd does, in a mount namespace of its own.
+std::vector<std::string> WhatSyslogGets(const AuditOptions& options,
+                                        const std::vector<std::string>& lines) {
+  int results[2];
+  if (pipe(results) != 0) return {"no pipe"};
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto fail = [&](const char* what) {
+      dprintf(results[1], "%s: %s\n", what, strerror(errno));
+      _exit(1);
+    };
+    if (unshare(CLONE_NEWNS) != 0) fail("unshare");
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail("private");
+    if (mount("none", "/dev", "tmpfs", 0, nullptr) != 0) fail("tmpfs");
+    const int socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_un name = {};
+    name.sun_family = AF_UNIX;
+    std::strcpy(name.sun_path, "/dev/log");
+    if (bind(socket_fd, reinterpret_cast<sockaddr*>(&name), sizeof name) != 0) fail("bind");
+    const auto log = AuditLog::Open(options);
+    for (const std::string& line : lines) (*log)->Write(line);
+    (*log)->Reopen();  // has no effect
+    (*log)->Stop(absl::InfiniteFuture());
+    std::vector<char> got(size_t{64} << 10);
+    ssize_t size = 0;
+    while ((size = recv(socket_fd, got.data(), got.size(), MSG_DONTWAIT)) > 0) {
+      dprintf(results[1], "%.*s\n", static_cast<int>(size), got.data());
+    }
+    _exit(0);
+  }
+  close(results[1]);
+  std::string text;
+  char part[4096];
+  for (ssize_t n = 0; (n = read(results[0], part, sizeof part)) > 0;) {
+    text.append(part, static_cast<size_t>(n));
+  }
+  close(results[0]);
+  waitpid(child, nullptr, 0);
+  std::vector<std::string> got = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  return got;
+}
+
+TEST_F(AuditLogTest, SyslogGetsOneMessageForEachRecord) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root: replaces /dev/log in a mount namespace";
+  options_.destination = std::string(kAuditToSyslog);
+  const std::string large = std::string(4000, 'x');
+  const std::vector<std::string> got =
+      WhatSyslogGets(options_, {"{\"path\":\"100%s%n\"}\n", large + "\n"});
+  ASSERT_EQ(got.size(), 2u) << absl::StrJoin(got, "\n");
+  EXPECT_THAT(got[0], StartsWith("<86>"));                          // authpriv.info
+  EXPECT_THAT(got[0], HasSubstr("audit: {\"path\":\"100%s%n\"}"));  // it is no format
+  EXPECT_THAT(got[1], HasSubstr("audit: " + large));
 }
 
 TEST_F(AuditLogTest, RecordsWithoutRoomAreDroppedAndCounted) {

@@ -211,9 +211,13 @@ def tls_refusals(rig):
                    "other users may access it; run chmod 600", status=1)
     expect_refusal(f"xprtsec=mtls,tlsca={authority.ca}", "needs tlscert= and tlskey=", status=1)
 
-    plain = rig.serve()
+    audit = rig.base / "audit.json"
+    plain = rig.serve(arguments=["--audit", audit])
     expect_refusal(tls, "TLS: the server refuses TLS; start dafsd with --tls-cert and --tls-key",
                    source=f"{rig.address}:{plain.port}:/data")
+    check(processes.wait_until(lambda: any(
+        json.loads(line)["op"] == "TLS_REFUSED" and "no certificate" in json.loads(line)["reason"]
+        for line in audit.read_text().splitlines()), 20), f"no record: {audit.read_text()}")
     check("this server has no certificate" in plain.log.read_text(), "nothing in the log of the plain server")
 
     os.chmod(key, 0o644)  # a failed reload keeps what was read before

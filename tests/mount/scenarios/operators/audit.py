@@ -66,6 +66,14 @@ def audit_log(rig):
     equal(named(renamed, "from"), os.path.join(exported, HOSTILE[0]), "former name")
     equal(named(renamed), os.path.join(exported, b"renamed"), "new name")
 
+    # Also what it writes after close(2), from its own memory, and what it reads of a delegation.
+    with open(rig.mnt / "used", "wb") as file:
+        file.write(b"x" * 300000)
+        os.fsync(file.fileno())
+    with open(rig.mnt / "used", "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        equal(len(file.read()), 300000, "bytes read")
+
     equal(in_log(("op", "START"))["class"], "admin", "class of the start")
     check(stat.S_IMODE(os.stat(audit).st_mode) == 0o600, "others can read the log")
 
@@ -82,6 +90,10 @@ def audit_log(rig):
     equal(status["audit"]["dropped"], 0, "dropped records")
     rig.umount()
     in_log(("op", "DISCONNECT"), ("class", "auth"))
+    ends = [one for one in records(rig.base / "old.json") + records(audit)
+            if "read_bytes" in one and one.get("path", "").endswith("/used")]
+    equal(sum(one["written_bytes"] for one in ends), 300000, f"bytes written: {ends}")
+    check(sum(one["read_bytes"] for one in ends) >= 300000, f"bytes read: {ends}")
     check(all("uid" in one for one in records(rig.base / "old.json") if one["class"] in ("open", "change", "acl")),
           "a record names no user")
 

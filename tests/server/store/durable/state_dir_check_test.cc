@@ -67,6 +67,26 @@ TEST_F(StateDirCheckTest, PrivateDirectoryOutsideExportsIsAccepted) {
   EXPECT_EQ(Complaint("state"), "");
 }
 
+// By the place in the file system, not by the text of the path.
+TEST_F(StateDirCheckTest, AuditLogThatClientsCanReachIsRefused) {
+  const auto complaint = [this](const std::string& file) {
+    return std::string(CheckAuditOutOfReach(Path(file), exports_[0]).message());
+  };
+  EXPECT_EQ(complaint("state/audit.json"), "");  // which need not exist: it may be rotated now
+  EXPECT_THAT(complaint("a/audit.json"), HasSubstr("--audit " + Path("a/audit.json")));
+  EXPECT_THAT(complaint("a/in/audit.json"), HasSubstr("clients of export /a can reach it"));
+  EXPECT_THAT(complaint("missing/audit.json"), HasSubstr("No such file"));
+  std::filesystem::create_directory_symlink(Path("a/in"), Path("link"));
+  EXPECT_THAT(complaint("link/audit.json"), HasSubstr("clients of export /a can reach it"));
+  exports_[0].directory = Path("alias");
+  std::filesystem::create_directory_symlink(Path("state"), Path("alias"));
+  EXPECT_THAT(complaint("state/audit.json"), HasSubstr("clients of export /a can reach it"));
+  exports_[0].directory = Path("a");
+  if (!HasOwnMounts()) GTEST_SKIP() << "needs root: mounts in a namespace of its own";
+  Bind("a/in", "state");
+  EXPECT_THAT(complaint("state/audit.json"), HasSubstr("clients of export /a can reach it"));
+}
+
 TEST_F(StateDirCheckTest, MissingDirectoryIsErrorWithRemedy) {
   EXPECT_THAT(Complaint("missing"), HasSubstr("mkdir -m 700 " + Path("missing")));
   std::ofstream(Path("file")) << "";
