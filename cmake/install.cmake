@@ -43,15 +43,27 @@ install(CODE [[
   endif()
 ]])
 
-# libdafs for other programs (client/library/library.h): cmake --install build --component library
+# libdafs for other programs: cmake --install build --component library. The C interface (client/c/dafs.h) is the shared
+# library; C++ programs (client/library/library.h) link the static ones.
+install(TARGETS dafs_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library EXCLUDE_FROM_ALL
+  NAMELINK_COMPONENT library)
+install(FILES ${PROJECT_SOURCE_DIR}/client/c/dafs.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  COMPONENT library EXCLUDE_FROM_ALL)
 foreach(folder client wire runtime)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dafs
-    COMPONENT library EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.h")
+    COMPONENT library EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.h" PATTERN "client/c" EXCLUDE)
 endforeach()
 install(TARGETS dafs_client dafs_wire dafs_runtime dafs_dat dafs_dat_verbs dafs_gss dafs_tls
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library EXCLUDE_FROM_ALL)
+# The Python package has no compiled part. It reads dafs.h.
+set(DAFS_PYTHON_DIR lib/python3/dist-packages CACHE STRING "Where the Python package is installed")
+install(FILES ${PROJECT_SOURCE_DIR}/share/python/dafs/__init__.py ${PROJECT_SOURCE_DIR}/share/python/dafs/_group.py
+  ${PROJECT_SOURCE_DIR}/share/python/dafs/_library.py ${PROJECT_SOURCE_DIR}/client/c/dafs.h
+  DESTINATION ${DAFS_PYTHON_DIR}/dafs COMPONENT library EXCLUDE_FROM_ALL)
 # The paths are relative to the .pc file, so that the installed tree can be moved, or installed with another --prefix.
 file(RELATIVE_PATH DAFS_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-configure_file(cmake/libdafs.pc.in libdafs.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/libdafs.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
-  COMPONENT library EXCLUDE_FROM_ALL)
+foreach(name libdafs libdafs-cpp)
+  configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    COMPONENT library EXCLUDE_FROM_ALL)
+endforeach()

@@ -115,7 +115,7 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
 void AsyncIo::Record::Start(bool write, IoFile& file, std::span<const MemorySegment> segments,
                             std::span<const FileRange> ranges, CompletionGroup& group,
                             const IoOptions& options) {
-  ++generation_;
+  generation_ = (generation_ + 1) & 0x7fffffff;  // IoId::kOfBatch is not set
   state_ = State::kOut;
   Begin();
   write_ = write;

@@ -58,7 +58,7 @@ BatchIo::~BatchIo() {
 absl::StatusOr<std::unique_ptr<BatchIo::Io>> BatchIo::Make(const BatchIoRequest& request,
                                                            CompletionGroup& group) {
   UserMemory& memory = files_.buffers().user_memory();
-  auto io = std::make_unique<Io>(*this, ++last_);
+  auto io = std::make_unique<Io>(*this, ++last_ | IoId::kOfBatch);
   uint64_t bytes = 0;
   for (const MemorySegment& segment : request.memory) {
     if (segment.handle.is_null()) {

@@ -17,9 +17,11 @@
 
 namespace dafs::client {
 
-// Names an outstanding I/O. Never reused.
+// Names an outstanding I/O. Not used again while the session lives, except after 2^31 I/Os.
 struct IoId {
+  static constexpr uint64_t kOfBatch = uint64_t{1} << 63;  // set in those of BatchIo
   uint64_t value = 0;
+  bool is_batch() const { return (value & kOfBatch) != 0; }
   friend bool operator==(const IoId&, const IoId&) = default;
 };
 

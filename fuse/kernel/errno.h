@@ -1,4 +1,5 @@
-// The only table from status codes of the client library to errno. Any thread.
+// From a status of the client library to errno. client/files/dafs_errno.h has the codes of the
+// protocol. Any thread.
 #pragma once
 
 #include "absl/status/status.h"

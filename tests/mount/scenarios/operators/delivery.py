@@ -40,7 +40,7 @@ def install(rig):
 
 @scenario(timeout=180, where="server", loopback=True)
 def library(rig):
-    """A program that copies a file is built by pkg-config with the files of `cmake --install --component library`."""
+    """Programs in C++, C and Python copy a file with what `cmake --install --component library` installs."""
     rig.need("cmake", "pkg-config", "g++")
     build = rig.bin.parent
     if not (build / "cmake_install.cmake").exists():
@@ -52,16 +52,28 @@ def library(rig):
     place = rig.local / "library"
     rig.run(["cmake", "--install", build, "--component", "library", "--prefix", place], cwd="/")
     found = next(place.rglob("libdafs.pc"))
-    env = dict(os.environ, PKG_CONFIG_PATH=str(found.parent))
-    flags = rig.run(["pkg-config", "--cflags", "--libs", "libdafs"], cwd="/", env=env).split()
-    check(not any(str(SOURCE) in flag for flag in flags), f"pkg-config names the sources: {flags}")
-    program = place / "example"
-    rig.run(["g++", "-std=c++20", SOURCE / "tests/client/library/library_example.cc", *flags, "-o", program], cwd="/", timeout=150)
+    env = dict(os.environ, PKG_CONFIG_PATH=str(found.parent), LD_LIBRARY_PATH=str(found.parent.parent))
+
+    def flags_of(name):
+        flags = rig.run(["pkg-config", "--cflags", "--libs", name], cwd="/", env=env).split()
+        check(not any(str(SOURCE) in flag for flag in flags), f"pkg-config names the sources: {flags}")
+        return flags
+
+    program, c_program = place / "example", place / "c-example"
+    example = SOURCE / "tests/client/library/library_example.cc"
+    rig.run(["g++", "-std=c++20", example, *flags_of("libdafs-cpp"), "-o", program], cwd="/", timeout=150)
+    rig.run(["gcc", "-std=c99", SOURCE / "tests/client/c/example.c", *flags_of("libdafs"), "-o", c_program], cwd="/")
     data = os.urandom((5 << 20) + 17)
     (rig.export / "from").write_bytes(data)
     server = rig.serve()
-    rig.run([program, f"{rig.address}:{server.port}", "/data", "/from", "/to"], cwd="/")
+    address = f"{rig.address}:{server.port}"
+    rig.run([program, address, "/data", "/from", "/to"], cwd="/")
     check((rig.export / "to").read_bytes() == data, "the copy differs")
+    rig.run(["sh", "-c", f"{c_program} {address} /data from > {place}/printed"], cwd="/", env=env)
+    check((place / "printed").read_bytes() == data, "the C program prints something else")
+    env["PYTHONPATH"] = str(next(place.rglob("dist-packages")))
+    rig.run(["/usr/bin/python3", SOURCE / "tests/client/c/example.py", address, "/data", "from", "again"], cwd="/", env=env)
+    check((rig.export / "again").read_bytes() == data, "the copy by Python differs")
 
 
 @scenario(timeout=300, where="server", loopback=True)
