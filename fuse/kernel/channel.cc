@@ -52,15 +52,28 @@ bool KernelChannel::Write(std::initializer_list<Bytes> parts) {
     vector[count++] = {const_cast<std::byte*>(part.data()), part.size()};
   }
   for (int tries = 0; tries < 16; ++tries) {
-    if (writev(fd_.get(), vector, static_cast<int>(count)) >= 0) return true;
+    if (writev(fd_.get(), vector, static_cast<int>(count)) >= 0) {
+      return !is_relayed_ || AwaitRelay();
+    }
     if (errno == EAGAIN) {
       pollfd wait = {.fd = fd_.get(), .events = POLLOUT, .revents = 0};
       poll(&wait, 1, kWriteWaitMs);
     } else if (errno != EINTR) {
-      return false;
+      break;
     }
   }
+  has_lost_relay_ = is_relayed_;
   return false;
+}
+
+bool KernelChannel::AwaitRelay() {
+  std::byte taken{0};
+  ssize_t got = -1;
+  do {
+    got = read(fd_.get(), &taken, 1);
+  } while (got < 0 && errno == EINTR);
+  has_lost_relay_ = got != 1;
+  return taken != std::byte{0};
 }
 
 bool KernelChannel::Reply(uint64_t unique, std::initializer_list<Bytes> parts) {

@@ -18,6 +18,12 @@ namespace dafs::fuse {
 class KernelChannel : public AnswerPath {
  public:
   explicit KernelChannel(UniqueFd fd) : fd_(std::move(fd)) {}
+  // A channel for notifications only, by a socket of NotificationRelay. Each waits until the kernel
+  // has taken it.
+  struct Relayed {};
+  KernelChannel(UniqueFd socket, Relayed) : fd_(std::move(socket)), is_relayed_(true) {}
+  // Whether the relay has ended. A notification may not have been sent.
+  bool has_lost_relay() const { return has_lost_relay_; }
 
   // Returns a new channel of the connection of `fd`, with its own queue in the kernel
   // (FUSE_DEV_IOC_CLONE). If the kernel cannot clone it, returns a duplicate of the descriptor.
@@ -75,9 +81,12 @@ class KernelChannel : public AnswerPath {
 
  private:
   bool Write(std::initializer_list<Bytes> parts);
+  bool AwaitRelay();
   bool Invalidate(uint64_t nodeid, int64_t offset);
 
   UniqueFd fd_;
+  const bool is_relayed_ = false;
+  bool has_lost_relay_ = false;
 };
 
 // The bytes of a structure of the protocol.

@@ -12,9 +12,23 @@ constexpr uint64_t kAllFiles = 0;  // the queue of pages
 
 }  // namespace
 
+Notifier::Way::Way(Notifier& notifier) : direct_(notifier.channel_) {
+  UniqueFd socket = notifier.relay_ == nullptr ? UniqueFd() : notifier.relay_->Connect();
+  if (socket.valid()) relayed_.emplace(std::move(socket), KernelChannel::Relayed());
+}
+
+void Notifier::Way::Send(absl::AnyInvocable<void(KernelChannel&)>& notify) {
+  if (relayed_.has_value()) {
+    notify(*relayed_);
+    if (!relayed_->has_lost_relay()) return;
+    relayed_.reset();
+  }
+  notify(direct_);
+}
+
 void Notifier::DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done) {
   Begin(nodeid);
-  pages_.Add(kAllFiles, {[this, nodeid] { channel_.ForgetPages(nodeid); },
+  pages_.Add(kAllFiles, {[nodeid](KernelChannel& channel) { channel.ForgetPages(nodeid); },
                          [this, nodeid, done = std::move(done)]() mutable {
                            End(nodeid);
                            done();
@@ -23,8 +37,8 @@ void Notifier::DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done) {
 
 void Notifier::DropPagesIf(uint64_t nodeid, absl::AnyInvocable<bool()> wanted) {
   Begin(nodeid);
-  pages_.Add(kAllFiles, {[this, nodeid, wanted = std::move(wanted)]() mutable {
-                           if (wanted()) channel_.ForgetPages(nodeid);
+  pages_.Add(kAllFiles, {[nodeid, wanted = std::move(wanted)](KernelChannel& channel) mutable {
+                           if (wanted()) channel.ForgetPages(nodeid);
                          },
                          [this, nodeid] { End(nodeid); }});
 }
@@ -60,8 +74,8 @@ bool Notifier::AfterDrops(uint64_t nodeid, absl::AnyInvocable<void()> done) {
 
 void Notifier::DropName(uint64_t parent, std::string name, KernelChannel::NameDrop how,
                         absl::AnyInvocable<void()> done) {
-  names_.Add(parent, {[this, parent, name = std::move(name), how] {
-                        channel_.ForgetName(parent, name, how);
+  names_.Add(parent, {[parent, name = std::move(name), how](KernelChannel& channel) {
+                        channel.ForgetName(parent, name, how);
                       },
                       std::move(done)});
 }
@@ -69,7 +83,7 @@ void Notifier::DropName(uint64_t parent, std::string name, KernelChannel::NameDr
 // The listing is in pages of the directory, but it must not wait for the pages of a file.
 void Notifier::DropListing(uint64_t nodeid, absl::AnyInvocable<void()> done) {
   Begin(nodeid);
-  names_.Add(nodeid, {[this, nodeid] { channel_.ForgetPages(nodeid); },
+  names_.Add(nodeid, {[nodeid](KernelChannel& channel) { channel.ForgetPages(nodeid); },
                       [this, nodeid, done = std::move(done)]() mutable {
                         End(nodeid);
                         done();
@@ -133,6 +147,7 @@ void Notifier::Lane::Stop() {
 }
 
 void Notifier::Lane::Run() {
+  Way way(notifier_);
   for (;;) {
     Work work;
     uint64_t queue = 0;
@@ -150,7 +165,7 @@ void Notifier::Lane::Run() {
       work = std::move(all.front());
       all.pop_front();
     }
-    if (!stopping) work.notify();
+    if (!stopping) way.Send(work.notify);
     work.done();
     absl::MutexLock lock(&mutex_);
     const auto it = queues_.find(queue);

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "fuse/kernel/channel.h"
+#include "fuse/kernel/notification_relay.h"
 
 namespace dafs::fuse {
 
@@ -30,6 +33,9 @@ class Notifier {
   // `device`: an end of the mount's connection, used by these threads only. No requests are read
   // from it.
   explicit Notifier(UniqueFd device) : channel_(std::move(device)) {}
+  // From now on the notifications are sent by the process of `relay`, so that this one ends at once
+  // when it is killed. If that process ends, these threads send them again. Call before the first.
+  void SendBy(std::unique_ptr<NotificationRelay> relay) { relay_ = std::move(relay); }
   ~Notifier() { Stop(); }
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
@@ -64,10 +70,11 @@ class Notifier {
   class Lane {
    public:
     struct Work {
-      absl::AnyInvocable<void()> notify;
+      absl::AnyInvocable<void(KernelChannel&)> notify;
       absl::AnyInvocable<void()> done;
     };
-    explicit Lane(size_t most_threads) : most_threads_(most_threads) {}
+    Lane(Notifier& notifier, size_t most_threads)
+        : notifier_(notifier), most_threads_(most_threads) {}
     ~Lane() { Stop(); }
     void Add(uint64_t queue, Work work) ABSL_LOCKS_EXCLUDED(mutex_);
     void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -87,6 +94,7 @@ class Notifier {
     Work TakeLast(uint64_t queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || !ready_.empty(); }
 
+    Notifier& notifier_;
     const size_t most_threads_;
     mutable absl::Mutex mutex_;
     // The queues with work: those that are ready, and those of which a thread does work.
@@ -106,11 +114,23 @@ class Notifier {
     std::vector<absl::AnyInvocable<void()>> waiters;
   };
 
-  KernelChannel channel_;  // its notifications may be sent by several threads at once
+  // The way of one thread to the kernel.
+  class Way {
+   public:
+    explicit Way(Notifier& notifier);
+    void Send(absl::AnyInvocable<void(KernelChannel&)>& notify);
+
+   private:
+    KernelChannel& direct_;
+    std::optional<KernelChannel> relayed_;
+  };
+
+  std::unique_ptr<NotificationRelay> relay_;  // null: none
+  KernelChannel channel_;                     // its notifications may be sent by several threads at once
   absl::Mutex mutex_;
   absl::flat_hash_map<uint64_t, Drops> drops_ ABSL_GUARDED_BY(mutex_);  // by node, while pending
-  Lane pages_{1};
-  Lane names_{kNameThreads};
+  Lane pages_{*this, 1};
+  Lane names_{*this, kNameThreads};
 };
 
 }  // namespace dafs::fuse

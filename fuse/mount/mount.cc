@@ -191,6 +191,17 @@ Outcome Mount::ServeKernel(std::vector<UniqueFd> devices, const HandoverRecord* 
   device_ = UniqueFd(fcntl(devices.back().get(), F_DUPFD_CLOEXEC, 0));
   if (!own.valid() || !device_.valid()) return SystemError("/dev/fuse");
   state_.notifier = std::make_unique<Notifier>(std::move(own));
+  if (live_ != nullptr) {  // a kill must end this process at once
+    absl::StatusOr<std::unique_ptr<NotificationRelay>> relay =
+        NotificationRelay::Start(device_.get());
+    if (relay.ok()) {
+      state_.notifier->SendBy(*std::move(relay));
+    } else {
+      LogWarning(absl::StrCat(state_.options.source.text, ": ", facts_.mount_point,
+                              " may hang after a kill of mount.dafs: no process for notifications: ",
+                              relay.status().message()));
+    }
+  }
   if (Outcome outcome = TakePromises(device_.get()); !outcome.ok()) return outcome;
   if (Outcome outcome = StartLeaseKeeper(); !outcome.ok()) return outcome;
   // Programs wait for it: what they look at before would be kept by time, and then dropped.

@@ -11,6 +11,8 @@
 #include "client/state/token_thread.h"
 #include "client/status/mount_point.h"
 #include "fuse/cache/live_nodes.h"
+#include "fuse/kernel/memory_pressure.h"
+#include "fuse/kernel/notification_relay.h"
 #include "fuse/mount/daemon.h"
 #include "fuse/mount/guardian.h"
 #include "fuse/mount/guardian_link.h"
@@ -22,6 +24,7 @@
 #include "fuse/mount/successor.h"
 #include "fuse/options/options.h"
 #include "runtime/log.h"
+#include "runtime/unique_fd.h"
 
 namespace {
 
@@ -87,6 +90,11 @@ int main(int argc, char** argv) {
   if (arguments.size() == 1 && arguments[0] == dafs::fuse::kRecordVersionFlag) {
     std::printf("%u\n", dafs::fuse::HandoverRecord::kVersion);
     return Code(ExitCode::kOk);
+  }
+  if (arguments.size() == 1 && arguments[0] == dafs::fuse::kNotificationRelayFlag) {
+    dafs::fuse::PrepareForMemoryPressure();
+    dafs::fuse::RunNotificationRelay(dafs::UniqueFd(STDIN_FILENO));
+    _exit(Code(ExitCode::kOk));  // without its threads, which may wait
   }
   const std::string program = dafs::fuse::OwnProgram();
   dafs::fuse::GuardianLink guardian = dafs::fuse::GuardianLink::FromEnvironment();

@@ -321,7 +321,7 @@ class Rig:
         self.check_idle()
         for point in reversed(list(self.mounted)):
             self.umount(point)
-        ended = ("mount.dafs", "dafs-guardian")
+        ended = ("mount.dafs", "dafs-guardian", "dafs-notifier")
         if not processes.wait_until(lambda: not self.running(*ended), ENDS_WITHIN * self.slowness):
             raise Failure(f"mount.dafs still runs {ENDS_WITHIN} s after umount: {self.running(*ended)}")
         for server in self.servers:

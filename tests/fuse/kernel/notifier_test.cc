@@ -3,14 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "fuse/kernel/channel.h"
+#include "fuse/kernel/notification_relay.h"
+#include "runtime/unique_fd.h"
 #include "tests/fuse/fake_kernel.h"
 
 namespace dafs::fuse {
@@ -79,6 +84,50 @@ TEST(Notifier, ReportsTheEndOfDropsOfOneNode) {
   EXPECT_TRUE(after);
   notifier.DropPages(9, [] {});
   EXPECT_EQ(kernel.Receive().As<fuse_notify_inval_inode_out>().ino, 9u) << "the unwanted drop";
+}
+
+// Runs the process of a relay as a thread.
+class RelayThread {
+ public:
+  RelayThread() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    near_ = UniqueFd(ends[0]);
+    thread_ = std::thread([far = ends[1]] { RunNotificationRelay(UniqueFd(far)); });
+  }
+  ~RelayThread() { thread_.join(); }
+  std::unique_ptr<NotificationRelay> ForDevice(const UniqueFd& device) {
+    return std::make_unique<NotificationRelay>(std::move(near_), device.get(), -1);
+  }
+
+ private:
+  UniqueFd near_;
+  std::thread thread_;
+};
+
+TEST(Notifier, NotifiesByItsRelayAndWaitsForIt) {
+  FakeKernel direct, relayed;
+  const UniqueFd device = relayed.TakeWorkerEnd();
+  RelayThread process;
+  Notifier notifier(direct.TakeWorkerEnd());
+  notifier.SendBy(process.ForDevice(device));
+  for (uint64_t nodeid = 7; nodeid < 9; ++nodeid) {
+    absl::Notification done;
+    notifier.DropPages(nodeid, [&] { done.Notify(); });
+    done.WaitForNotification();
+    EXPECT_EQ(relayed.Receive().As<fuse_notify_inval_inode_out>().ino, nodeid);
+  }
+}
+
+TEST(Notifier, NotifiesItselfIfItsRelayHasEnded) {
+  FakeKernel direct;
+  Notifier notifier(direct.TakeWorkerEnd());
+  {
+    RelayThread process;
+    notifier.SendBy(process.ForDevice(UniqueFd()));
+  }
+  notifier.DropPages(7, [] {});
+  EXPECT_EQ(direct.Receive().As<fuse_notify_inval_inode_out>().ino, 7u);
 }
 
 // Here `done` stands for the notification itself, which waits for a lock of the kernel.

@@ -1,5 +1,6 @@
 """The restart of mount.dafs while programs use its mount (docs/restart.md)."""
 
+import contextlib
 import json
 import mmap
 import os
@@ -325,6 +326,17 @@ OPEN_CHANGES = {
 }
 
 
+@contextlib.contextmanager
+def stopped(pid):
+    """Stops a process for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        check(processes.wait_until(lambda: processes.stopped(pid), 10), "the process does not stop")
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def begin_change(change, at):
     """Starts a program that makes the change in a directory, or to an open file. Its exit status is 0 or the errno."""
     pid = os.fork()
@@ -411,6 +423,37 @@ def restart_killed_without_server(rig):
         equal(int(program.communicate(timeout=30 * rig.slowness)[0]), inode, "number of the root")
     (rig.mnt / "after").write_text("x")
     equal(os.listdir(rig.mnt), ["after"], "names")
+
+
+@scenario(timeout=120, where="server")
+def restart_killed_notifying(rig):
+    """mount.dafs is killed while it drops a name of a directory that a program has locked in the kernel, and whose answer
+    it owes: it ends all the same, and another one answers."""
+    need_survival()
+    rig.expect(".*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"], ["--recall-time", "8"])
+    rig.mount(server, "guardian,nconnect=2")
+    others = [rig.base / "silent", rig.base / "other"]
+    for point in others:
+        point.mkdir()
+        rig.mount(server, "guardian", point=point)
+    (rig.mnt / "dir" / "sub").mkdir(parents=True)
+    for point in (rig.mnt, *others):
+        os.listdir(point / "dir")
+        os.stat(point / "dir" / "sub")
+    with stopped(program_of(rig, others[0])):
+        making = begin_change(lambda at: os.mkdir(at / "new"), rig.mnt / "dir")
+        time.sleep(0.3)
+        removing = begin_change(lambda at: os.rmdir(at / "sub"), others[1] / "dir")
+        time.sleep(0.5)
+        killed = program_of(rig)
+        os.kill(killed, signal.SIGKILL)
+        check(processes.wait_until(lambda: program_of(rig) not in (0, killed), 5 * rig.slowness),
+              "no program continues the mount")
+    for pid, what in ((making, "mkdir"), (removing, "rmdir")):
+        equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, f"error of {what}")
+    for point in (rig.mnt, others[1]):
+        equal(os.listdir(point / "dir"), ["new"], "names")
 
 
 @scenario(timeout=120, where="server", long_only=True)

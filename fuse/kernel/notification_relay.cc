@@ -1,0 +1,162 @@
+#include "fuse/kernel/notification_relay.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "fuse/kernel/memory_pressure.h"
+
+namespace dafs::fuse {
+namespace {
+
+// More than a notification with the longest name.
+constexpr size_t kLongest = 4096;
+// Each byte is answered with one, so messages do not gather.
+constexpr std::byte kTaken{1};
+constexpr std::byte kNotTaken{0};
+
+bool SendDescriptor(int socket, int fd) {
+  std::byte byte{0};
+  iovec part = {.iov_base = &byte, .iov_len = 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fd))> space = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(fd));
+  std::memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
+  ssize_t sent = -1;
+  do {
+    sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == 1;
+}
+
+// Not valid: the other end is closed.
+UniqueFd ReceiveDescriptor(int socket) {
+  std::byte byte{0};
+  iovec part = {.iov_base = &byte, .iov_len = 1};
+  int fd = -1;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fd))> space = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  ssize_t got = -1;
+  do {
+    got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  const cmsghdr* const rights = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
+      rights->cmsg_len != CMSG_LEN(sizeof(fd))) {
+    return UniqueFd();
+  }
+  std::memcpy(&fd, CMSG_DATA(rights), sizeof(fd));
+  return UniqueFd(fd);
+}
+
+// Until the other end is closed.
+void Relay(int device, const UniqueFd& socket) {
+  BecomeIoFlusher();
+  std::array<std::byte, kLongest> message;
+  for (;;) {
+    const ssize_t size = recv(socket.get(), message.data(), message.size(), 0);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return;
+    ssize_t written = -1;
+    do {
+      written = write(device, message.data(), static_cast<size_t>(size));
+    } while (written < 0 && errno == EINTR);
+    const std::byte answer = written == size ? kTaken : kNotTaken;
+    if (send(socket.get(), &answer, 1, MSG_NOSIGNAL) != 1) return;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NotificationRelay>> NotificationRelay::Start(int device) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return absl::ErrnoToStatus(errno, "socketpair");
+  }
+  UniqueFd near(ends[0]);
+  const UniqueFd far(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, far.get(), STDIN_FILENO);
+  // A reader of what the program prints does not wait for this process.
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_RDWR, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_RDWR, 0);
+  // It ends with mount.dafs, which signals to the group of the terminal end in order.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&blocked, number);
+  posix_spawnattr_setsigmask(&attributes, &blocked);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  std::string name = "dafs-notifier";
+  std::string flag = kNotificationRelayFlag;
+  char* const words[] = {name.data(), flag.data(), nullptr};
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, words, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return absl::ErrnoToStatus(error, "/proc/self/exe");
+  return std::make_unique<NotificationRelay>(std::move(near), device, pid);
+}
+
+// If that fails, the process ends.
+NotificationRelay::NotificationRelay(UniqueFd control, int device, int pid)
+    : control_(std::move(control)), pid_(pid) {
+  if (!SendDescriptor(control_.get(), device)) control_.Close();
+}
+
+NotificationRelay::~NotificationRelay() {
+  control_.Close();
+  if (pid_ > 0) waitpid(pid_, nullptr, WNOHANG);
+}
+
+UniqueFd NotificationRelay::Connect() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return UniqueFd();
+  UniqueFd near(ends[0]);
+  const UniqueFd far(ends[1]);
+  if (!SendDescriptor(control_.get(), far.get())) return UniqueFd();
+  return near;
+}
+
+void RunNotificationRelay(UniqueFd control) {
+  prctl(PR_SET_NAME, "dafs-notifier");
+  const UniqueFd device = ReceiveDescriptor(control.get());
+  if (!device.valid()) return;
+  for (;;) {
+    UniqueFd socket = ReceiveDescriptor(control.get());
+    if (!socket.valid()) return;
+    try {
+      std::thread([fd = device.get(), socket = std::move(socket)] { Relay(fd, socket); }).detach();
+    } catch (const std::system_error&) {  // the socket is closed, and its thread notifies itself
+    }
+  }
+}
+
+}  // namespace dafs::fuse
