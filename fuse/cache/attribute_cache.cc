@@ -15,7 +15,7 @@ absl::Duration AttributeCache::Sent(uint64_t nodeid, const client::Attributes& a
                          (kernel.owes_pages() ||
                           !inode->promised.HeldSince(kernel.sent_at(), rules_, inode->handle));
       const bool later =
-          hides_change == nullptr ? kernel.owes_pages() : hides && kernel.ChangesRights(attributes);
+          hides_change == nullptr ? kernel.owes_pages() : hides && kernel.MustAccept(attributes);
       if (hides_change != nullptr) *hides_change = hides && !later;
       inode->latest.Sent(attributes);
       inode->promised.Got(attributes.promise, now, rules_, inode->handle);

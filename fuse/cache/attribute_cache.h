@@ -39,7 +39,8 @@ class AttributeCache {
   // KernelView::Send. Their promise decides that: if the server has announced a change since, that
   // is zero. `hides_change` (may be null): true if another client has changed the file but size and
   // mtime are as before, so that the kernel would keep old pages and the caller must drop them. If
-  // mode, owner or group differ too, the next call says so; the kernel then asks again at once.
+  // mode, owner or group differ too, or are not known, the next call says so; the kernel then asks
+  // again at once.
   absl::Duration Sent(uint64_t nodeid, const client::Attributes& attributes, absl::Time now,
                       absl::Time arrived = absl::InfiniteFuture(), bool* hides_change = nullptr);
   // Call before the drop of pages that `hides_change` requested, with the `promise` of the

@@ -50,13 +50,14 @@ class KernelView {
            (owes_pages_ || change_ != attributes.change) &&
            (restored_ || shown_ == ShownOf(attributes));
   }
-  // Whether mode, owner or group differ from those sent last.
-  bool ChangesRights(const wire::FileAttributes& attributes) const {
-    return !restored_ && rights_ != RightsOf(attributes);
+  // Whether the kernel needs these attributes that hide a change: mode, owner or group differ from
+  // those sent last, or an earlier process has sent those, so the size may differ, too.
+  bool MustAccept(const wire::FileAttributes& attributes) const {
+    return restored_ || rights_ != RightsOf(attributes);
   }
-  // After Send: attributes with other rights were sent that hide a change. If the kernel's pages
-  // were dropped now, it would discard them, and check permissions by the old ones. So it must ask
-  // again at once, and the next answer hides a change, too.
+  // After Send: attributes that the kernel needs were sent, and hide a change. If the kernel's pages
+  // were dropped now, it would discard them, and check permissions and read by the old ones. So it
+  // must ask again at once, and the next answer hides a change, too.
   void OwePages() {
     owes_pages_ = true;
     valid_for_ = absl::ZeroDuration();

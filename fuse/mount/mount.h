@@ -100,6 +100,7 @@ class Mount {
   void PrepareForKill();
   void TidyUp(const HandoverRecord& record);
   Outcome TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record);
+  void ForgetOutdated();
   void GoOn(const HandoverRecord& record);
 
   std::unique_ptr<LiveRecord> live_;  // null: nothing survives if this process is killed

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
@@ -32,6 +33,8 @@ constexpr absl::Duration kStepWithin = absl::Seconds(5);
 // While programs are still served, most data is committed in this time.
 constexpr absl::Duration kCommitBefore = absl::Milliseconds(500);
 constexpr absl::Duration kLookAgain = absl::Milliseconds(2);
+// Requests that wait in the kernel are read in this time.
+constexpr absl::Duration kReadWithin = absl::Seconds(1);
 // A notification that takes longer waits for a lock.
 constexpr absl::Duration kNotifiedWithin = absl::Milliseconds(10);
 
@@ -271,13 +274,32 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
   KernelChannel channel(std::move(device));
   // Before the names: a node without names may be on its way out of the kernel, which waits for its
   // pages and so for requests, and ForgetAttributes waits for the end of such a node.
+  absl::flat_hash_set<uint64_t> open;
+  for (const HandoverRecord::File& file : record.files) {
+    if (open.insert(file.nodeid).second) state_.outdated.Add(file.nodeid);
+  }
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
-    channel.ForgetAttributes(node.nodeid);
+    if (!open.contains(node.nodeid)) channel.ForgetAttributes(node.nodeid);
   }
   if (!channel.ForgetAllNames() || !channel.Resend()) {
     return {ExitCode::kSystem, "the kernel cannot pass its requests to another process"};
   }
   return {};
+}
+
+// After the requests that the kernel had until now were read: the answers to GETATTRs among them are
+// accepted (see OutdatedFiles).
+void Mount::ForgetOutdated() {
+  const absl::Time end = Loop::Now() + kReadWithin;
+  pollfd wait = {.fd = device_.get(), .events = POLLIN, .revents = 0};
+  while (poll(&wait, 1, 0) > 0 && Loop::Now() < end) absl::SleepFor(kLookAgain / 4);
+  const auto caught_up = std::make_shared<Countdown>(workers_.size());
+  for (auto& worker : workers_) worker->CatchUp([caught_up] { caught_up->Done(); });
+  caught_up->Await(kReadWithin);
+  UniqueFd device(fcntl(device_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!device.valid()) return;  // they keep their time
+  KernelChannel channel(std::move(device));
+  for (const uint64_t nodeid : state_.outdated.TakeUnasked()) channel.ForgetAttributes(nodeid);
 }
 
 // ---- The new program ---------------------------------------------------------------------------
@@ -330,6 +352,7 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   PrepareForKill();
   if (outcome.ok()) outcome = ServeKernel(std::move(inheritance.devices), &record);
   if (!outcome.ok()) return outcome;
+  if (killed) ForgetOutdated();
   lease_keeper_->SetRequestsBy(facts_.requests_by);
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
     if (!killed || node.type != wire::ObjectType::kDir) continue;

@@ -70,6 +70,8 @@ class Worker : private Pollable {
   // For a restart (docs/restart.md). Any thread; the functions run on the worker's.
   // Whether the server answers now: sends NULL.
   void AskServer(std::function<void(absl::Status)> done);
+  // `done`: the worker has begun to serve all requests that it has read before.
+  void CatchUp(std::function<void()> done) { loop_->Post(std::move(done)); }
   // Commits what is written until now; `done` when the server has it.
   void Commit(std::function<void()> done);
   // Begins to return the delegations that are due.

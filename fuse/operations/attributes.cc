@@ -15,6 +15,30 @@
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {
+namespace {
+
+// A GETATTR, as long as it has no answer.
+class Question {
+ public:
+  Question(MountState& state, AttributeReplies& replies, uint64_t nodeid)
+      : state_(state), replies_(replies), nodeid_(nodeid) {
+    state_.outdated.Asked(nodeid_);
+  }
+  ~Question() {
+    if (state_.outdated.Answered(nodeid_, has_answer_)) replies_.Forget(nodeid_);
+  }
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+  void HasAnswer() { has_answer_ = true; }
+
+ private:
+  MountState& state_;
+  AttributeReplies& replies_;
+  const uint64_t nodeid_;
+  bool has_answer_ = false;
+};
+
+}  // namespace
 
 // GETATTR and STATX. STATX also returns the time of birth; both requests begin with the same
 // fields.
@@ -23,7 +47,11 @@ Task<void> AttributeOperations::Getattr(Call& call) {
   auto getattr = in.Take<fuse_getattr_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
-  if (context_.attributes.ReplyPrefetched(call, *node)) co_return;
+  Question question(state_, context_.attributes, node->nodeid);
+  if (context_.attributes.ReplyPrefetched(call, *node)) {
+    question.HasAnswer();
+    co_return;
+  }
   if (call.nodeid() == kRootNode) {
     co_await root_.Getattr(call, *node);
     co_return;
@@ -38,6 +66,7 @@ Task<void> AttributeOperations::Getattr(Call& call) {
       co_await files_.attributes().GetAttributes(*who, node->handle);
   if (attributes.ok()) {
     context_.attributes.Reply(call, call.nodeid(), *attributes);
+    question.HasAnswer();
   } else if (wire::DafsFromStatus(attributes.status()) != wire::DafsStatus::kStale ||
              !ReplyGone(call)) {
     NoteGone(state_, call.nodeid(), attributes.status());

@@ -20,6 +20,7 @@
 #include "fuse/cache/directory_names.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/cache/kernel_pages.h"
+#include "fuse/cache/outdated_files.h"
 #include "fuse/cache/promise_rules.h"
 #include "fuse/cache/stale_open_tracker.h"
 #include "fuse/cache/whole_directories.h"
@@ -82,6 +83,7 @@ struct MountState {
   // After a crash: the open files of before, by OpenState::opened_by. The kernel may not have got
   // the handle of one; then it sends its request again. Constant after the start.
   absl::flat_hash_map<uint64_t, uint64_t> opened_before;
+  OutdatedFiles outdated;  // after a crash
   WriteBehindTable write_behind;
   IdentityCache identities{options.source.text};
   LastReply<wire::FsAttributes> statfs;

@@ -155,6 +155,16 @@ TEST_F(PromisedTest, AChangeOfRightsIsAcceptedBeforePagesAreDropped) {
   EXPECT_FALSE(hides);
 }
 
+// The kernel may have another size, and discards attributes that a drop of pages outruns.
+TEST_F(PromisedTest, TheFirstAttributesAfterAKillAreAcceptedBeforePagesAreDropped) {
+  table_.With(node_, [](Inode* inode) { inode->kernel.Restore(4); });
+  bool hides = true;
+  EXPECT_EQ(attributes_.Sent(node_, Promised(5), start_, {}, &hides), absl::ZeroDuration());
+  EXPECT_FALSE(hides);
+  EXPECT_EQ(attributes_.Sent(node_, Promised(5), start_, {}, &hides), PromiseRules::kPromisedFor);
+  EXPECT_TRUE(hides);
+}
+
 TEST_F(PromisedTest, KeptByKernelListsWhatTheKernelMayUse) {
   const uint64_t shard = node_ % InodeTable::kShards;
   EXPECT_TRUE(attributes_.KeptByKernel(shard, start_).empty());
