@@ -10,10 +10,12 @@ import signal
 import subprocess
 import time
 
+import processes
 import proxy
 from rig import Failure, check, note, scenario
 
 from scenarios.files.ranges import PROGRAM
+from scenarios.operators.control import ask
 from .failures import drawn_moments
 from .restarting import need_survival, program_of, restart, restarts_of
 
@@ -126,6 +128,9 @@ def run(rig, *faults, relayed=False):
                  "--groups", groups, *roots, plain]
         with open(rig.logs / f"model-{name}.log", "wb") as log:
             programs.append(subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+    groups = sum(int(number) for _, number, _ in loads)
+    check(processes.wait_until(lambda: len(list(rig.local.glob("*/group-*"))) == groups, 60 * rig.slowness, 0.1),
+          "the groups do not begin")
     end = time.monotonic() + SECONDS
     count = 0
     while time.monotonic() < end and all(program.poll() is None for program in programs):
@@ -136,6 +141,10 @@ def run(rig, *faults, relayed=False):
         try:
             program.wait(max(last - time.monotonic(), 1))
         except subprocess.TimeoutExpired:
+            for point in place.points:
+                ask(rig, "status", point)
+            for what in ("status", "clients"):
+                ask(rig, "server", what, "--socket", place.server.socket)
             raise Failure("a call does not end after the last fault") from None
     for name in ("a", "b"):
         note((rig.logs / f"model-{name}.log").read_text(errors="replace"))
