@@ -427,8 +427,8 @@ def restart_killed_without_server(rig):
 
 @scenario(timeout=120, where="server")
 def restart_killed_notifying(rig):
-    """mount.dafs is killed while it drops a name of a directory that a program has locked in the kernel, and whose answer
-    it owes: it ends all the same, and another one answers."""
+    """mount.dafs is killed while it drops a name of a directory that a program has locked in the kernel, and before it
+    answers that program. It ends nevertheless, and another one answers."""
     need_survival()
     rig.expect(".*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"], ["--recall-time", "8"])
