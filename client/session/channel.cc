@@ -170,7 +170,7 @@ Task<absl::Status> Channel::Bind(wire::ConnectBindArgs args, absl::Time deadline
     dialogue = login_->Begin(tls == nullptr ? "" : tls->channel_binding);
     Task<absl::Status> making = login_->Step(dialogue, deadline);
     status = co_await making;
-    if (status.ok()) args.auth_req.token = dialogue->token;
+    if (status.ok()) Login::Put(*dialogue, args.auth_req);
   }
   if (status.ok()) status = Request(args);
   if (!status.ok()) co_return status;

@@ -1,5 +1,7 @@
 #include "client/session/login.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +25,21 @@ constexpr double kRenewAt = 0.8;                          // of the lifetime
 constexpr absl::Duration kLeastRetry = absl::Seconds(1);  // of a renewal that failed
 
 // The refusal of a CLIENT_AUTH.
-absl::Status Refused(DafsStatus status) {
+absl::Status Refused(DafsStatus status, wire::AuthType method) {
+  const bool is_text = method == wire::AuthType::kText;
+  switch (status) {
+    case DafsStatus::kNotSupp:
+      if (!is_text) break;
+      return absl::FailedPreconditionError(
+          "Password: no export takes it; give dafsd --password-file, and the export sec=text");
+    case DafsStatus::kNotAuthorized:
+    case DafsStatus::kNotAuthenticated:
+      if (!is_text) break;
+      return absl::UnauthenticatedError(
+          "Password: the server refuses this name or password; its log says why");
+    default:
+      break;
+  }
   switch (status) {
     case DafsStatus::kNotSupp:
       return absl::FailedPreconditionError(
@@ -45,6 +61,18 @@ std::shared_ptr<Login::Dialogue> Login::Begin(const std::string& channel_binding
   auto dialogue = std::make_shared<Dialogue>();
   dialogue->exchange = context_.client.options().initiator->Begin(channel_binding);
   return dialogue;
+}
+
+void Login::Put(Dialogue& dialogue, wire::AuthReq& request) {
+  if (request.auth_type != wire::AuthType::kText) {
+    request.token = std::move(dialogue.token);
+    return;
+  }
+  const size_t end = std::min(dialogue.token.find('\0'), dialogue.token.size());
+  request.auth_id = dialogue.token.substr(0, end);
+  if (end < dialogue.token.size()) request.auth_password = dialogue.token.substr(end + 1);
+  explicit_bzero(dialogue.token.data(), dialogue.token.size());
+  dialogue.token.clear();
 }
 
 Task<absl::Status> Login::Step(std::shared_ptr<Dialogue> dialogue, absl::Time deadline) {
@@ -92,16 +120,19 @@ Task<absl::Status> Login::Exchange(absl::Time deadline) {
                        " bytes does not fit into a request; mount with msgsize=69632"));
     }
     Call<wire::ClientAuthArgs> auth;
-    auth.args.auth_req.auth_type = wire::AuthType::kGss;
+    auth.args.auth_req.auth_type = context_.negotiated.auth;
     auth.args.auth_req.procedure =
         round == 0 ? wire::GssProcedure::kInit : wire::GssProcedure::kContinueInit;
-    auth.args.auth_req.token = std::move(dialogue->token);
+    Put(*dialogue, auth.args.auth_req);
     CallBase* const chain[] = {&auth};
     Task<absl::Status> sending = exchanger_.Run(wire::CredHandle(), chain, deadline);
-    CO_RETURN_IF_ERROR(co_await sending);
+    const absl::Status sent = co_await sending;
+    explicit_bzero(auth.args.auth_req.auth_password.data(),
+                   auth.args.auth_req.auth_password.size());
+    if (!sent.ok()) co_return sent;
     status = auth.status;
     if (status != DafsStatus::kOk && status != DafsStatus::kGssContinueInit) {
-      co_return Refused(status);
+      co_return Refused(status, context_.negotiated.auth);
     }
     context_.negotiated.trusted = auth.res.trusted;
     dialogue->token = std::move(auth.res.auth_res.gss_token);

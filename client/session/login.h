@@ -1,5 +1,5 @@
 // Authenticates the channels of a session by the exchange of GSS tokens, and renews that before it
-// expires.
+// expires; or by a name and a password, as an exchange with one token.
 // Spec: 3.1.1.1.1, 6.2.2; WIRE R58.
 //
 // Belongs to the thread of the session's loop. Tokens are made on the client's TokenThread.
@@ -17,6 +17,7 @@
 #include "runtime/task.h"
 #include "runtime/wait_list.h"
 #include "wire/auth/exchange.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 
@@ -42,6 +43,13 @@ class Login {
   // From now on, renews what Authenticate has proven at 80 % of its life. If that fails until it
   // has expired, the session is given up.
   void Renew();
+
+  // Whether a session that authenticates so needs this.
+  static bool IsUsedFor(wire::AuthType method) {
+    return method == wire::AuthType::kGss || method == wire::AuthType::kText;
+  }
+  // Moves the token that a step has made into a request, whose auth_type is set.
+  static void Put(Dialogue& dialogue, wire::AuthReq& request);
 
   // For another channel, whose tls-exporter is `channel_binding`: makes the token of its
   // CONNECT_BIND, and takes the answer.

@@ -12,9 +12,10 @@ namespace dafs::client {
 using wire::DafsStatus;
 
 Task<absl::Status> Negotiation::Run(absl::Time deadline) {
-  const bool by_gss = context_.client.options().auth == Auth::kGss;
+  const Auth auth = context_.client.options().auth;
+  const bool by_proof = auth == Auth::kGss || auth == Auth::kText;
   Task<absl::Status> connecting =
-      by_gss ? ConnectThenLogIn(deadline) : ConnectAndAuthenticate(deadline);
+      by_proof ? ConnectThenLogIn(deadline) : ConnectAndAuthenticate(deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
   Task<absl::Status> asking = AskForExtensions(deadline);
   absl::Status status = co_await asking;
@@ -149,7 +150,8 @@ Task<absl::Status> Negotiation::ConnectThenAuthenticate(absl::Time deadline) {
 Task<absl::Status> Negotiation::ConnectThenLogIn(absl::Time deadline) {
   Task<absl::Status> connecting = Connect(deadline);
   CO_RETURN_IF_ERROR(co_await connecting);
-  context_.negotiated.auth = wire::AuthType::kGss;
+  context_.negotiated.auth =
+      context_.client.options().auth == Auth::kText ? wire::AuthType::kText : wire::AuthType::kGss;
   Task<absl::Status> authenticating = login_.Authenticate(deadline);
   CO_RETURN_IF_ERROR(co_await authenticating);
   if (context_.client.options().must_be_trusted && !context_.negotiated.trusted) {

@@ -91,7 +91,7 @@ Channel::Options OptionalChannels::ChannelOptions() const {
   options.connect_timeout = context_.client.options().connect_timeout;
   options.private_data = private_data_;
   options.order = context_.negotiated.order;
-  if (context_.negotiated.auth == wire::AuthType::kGss) options.login = &login_;
+  if (Login::IsUsedFor(context_.negotiated.auth)) options.login = &login_;
   return options;
 }
 

@@ -36,7 +36,7 @@ class Files;
 
 // AUTH_NONE, AUTH_DEFAULT or AUTH_GSS (3.1.1.1). kAuto takes AUTH_NONE or AUTH_DEFAULT: the first
 // one that the server offers, in that order.
-enum class Auth : uint8_t { kAuto, kNone, kDefault, kGss };
+enum class Auth : uint8_t { kAuto, kNone, kDefault, kGss, kText };
 
 // Whether the server accesses buffers through a memory window for each request (wire/dat/dat.h).
 // kAuto: if Domain::windows() is OK. kOn: whenever the transport has windows.
@@ -67,7 +67,8 @@ struct ClientOptions {
   // no list admits it.
   std::string fence_id;
   Auth auth = Auth::kAuto;
-  // Makes the tokens of kGss: by Kerberos (wire/auth/gss/kerberos.h), or by the program.
+  // Makes the tokens of kGss: by Kerberos (wire/auth/gss/kerberos.h), or by the program. For kText,
+  // of client/state/password_initiator.h.
   std::shared_ptr<auth::Initiator> initiator;
   // With kGss: a server that does not let this client act for other users is an error. Otherwise
   // all requests are made by the user that the client has proven to be (3.1.1.1.2).

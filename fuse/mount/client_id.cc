@@ -84,6 +84,7 @@ ClientId TakeClientId(const Options& options, const ClientIdPlaces& places) {
     all += options.xprtsec == Xprtsec::kTls ? "\ntls" : "\nmtls";
   }
   if (options.sec == Sec::kKrb5Host) all += "\nkrb5host";
+  if (options.sec == Sec::kText) all += "\ntext";
   mkdir(places.locks.c_str(), 0700);
   for (int n = 0; n < kMountsAtOnce; ++n) {
     std::string number;

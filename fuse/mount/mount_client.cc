@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/state/password_initiator.h"
 #include "fuse/mount/gss_module.h"
 #include "fuse/mount/handover.h"
 #include "fuse/mount/mount_error.h"
@@ -85,8 +86,16 @@ dat::TlsOptions TlsOptionsOf(const Options& o) {
           .key_file = o.tls_key};
 }
 
-absl::Status AddKerberos(const Options& o, client::ClientOptions& c) {
+// How the mount proves who it is.
+absl::Status AddAuthentication(const Options& o, client::ClientOptions& c) {
   if (o.sec == Sec::kSys) return absl::OkStatus();
+  if (o.sec == Sec::kText) {
+    RETURN_IF_ERROR(client::ReadCredentialsFile(o.credentials).status());  // a fault is known now
+    c.initiator = client::NewPasswordInitiator(
+        [file = o.credentials] { return client::ReadCredentialsFile(file); });
+    c.auth = client::Auth::kText;
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(c.initiator,
                    NewInitiatorFromModule({.server_host = o.source.host,
                                            .keytab = o.keytab.empty() ? kHostKeytab : o.keytab,
@@ -105,7 +114,7 @@ bool HasRdmaDevice() {
 }
 
 absl::Status MountClient::AddTransports(const Options& o, client::ClientOptions& c) {
-  RETURN_IF_ERROR(AddKerberos(o, c));
+  RETURN_IF_ERROR(AddAuthentication(o, c));
   dat::IwarpOptions tcp = {.want_crc = o.crc, .reserved_port = o.reserved_port};
   if (o.xprtsec != Xprtsec::kNone) {
     absl::StatusOr<std::shared_ptr<dat::TlsContext>> tls = NewTlsFromModule(TlsOptionsOf(o));

@@ -24,6 +24,9 @@ std::string SecurityRemedy(const Options& o) {
     return "the export does not admit the principal of this machine; add it to the export's "
            "principals=, and krb5 to its sec=, or mount with xprtsec=tls for sec=krb5p";
   }
+  if (o.sec == Sec::kText) {
+    return "the export takes no clients with a name and password; add text to the export's sec=";
+  }
   switch (o.xprtsec) {
     case Xprtsec::kNone:
       return "the export takes only clients with TLS (mount with xprtsec=tls), with Kerberos "
@@ -74,6 +77,10 @@ Outcome ConnectError(const Options& options, const absl::Status& status) {
   const size_t kerberos = message.find("Kerberos: ");
   if (kerberos != message.npos && !absl::IsUnavailable(status)) {
     return {ExitCode::kUsage, server + ": " + message.substr(kerberos)};
+  }
+  const size_t password = message.find("Password: ");
+  if (password != message.npos && !absl::IsUnavailable(status)) {
+    return {ExitCode::kUsage, server + ": " + message.substr(password)};
   }
   const size_t tls = message.find("TLS: ");
   if (tls != message.npos && !absl::IsUnavailable(status)) {

@@ -121,9 +121,12 @@ constexpr OptionRow kOptions[] = {
      "certificate of this machine, for xprtsec=mtls"},
     {kConnection, "tlskey", "", Text{"FILE", SetPath<&Options::tls_key>},
      "its private key, which other users must not be able to read"},
-    {kConnection, "sec", "", ChoiceOf<&Options::sec>("sys|krb5host"),
-     "how the mount authenticates: by its address and port (default), or by the Kerberos keys of "
-     "this machine, which then acts for its users"},
+    {kConnection, "sec", "", ChoiceOf<&Options::sec>("sys|krb5host|text"),
+     "how the mount authenticates: by its address and port (default), by the Kerberos keys of "
+     "this machine, which then acts for its users, or by a name and password, as that user only"},
+    {kConnection, "credentials", "", Text{"FILE", SetPath<&Options::credentials>},
+     "the name and password, for sec=text: lines username=NAME and password=PASSWORD, which other "
+     "users must not be able to read"},
     {kConnection, "keytab", "", Text{"FILE", SetPath<&Options::keytab>},
      "those keys, for sec=krb5host (default: /etc/krb5.keytab)"},
     {kConnection, "principal", "", Text{"NAME", SetPrincipal},

@@ -58,7 +58,15 @@ std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
 }
 
 absl::Status CheckProtection(const Options& o) {
-  if (o.sec == Sec::kSys && !(o.keytab.empty() && o.principal.empty())) {
+  if ((o.sec == Sec::kText) != !o.credentials.empty()) {
+    return o.sec == Sec::kText ? BadOption("sec=text", "needs credentials=")
+                               : BadOption("credentials=", "needs sec=text");
+  }
+  if (o.sec == Sec::kText && o.xprtsec == Xprtsec::kNone) {
+    return BadOption("sec=text",
+                     "needs xprtsec=tls or xprtsec=mtls: a password is sent over TLS only");
+  }
+  if (o.sec != Sec::kKrb5Host && !(o.keytab.empty() && o.principal.empty())) {
     return BadOption(o.keytab.empty() ? "principal=" : "keytab=", "needs sec=krb5host");
   }
   if (o.xprtsec == Xprtsec::kNone) {
@@ -211,6 +219,11 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
     }
     ASSIGN_OR_RETURN(bool known, ApplyKnown(option, o));
     if (!known && !line.sloppy) return NotKnown(option);
+  }
+  // Every user of the mount is the user that the password belongs to.
+  if (o.sec == Sec::kText &&
+      std::find(o.list.begin(), o.list.end(), "allow_other") == o.list.end()) {
+    o.allow_other = false;
   }
   if (!o.guardian_given) o.guardian = caller.root && !o.foreground;
   RETURN_IF_ERROR(CheckTogether(o));

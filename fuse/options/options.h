@@ -22,9 +22,9 @@ enum class Proto : uint8_t { kAuto, kTcp, kRdma };
 // xprtsec=: how the connections are protected.
 enum class Xprtsec : uint8_t { kNone, kTls, kMtls };
 
-// sec=: how the mount authenticates: by nothing but its address and port, or by the Kerberos keys
-// of this machine.
-enum class Sec : uint8_t { kSys, kKrb5Host };
+// sec=: how the mount authenticates: by nothing but its address and port, by the Kerberos keys of
+// this machine, or by a name and password.
+enum class Sec : uint8_t { kSys, kKrb5Host, kText };
 
 enum class Windows : uint8_t { kAuto, kOn, kOff };
 
@@ -83,6 +83,7 @@ struct Options {
   Sec sec = Sec::kSys;
   std::string keytab;         // keytab=; empty: /etc/krb5.keytab
   std::string principal;      // principal=; empty: the first one of the keytab
+  std::string credentials;    // credentials=: the name and password of kText
   uint16_t port = 20149;      // from the source, port=, or the default
   std::string client_id;      // clientid=; empty: none given
   std::string fence_id;       // fence_id=; empty: none

@@ -68,6 +68,12 @@ bool IsAdmitted(const ExportSet& exports, const Peer& peer) {
                      [&](const Export* each) { return each->Admits(peer); });
 }
 
+bool MayBeAdmittedByPassword(const ExportSet& exports, const Peer& peer) {
+  const std::vector<const Export*> served = exports.Served();
+  return std::any_of(served.begin(), served.end(),
+                     [&](const Export* each) { return each->MayAdmitByPassword(peer); });
+}
+
 bool MayBeAdmittedByKerberos(const ExportSet& exports, const Peer& peer) {
   const std::vector<const Export*> served = exports.Served();
   return std::any_of(served.begin(), served.end(),

@@ -12,6 +12,9 @@
 // vouches for its users. Any other principal is one user of this machine: it registers nothing, and
 // its requests, with the zero cred_handle, act as that user (3.1.1.1.2).
 //
+// A client with DAFS_AUTH_TEXT is one user likewise: the one to whom the password belongs
+// (server/clients/passwords.h).
+//
 // A client that no export admits can connect with DAFS_AUTH_DEFAULT only, registers nothing, and
 // acts as the anonymous user. Requests of trusted clients with the zero cred_handle act as the
 // anonymous user too.
@@ -54,6 +57,8 @@ wire::DafsStatus CredentialOfUser(const std::string& name, Credential* credentia
 bool IsAdmitted(const ExportSet& exports, const Peer& peer);
 // Whether some export may admit it once it has authenticated by Kerberos.
 bool MayBeAdmittedByKerberos(const ExportSet& exports, const Peer& peer);
+// Whether some export may admit it once it has authenticated by a password.
+bool MayBeAdmittedByPassword(const ExportSet& exports, const Peer& peer);
 
 // The credentials of one client_id, valid on all its sessions. Thread-safe; nothing blocks.
 class Credentials {

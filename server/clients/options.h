@@ -51,6 +51,8 @@ struct ServerOptions {
   std::shared_ptr<auth::Acceptor> acceptor;
   // The principals that may act for any user (server/store/objects/principal_pattern.h): machines.
   std::vector<std::string> trusted;
+  // Of server/clients/passwords.h; empty: clients cannot authenticate by a password.
+  std::string password_file;
   std::vector<ListenAddress> listen;  // empty: 127.0.0.1 and ::1, port 20149, by TCP
   std::string state_dir;              // exists; two servers never share one
   // The path of the control socket (server/admin); empty: none. If it cannot be made, that is an

@@ -36,7 +36,8 @@ bool Principal::ProvesTheSame(const Principal& other) const {
 Principal PrincipalOf(wire::AuthType method, const Peer& peer) {
   Principal principal{.method = method, .host = peer.address};
   if (peer.principal != nullptr) {
-    principal.proof = Principal::Proof::kKerberos;
+    principal.proof =
+        method == wire::AuthType::kText ? Principal::Proof::kPassword : Principal::Proof::kKerberos;
     principal.name_hash = HashOf({*peer.principal});
     return principal;
   }
@@ -61,6 +62,8 @@ const char* NameOf(Principal::Proof proof) {
       return "a certificate";
     case Principal::Proof::kKerberos:
       return "Kerberos";
+    case Principal::Proof::kPassword:
+      return "a password";
   }
   return "its address";
 }

@@ -20,6 +20,7 @@ struct Principal {
     kTls = 2,         // TLS without a certificate of the client: only that it is encrypted
     kCertificate = 3,
     kKerberos = 4,
+    kPassword = 5,
   };
   using NameHash = std::array<uint8_t, 32>;
   static constexpr NameHash kNoName = {};
@@ -27,7 +28,8 @@ struct Principal {
   wire::AuthType method = wire::AuthType::kNone;
   PeerAddress host;
   Proof proof = Proof::kAddress;
-  // SHA-256 of the Kerberos principal, or of the names in the certificate; zero without.
+  // SHA-256 of the Kerberos principal, of the name with the password, or of the names in the
+  // certificate; zero without.
   NameHash name_hash = {};
 
   bool has_name() const { return name_hash != kNoName; }
@@ -61,7 +63,7 @@ void PutPrincipal(const Principal& principal, Record& record) {
   record.name_hash = principal.name_hash;
 }
 
-// For messages: "its address", "TLS", "a certificate", "Kerberos".
+// For messages: "its address", "TLS", "a certificate", "Kerberos", "a password".
 const char* NameOf(Principal::Proof proof);
 
 }  // namespace dafs::server

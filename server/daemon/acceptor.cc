@@ -102,10 +102,11 @@ Acceptor::~Acceptor() {
 void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
   const Peer peer = PeerOf(pending->peer(), pending->tls_peer());
   const ExportSet& exports = shared_.store->exports();
-  // A client that no export admits yet may authenticate by Kerberos.
+  // A client that no export admits yet may authenticate by Kerberos or a password.
   const bool may_be_admitted =
       IsAdmitted(exports, peer) ||
-      (shared_.options->acceptor != nullptr && MayBeAdmittedByKerberos(exports, peer));
+      (shared_.options->acceptor != nullptr && MayBeAdmittedByKerberos(exports, peer)) ||
+      (shared_.passwords != nullptr && MayBeAdmittedByPassword(exports, peer));
   SessionTable::Place place = SessionTable::PlaceOf(peer.address, may_be_admitted);
   absl::Status admitted = shared_.sessions->Admit(place);
   if (!admitted.ok()) {

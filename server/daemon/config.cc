@@ -95,6 +95,10 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--trusted", s.trusted,
                  "a principal that acts for any user, as NAME@REALM; * stands for any part")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option(
+      "--password-file", s.password_file,
+      "names and hashes of passwords, for exports with sec=text over TLS; only its owner "
+      "may read it");
   app.add_option("--state-dir", s.state_dir, "directory for state that must survive a restart");
   app.add_option("--config", raw.config, "a file with these options, one `key = value` per line");
   app.add_option("--pid-file", config.pid_file, "default: dafsd.pid in the state directory");
@@ -427,6 +431,10 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
   }
   if (config.server.tls.cert_file.empty() && !config.server.tls.ca_file.empty()) {
     return absl::InvalidArgumentError("--tls-ca needs --tls-cert and --tls-key");
+  }
+  if (!config.server.password_file.empty() && config.server.tls.cert_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--password-file needs --tls-cert and --tls-key: passwords are taken over TLS only");
   }
   for (const std::string& pattern : config.server.trusted) {
     absl::Status status = CheckPrincipalPattern(pattern);

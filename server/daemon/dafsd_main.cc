@@ -154,6 +154,7 @@ int Main(std::vector<std::string> arguments) {
   MakeAbsolute(config->server.tls.key_file);
   MakeAbsolute(config->server.tls.ca_file);
   MakeAbsolute(config->keytab);
+  MakeAbsolute(config->server.password_file);
   MakeAbsolute(config->server.admin_socket);
   if (config->server.audit.destination != kAuditToSyslog) {
     MakeAbsolute(config->server.audit.destination);

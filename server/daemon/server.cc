@@ -17,6 +17,7 @@
 #include "server/admin/admin_socket.h"
 #include "server/audit/audit_line.h"
 #include "server/audit/audit_log.h"
+#include "server/clients/passwords.h"
 #include "server/clients/recovery.h"
 #include "server/clients/state_lock.h"
 #include "server/daemon/acceptor.h"
@@ -64,7 +65,9 @@ absl::Status CheckOptions(const ServerOptions& options) {
   if (options.max_transfer_bytes < 65536 || options.max_transfer_bytes > (16u << 20)) {
     return bad("--max-transfer-size ", options.max_transfer_bytes, ": 65536 to 16777216 bytes");
   }
-  RETURN_IF_ERROR(CheckProtection(options.exports, options.tls, options.acceptor != nullptr));
+  RETURN_IF_ERROR(CheckProtection(options.exports, options.tls, options.acceptor != nullptr,
+                                  !options.password_file.empty()));
+  if (!options.password_file.empty()) RETURN_IF_ERROR(CheckPasswordFile(options.password_file));
   if (options.workers > 256 || options.pool_threads < 1 || options.pool_threads > 256) {
     return bad("--threads and --disk-threads: 1 to 256");
   }
@@ -144,6 +147,7 @@ absl::Status Server::Begin(const Providers& providers) {
   Store::RestoreServerIdentity();
   pool_ = std::make_unique<Pool>(o.pool_threads);
   chores_ = std::make_unique<Pool>(2);
+  if (!o.password_file.empty()) passwords_ = std::make_unique<Pool>(1);
   export_pools_ = std::make_unique<ExportPools>(o.exports.size() + ExportSet::kRoom);
   RETURN_IF_ERROR(OpenStore());
   recalls_ = std::make_unique<Recalls>(*store_, *callbacks_, *chores_, options_.recall_time);
@@ -156,6 +160,7 @@ absl::Status Server::Begin(const Providers& providers) {
                       .store = store_.get(),
                       .pool = pool_.get(),
                       .chores = chores_.get(),
+                      .passwords = passwords_.get(),
                       .export_pools = export_pools_.get(),
                       .clients = &clients_,
                       .callbacks = callbacks_.get(),
@@ -320,6 +325,7 @@ bool Server::Stop(absl::Duration within) {
   if (!is_idle) return false;
   if (store_ != nullptr) store_->EndLeases();  // these begin recalls
   // The worker loops end last, because other workers and the pools post to them.
+  passwords_.reset();
   chores_.reset();
   pool_.reset();
   export_pools_.reset();  // after the pools that submit work to them
@@ -354,7 +360,8 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   }
   absl::StatusOr<std::vector<Export>> wanted = options_.read_exports();
   if (!wanted.ok()) return failed(wanted.status());
-  if (absl::Status fits = CheckProtection(*wanted, options_.tls, options_.acceptor != nullptr);
+  if (absl::Status fits = CheckProtection(*wanted, options_.tls, options_.acceptor != nullptr,
+                                          !options_.password_file.empty());
       !fits.ok()) {
     return failed(fits);
   }
@@ -390,7 +397,7 @@ bool Server::AwaitIdle(absl::Time deadline) {
   for (auto& worker : workers_) {
     if (!worker->AwaitEnd(deadline)) return false;
   }
-  for (Pool* pool : {chores_.get(), pool_.get()}) {
+  for (Pool* pool : {passwords_.get(), chores_.get(), pool_.get()}) {
     if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
   }
   if (store_ != nullptr) {

@@ -121,6 +121,7 @@ class Server {
   std::unique_ptr<CpuLatency> cpu_latency_;  // outlives the workers; null: none
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Pool> chores_;
+  std::unique_ptr<Pool> passwords_;  // null: none are taken
   std::unique_ptr<ExportPools> export_pools_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Acceptor> acceptor_;

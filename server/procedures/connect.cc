@@ -1,5 +1,8 @@
 // The procedures by which a session begins, authenticates, gets channels, and ends; and NULL.
 // Spec: 3.1.1, 6.2; WIRE 9.4 (CLIENT_CONNECT .. SERVER_AUTH), 11.3, 11.4, R58, R80, R81.
+#include <string.h>
+
+#include <span>
 #include <string>
 #include <utility>
 
@@ -46,6 +49,13 @@ wire::ClientConnectAuthRes ConnectAuthRes(const wire::ClientConnectRes& part) {
   return res;
 }
 
+// A password must not stay in a buffer for messages that the next request uses again.
+void EraseIn(std::span<const std::byte> message, const std::string& password) {
+  if (password.empty()) return;
+  void* at = memmem(message.data(), message.size(), password.data(), password.size());
+  if (at != nullptr) explicit_bzero(at, password.size());
+}
+
 // Creates the session of a client that may use `method`. If that fails, there is no client.
 DafsStatus OpenAuthenticated(Session& session, const wire::ClientConnectArgs& args,
                              AuthType method) {
@@ -81,14 +91,22 @@ void ClientConnect(Call& call) {
   call.Finish(status, args, session.terms().negotiated());
 }
 
-// Takes a token of the client (6.2.2). kOk: the connection has its principal, and `*proof` is set.
-Task<DafsStatus> TakeToken(Session& session, const std::string& client_id_string,
-                           const wire::AuthReq& request, wire::AuthRes* answer, GssProof* proof) {
-  Task<GssRounds::Round> taking = session.gss().Take(request, answer);
+// Whether the client proves who it is by what it sends.
+bool IsProven(AuthType method) { return method == AuthType::kGss || method == AuthType::kText; }
+
+// Takes a token or the password of the client (6.2.2). kOk: the connection has its principal, and
+// `*proof` is set. Erases the password, also in the message.
+Task<DafsStatus> TakeProof(Call& call, const std::string& client_id_string, wire::AuthReq& request,
+                           wire::AuthRes* answer, GssProof* proof) {
+  Session& session = call.session();
+  const AuthType method = request.auth_type;
+  if (method == AuthType::kText) EraseIn(call.message(), request.auth_password);
+  Task<GssRounds::Round> taking = method == AuthType::kText ? session.password().Take(request)
+                                                            : session.gss().Take(request, answer);
   GssRounds::Round round = co_await taking;
   // Meanwhile the session may have authenticated in another way.
   const ClientIdentity& identity = session.identity();
-  const bool is_other = identity.authenticated() && identity.auth_type() != AuthType::kGss;
+  const bool is_other = identity.authenticated() && identity.auth_type() != method;
   if (round.status == DafsStatus::kOk && (is_other || !identity.MayBe(round.proof.principal))) {
     round.status = DafsStatus::kNotAuthorized;
     round.why =
@@ -97,7 +115,8 @@ Task<DafsStatus> TakeToken(Session& session, const std::string& client_id_string
                      absl::CHexEscape(*round.proof.principal));
   }
   if (!round.why.empty()) {
-    session.refusals().Say(client_id_string, "Kerberos", absl::StrCat("Kerberos: ", round.why));
+    const char* const how = method == AuthType::kText ? "Password" : "Kerberos";
+    session.refusals().Say(client_id_string, how, absl::StrCat(how, ": ", round.why));
   }
   if (round.status != DafsStatus::kOk) co_return round.status;
   session.SetPrincipal(round.proof.principal);
@@ -119,15 +138,15 @@ Task<void> ClientConnectAuth(Call& call) {
   if (status == DafsStatus::kNotAuthorized) {
     session.refusals().SayNotAdmitted(args.client_id_string);
   }
-  if (status == DafsStatus::kOk && method == AuthType::kGss) {
+  if (status == DafsStatus::kOk && IsProven(method)) {
     Task<DafsStatus> taking =
-        TakeToken(session, args.client_id_string, args.auth_req, &answer, &proof);
+        TakeProof(call, args.client_id_string, args.auth_req, &answer, &proof);
     status = co_await taking;
   }
   if (status == DafsStatus::kNotAuthorized) status = DafsStatus::kNotAuthenticated;
   DafsStatus opened = DafsStatus::kOk;
   if (status == DafsStatus::kOk) {
-    if (method == AuthType::kGss) identity.SetProof(proof);
+    if (IsProven(method)) identity.SetProof(proof);
     status = OpenAuthenticated(session, ConnectPart(args), method);
   } else if (status == DafsStatus::kGssContinueInit) {
     opened = OpenUnauthenticated(session, ConnectPart(args));
@@ -162,16 +181,16 @@ Task<void> ClientAuth(Call& call) {
   if (status == DafsStatus::kOk && identity.authenticated() && method != identity.auth_type()) {
     status = DafsStatus::kNotAuthorized;
   }
-  if (status == DafsStatus::kOk && method == AuthType::kGss) {
+  if (status == DafsStatus::kOk && IsProven(method)) {
     Task<DafsStatus> taking =
-        TakeToken(session, identity.client_id_string(), args.auth_req, &res.auth_res, &proof);
+        TakeProof(call, identity.client_id_string(), args.auth_req, &res.auth_res, &proof);
     status = co_await taking;
   }
   if (status == DafsStatus::kOk && !identity.authenticated()) {
     status = session.Confirm(method);
     if (status != DafsStatus::kOk) session.SetPrincipal(nullptr);
   }
-  if (status == DafsStatus::kOk && method == AuthType::kGss) identity.SetProof(proof);
+  if (status == DafsStatus::kOk && IsProven(method)) identity.SetProof(proof);
   if (status == DafsStatus::kOk && !identity.authenticated()) session.SetAuthenticated(method);
   res.trusted = status == DafsStatus::kOk && identity.trusted();
   call.Finish(status, args, res);
@@ -203,11 +222,11 @@ Task<void> ConnectBind(Call& call) {
   wire::AuthRes answer;
   answer.auth_type = args.auth_req.auth_type;
   DafsStatus status = DafsStatus::kOk;
-  if (args.auth_req.auth_type == AuthType::kGss &&
-      owner->identity().auth_type() == AuthType::kGss) {
+  if (IsProven(args.auth_req.auth_type) &&
+      owner->identity().auth_type() == args.auth_req.auth_type) {
     GssProof proof;
     const std::string client = owner->identity().client_id_string();
-    Task<DafsStatus> taking = TakeToken(channel, client, args.auth_req, &answer, &proof);
+    Task<DafsStatus> taking = TakeProof(call, client, args.auth_req, &answer, &proof);
     status = co_await taking;
     owner = channel.worker().Find(args.session_id);  // it may have ended meanwhile
     if (owner == nullptr) co_return call.FinishError(DafsStatus::kUnknownSession);
@@ -233,7 +252,7 @@ DafsStatus Disconnect(Call&, const wire::DisconnectArgs&, wire::DisconnectRes*) 
 
 // 6.2.7.
 DafsStatus Secinfo(Call& call, const wire::SecinfoArgs&, wire::SecinfoRes* res) {
-  for (AuthType method : {AuthType::kNone, AuthType::kDefault}) {
+  for (AuthType method : {AuthType::kNone, AuthType::kDefault, AuthType::kText}) {
     if (call.session().identity().MayUse(method) == DafsStatus::kOk) {
       res->secinfo.emplace_back().auth_type = method;
     }
@@ -250,6 +269,11 @@ DafsStatus Secinfo(Call& call, const wire::SecinfoArgs&, wire::SecinfoRes* res) 
 // With GSS the server has proven who it is when the client authenticated: the result is void.
 DafsStatus ServerAuth(Call& call, const wire::ServerAuthArgs& args, wire::ServerAuthRes* res) {
   res->auth_type = args.auth_type;
+  // The server proves itself by its certificate, and tells no password to anybody.
+  if (args.auth_type == AuthType::kText &&
+      call.session().identity().auth_type() == AuthType::kText) {
+    return DafsStatus::kNotAuthorized;
+  }
   const bool offered =
       args.auth_type == AuthType::kNone || args.auth_type == AuthType::kDefault ||
       (args.auth_type == AuthType::kGss && call.session().identity().auth_type() == AuthType::kGss);

@@ -97,7 +97,7 @@ struct RequestNames {
   std::optional<std::string> name;      // in the directory of the filehandle
   std::optional<std::string> old_name;  // in `old_directory`
   wire::FileHandle old_directory;
-  std::optional<std::string> user;    // that REGISTER_CRED names
+  std::optional<std::string> user;    // that REGISTER_CRED names, or a password belongs to
   std::optional<std::string> client;  // that a connect request names
   std::optional<uint64_t> access;     // wire::kShare...
   std::optional<uint64_t> mode;
@@ -137,6 +137,9 @@ void TakeNames(const Args& args, RequestNames& names) {
     const wire::FileAttributes& set = args.obj_attributes;
     names.changes_rights = (set.included & kRights) != 0;
     if ((set.included & wire::kFattrMode) != 0) names.mode = set.mode;
+  }
+  if constexpr (requires { args.auth_req; }) {
+    if (args.auth_req.auth_type == wire::AuthType::kText) names.user = args.auth_req.auth_id;
   }
   if constexpr (Args::kProc == Proc::kRegisterCred) {
     names.user = args.cred_type == wire::CredType::kId

@@ -30,7 +30,10 @@ DafsStatus ClientIdentity::MayUse(AuthType method) const {
                  ? DafsStatus::kOk
                  : DafsStatus::kNotSupp;
     case AuthType::kText:
-      return DafsStatus::kNotSupp;
+      return shared_.passwords != nullptr &&
+                     MayBeAdmittedByPassword(shared_.store->exports(), peer_)
+                 ? DafsStatus::kOk
+                 : DafsStatus::kNotSupp;
   }
   return DafsStatus::kNotSupp;
 }

@@ -21,7 +21,8 @@ namespace dafs::server {
 
 class ClientIdentity {
  public:
-  // `admitted`: some export admits `peer`, or may do so once it has authenticated by Kerberos.
+  // `admitted`: some export admits `peer`, or may do so once it has authenticated by Kerberos or a
+  // password.
   // `shared` and `peer` are borrowed and outlive this.
   ClientIdentity(const Shared& shared, const Peer& peer, bool admitted)
       : shared_(shared), peer_(peer), admitted_(admitted) {}
@@ -38,7 +39,7 @@ class ClientIdentity {
   // Withdraws Confirm if no session could be opened.
   void Unconfirm();
   void SetAuthenticated(wire::AuthType method);
-  // With kGss, also: what the exchange has proven. `proof.principal` is that of the peer.
+  // With kGss and kText, also: what the exchange has proven. `proof.principal` is that of the peer.
   void SetProof(const GssProof& proof);
   // Whether a session that has authenticated as this principal may do so as `principal`: the same
   // one. Before that, whether an export admits it.

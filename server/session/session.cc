@@ -39,6 +39,7 @@ Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain, cons
       refusals_(shared_, connection_, place_.host),
       channels_(*this),
       gss_(shared_, connection_),
+      password_(shared_, connection_),
       requests_(*this) {
   absl::Status status = requests_.flow().Start();
   if (status.ok()) status = connection_.endpoint().Accept({});

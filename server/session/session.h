@@ -18,6 +18,7 @@
 #include "server/session/client_identity.h"
 #include "server/session/connection/connection.h"
 #include "server/session/connection/gss_rounds.h"
+#include "server/session/connection/password_check.h"
 #include "server/session/connection/refusals.h"
 #include "server/session/connection/terms.h"
 #include "server/session/modification.h"
@@ -85,6 +86,7 @@ class Session final : public Pollable {
   Refusals& refusals() { return refusals_; }
   Channels& channels() { return channels_; }
   GssRounds& gss() { return gss_; }
+  PasswordCheck& password() { return password_; }
   Requests& requests() { return requests_; }
   Traffic& traffic() { return traffic_; }
   RateMeter& rate() { return rate_; }
@@ -114,6 +116,7 @@ class Session final : public Pollable {
   Refusals refusals_;
   Channels channels_;
   GssRounds gss_;
+  PasswordCheck password_;
   Requests requests_;
   HolderWaits holder_waits_;
   std::unique_ptr<PendingWork> pending_work_;

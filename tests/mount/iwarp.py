@@ -72,11 +72,13 @@ class Connection:
 
     BASE = 0x7F00_0000_1000
 
-    def __init__(self, port, flags=0, private=None, handshake=True):
-        """`port` is one to connect to, or a socket that was accepted."""
+    def __init__(self, port, flags=0, private=None, handshake=True, tls=None):
+        """`port` is one to connect to, or a socket that was accepted. `tls`: an SSLContext."""
         accepted = isinstance(port, socket.socket)
         self.socket = port if accepted else socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.crc = False
         self.regions = {}
         self.limits = {}  # {STag: bytes of a region that the server may use}, where it is not all

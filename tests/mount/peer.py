@@ -72,9 +72,9 @@ class Peer:
     wants_after = False  # responses may carry attributes after the result
 
     def __init__(self, port, order="<", checksums=False, flags=0, name=None, connect=True, verifier=b"verifier",
-                 **wish):
+                 tls=None, **wish):
         self.order, self.checksums = order, checksums
-        self.connection = Connection(port, flags, private_data(order))
+        self.connection = Connection(port, flags, private_data(order), tls=tls)
         self.next_seq = {}
         self.counter = itertools.count(1)
         self.cred = bytes(4)

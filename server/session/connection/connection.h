@@ -43,7 +43,7 @@ class Connection {
   dat::Domain& domain() { return domain_; }
   const dat::Domain& domain() const { return domain_; }
   const Peer& peer() const { return peer_; }
-  // The client has authenticated by Kerberos as `principal`; null: it has not.
+  // The client has authenticated as `principal` (Peer); null: it has not.
   void SetPrincipal(std::shared_ptr<const std::string> principal) {
     peer_.principal = std::move(principal);
   }

@@ -57,6 +57,10 @@ void GssRounds::Complete(Round* round) const {
   const std::string& name = exchange_->peer_name();
   round->proof.principal = std::make_shared<const std::string>(name);
   round->proof.expires = Loop::Now() + exchange_->lifetime();
+  if (name.find('@') == std::string::npos) {
+    round->why = absl::StrCat("principal ", absl::CHexEscape(name), " has no realm");
+    return;
+  }
   if (exchange_->lifetime() <= absl::ZeroDuration()) {
     round->why = absl::StrCat("the ticket of ", absl::CHexEscape(name), " has expired");
     return;

@@ -36,6 +36,10 @@ const char* DemandOf(Export::Misfit misfit) {
       return "takes no clients that authenticate by Kerberos; mount with sec=sys, or add krb5 to "
              "the "
              "export's sec=";
+    case Export::Misfit::kNeedsPassword:
+      return "takes only clients with a name and password; mount with sec=text and xprtsec=tls";
+    case Export::Misfit::kRefusesPassword:
+      return "takes no clients with a name and password; add text to the export's sec=";
     case Export::Misfit::kPrincipal:
       return "does not name its principal; add that to the export's principals=";
     case Export::Misfit::kNone:

@@ -31,6 +31,8 @@ struct Shared {
   Store* store = nullptr;
   Pool* pool = nullptr;
   Pool* chores = nullptr;  // housekeeping of the server
+  // One thread, so that a flood of guesses takes one CPU at most; null: no passwords are taken.
+  Pool* passwords = nullptr;
   ExportPools* export_pools = nullptr;
   ClientTable* clients = nullptr;
   Callbacks* callbacks = nullptr;

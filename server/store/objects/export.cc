@@ -74,8 +74,13 @@ absl::Status ParseXprtsec(std::string_view text, std::string_view value, Export*
   return absl::OkStatus();
 }
 
+// A name without a realm is proven by a password.
+bool IsOfPassword(std::string_view principal) {
+  return principal.find('@') == std::string_view::npos;
+}
+
 constexpr std::pair<absl::string_view, Sec> kSecWords[] = {
-    {"sys", kSecSys}, {"krb5", kSecKrb5}, {"krb5p", kSecKrb5p}};
+    {"sys", kSecSys}, {"krb5", kSecKrb5}, {"krb5p", kSecKrb5p}, {"text", kSecText}};
 
 absl::Status ParseSec(std::string_view text, std::string_view value, Export* result) {
   result->sec = 0;
@@ -86,17 +91,26 @@ absl::Status ParseSec(std::string_view text, std::string_view value, Export* res
                                      [word](const auto& one) { return one.first == word; });
     if (known == std::end(kSecWords)) {
       return Bad(
-          text, absl::StrCat("sec= takes sys, krb5, krb5i and krb5p, separated by ':', not '", word,
-                             "'"));
+          text, absl::StrCat("sec= takes sys, krb5, krb5i, krb5p and text, separated by ':', not '",
+                             word, "'"));
     }
     result->sec = static_cast<uint8_t>(result->sec | known->second);
   }
   return absl::OkStatus();
 }
 
+// A name that a password may belong to (server/clients/passwords.h).
+bool IsPlainName(absl::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           absl::string_view("-._").find(c) != absl::string_view::npos;
+  });
+}
+
 absl::Status ParsePrincipals(std::string_view text, std::string_view value, Export* result) {
   for (absl::string_view pattern : absl::StrSplit(Text(value), '+')) {
-    const absl::Status status = CheckPrincipalPattern(Std(pattern));
+    const bool is_name = pattern.find('@') == pattern.npos && IsPlainName(pattern);
+    const absl::Status status = is_name ? absl::OkStatus() : CheckPrincipalPattern(Std(pattern));
     if (!status.ok()) return Bad(text, absl::StrCat("principals=: ", status.message()));
     result->principals.emplace_back(pattern);
   }
@@ -253,8 +267,12 @@ wire::DafsStatus Export::Admission(const Peer& peer) const {
 Export::Misfit Export::MisfitOf(const Peer& peer) const {
   const Misfit misfit = ConnectionMisfit(peer);
   if (misfit != Misfit::kNone) return misfit;
-  if (peer.principal != nullptr) return PrincipalMisfit(peer);
-  if ((sec & kSecSys) == 0) return Misfit::kNeedsKerberos;
+  if (peer.principal != nullptr) {
+    return IsOfPassword(*peer.principal) ? PasswordMisfit(peer) : PrincipalMisfit(peer);
+  }
+  if ((sec & kSecSys) == 0) {
+    return (sec & (kSecKrb5 | kSecKrb5p)) != 0 ? Misfit::kNeedsKerberos : Misfit::kNeedsPassword;
+  }
   return insecure || peer.reserved_port ? Misfit::kNone : Misfit::kPort;
 }
 
@@ -266,6 +284,17 @@ Export::Misfit Export::PrincipalMisfit(const Peer& peer) const {
   }
   return principals.empty() || PrincipalFitsAny(principals, *peer.principal) ? Misfit::kNone
                                                                              : Misfit::kPrincipal;
+}
+
+Export::Misfit Export::PasswordMisfit(const Peer& peer) const {
+  if ((sec & kSecText) == 0 || peer.tls == nullptr) return Misfit::kRefusesPassword;
+  const bool is_named =
+      std::find(principals.begin(), principals.end(), *peer.principal) != principals.end();
+  return principals.empty() || is_named ? Misfit::kNone : Misfit::kPrincipal;
+}
+
+bool Export::MayAdmitByPassword(const Peer& peer) const {
+  return (sec & kSecText) != 0 && peer.tls != nullptr && ConnectionMisfit(peer) == Misfit::kNone;
 }
 
 bool Export::MayAdmitByKerberos(const Peer& peer) const {
@@ -324,7 +353,15 @@ absl::StatusOr<Export> ParseExport(std::string_view text) {
     RETURN_IF_ERROR(ParseOption(text, Std(rest[i]), &result));
   }
   if (!result.principals.empty() && (result.sec & kSecSys) != 0) {
-    return Bad(text, "principals= needs sec=krb5 or sec=krb5p: other clients have no principal");
+    return Bad(
+        text, "principals= needs sec=krb5, sec=krb5p or sec=text: other clients have no principal");
+  }
+  for (const std::string& each : result.principals) {
+    if (IsOfPassword(each) && (result.sec & kSecText) == 0) {
+      return Bad(text, absl::StrCat("principals=: ", each,
+                                    " is no principal; give NAME@REALM, or sec=text for names "
+                                    "with a password"));
+    }
   }
   if (!result.certs.empty()) {
     if (result.xprtsec == kXprtsecAll) result.xprtsec = kXprtsecMtls;
@@ -352,10 +389,17 @@ std::string SecText(uint8_t sec) {
 }
 
 absl::Status CheckProtection(const std::vector<Export>& exports, const dat::TlsOptions& tls,
-                             bool has_kerberos) {
+                             bool has_kerberos, bool has_passwords) {
   for (const Export& one : exports) {
     const std::string what = absl::StrCat(one.name, "=", one.directory);
-    if ((one.sec & kSecSys) == 0 && !has_kerberos) {
+    if (one.sec == kSecText && !has_passwords) {
+      return Bad(what, "sec=text needs the passwords of its users; give --password-file");
+    }
+    if ((one.sec & kSecText) != 0 && tls.cert_file.empty()) {
+      return Bad(what,
+                 "sec=text needs a certificate of this server; give --tls-cert and --tls-key");
+    }
+    if ((one.sec & (kSecSys | kSecText)) == 0 && !has_kerberos) {
       return Bad(what, absl::StrCat("sec=", SecText(one.sec),
                                     " needs the keys of this server; give --keytab"));
     }

@@ -1,8 +1,8 @@
 // One directory that `dafsd` exports, its options, and the clients that it admits.
 // `--export /NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N][,anongid=N]
 // [,secure|insecure][,clients=CIDR ...][,xprtsec=none:tls:mtls][,certs=NAME
-// ...][,sec=sys:krb5:krb5p]
-// [,principals=NAME@REALM ...][,handles=lasting][,changed_by=clients|anyone]`; all but certs,
+// ...][,sec=sys:krb5:krb5p:text]
+// [,principals=NAME@REALM|NAME ...][,handles=lasting][,changed_by=clients|anyone]`; all but certs,
 // principals, handles and changed_by mean what they mean in exports(5).
 // Values; usable from any thread.
 #pragma once
@@ -46,8 +46,8 @@ struct Peer {
 
   // Null: the connection has no TLS. Shared by the connection and its requests.
   std::shared_ptr<const dat::TlsPeer> tls = nullptr;
-  // The Kerberos principal of the session, "alice@EXAMPLE.COM". Null: it has not authenticated so.
-  // Shared likewise.
+  // What the session has authenticated as: a Kerberos principal, "alice@EXAMPLE.COM", or the name
+  // that a password belongs to, "alice", which has no '@'. Null: neither. Shared likewise.
   std::shared_ptr<const std::string> principal = nullptr;
 
   friend bool operator==(const Peer& a, const Peer& b) {
@@ -84,6 +84,7 @@ enum Sec : uint8_t {
   kSecSys = 1,    // by address and port
   kSecKrb5 = 2,   // by Kerberos
   kSecKrb5p = 4,  // by Kerberos over TLS
+  kSecText = 8,   // by name and password, over TLS
 };
 
 // Which callers become the anonymous user.
@@ -108,7 +109,8 @@ struct Export {
   // label. Empty: any certificate that the server accepts.
   std::vector<std::string> certs;
   uint8_t sec = kSecSys;
-  // A principal must fit one of these (server/store/objects/principal_pattern.h). Empty: any.
+  // A principal must fit one of these (server/store/objects/principal_pattern.h), or be the same
+  // name if it has proven that by a password. Empty: any.
   std::vector<std::string> principals;
   // handles=lasting: the administrator states that FUSE file systems in the export have persistent
   // handles.
@@ -130,7 +132,9 @@ struct Export {
     kPort,         // not reserved
     kNeedsKerberos,
     kRefusesKerberos,
-    kPrincipal,  // not one of `principals`
+    kPrincipal,      // not one of `principals`
+    kNeedsPassword,  // and takes no Kerberos
+    kRefusesPassword,
   };
   Misfit MisfitOf(const Peer& peer) const;
   // kAcces: it does not admit the identity of the peer (its address, certificate or principal), and
@@ -139,6 +143,8 @@ struct Export {
   bool Admits(const Peer& peer) const { return Admission(peer) == wire::DafsStatus::kOk; }
   // Whether it admits some principal at `peer`, whose principal is not known yet.
   bool MayAdmitByKerberos(const Peer& peer) const;
+  // The same for a name with a password.
+  bool MayAdmitByPassword(const Peer& peer) const;
   // The name's parts, outermost first; none for "/".
   std::vector<std::string_view> Components() const;
 
@@ -148,6 +154,7 @@ struct Export {
   Misfit ConnectionMisfit(const Peer& peer) const;
   Misfit ProtectionMisfit(const Peer& peer) const;
   Misfit PrincipalMisfit(const Peer& peer) const;
+  Misfit PasswordMisfit(const Peer& peer) const;
 };
 
 // Parses the argument of `--export`. The clients option may be given several times, or once with
@@ -161,10 +168,10 @@ std::string XprtsecText(uint8_t xprtsec);
 // The words of `sec`, as the option has them: "sys:krb5".
 std::string SecText(uint8_t sec);
 
-// Checks that a server with these certificates, and with Kerberos or without, can serve the
-// exports. Errors as of ParseExport.
+// Checks that a server with these certificates, and with Kerberos and passwords or without, can
+// serve the exports. Errors as of ParseExport.
 absl::Status CheckProtection(const std::vector<Export>& exports, const dat::TlsOptions& tls,
-                             bool has_kerberos);
+                             bool has_kerberos, bool has_passwords = false);
 
 // Checks that `exports` form one name space: at least one export, no name twice, none inside
 // another. Errors: kInvalidArgument, naming both exports.

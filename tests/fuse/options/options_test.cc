@@ -200,6 +200,12 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"xprtsec=mtls,tlscert=/c", "needs tlscert= and tlskey="},
       {"xprtsec=tls,tlscert=/c,tlskey=/k", "tlscert=: needs xprtsec=mtls"},
       {"tlskey=/k", "tlskey=: needs xprtsec=mtls"},
+      {"sec=text,xprtsec=tls", "sec=text: needs credentials="},
+      {"sec=text,credentials=/f", "needs xprtsec=tls or xprtsec=mtls"},
+      {"credentials=/f", "credentials=: needs sec=text"},
+      {"sec=krb5host,credentials=/f", "credentials=: needs sec=text"},
+      {"sec=text,credentials=/f,xprtsec=tls,keytab=/k", "keytab=: needs sec=krb5host"},
+      {"sec=text,credentials=f,xprtsec=tls", "expected an absolute path"},
       {"xprtsec=tls,proto=rdma", "RDMA devices have no TLS"},
       {"xprtsec=tls,rdmadev=siw0", "RDMA devices have no TLS"},
       {"lookupcache=some", "lookupcache=some"},
@@ -225,6 +231,15 @@ TEST(ParseOptions, TlsNeedsItsFiles) {
   EXPECT_EQ(o->tls_key, "/c");
   ASSERT_TRUE(ParseList("xprtsec=tls").ok());
   EXPECT_EQ(ParseList("")->xprtsec, Xprtsec::kNone);
+}
+
+// Every user of such a mount is one user of the server.
+TEST(ParseOptions, MountWithAPasswordIsForTheUserWhoMounts) {
+  const std::string text = "sec=text,credentials=/f,xprtsec=tls";
+  EXPECT_TRUE(ParseList("")->allow_other);
+  EXPECT_FALSE(ParseList(text)->allow_other);
+  EXPECT_TRUE(ParseList(text + ",allow_other")->allow_other);
+  EXPECT_FALSE(ParseList(text + ",noallow_other")->allow_other);
 }
 
 TEST(ParseOptions, SloppyIgnoresUnknownOptionsOnly) {

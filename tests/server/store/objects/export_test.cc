@@ -190,6 +190,35 @@ TEST(StoreExportTest, SecDecidesHowClientsAuthenticate) {
   EXPECT_TRUE(CheckProtection({*ParseExport("/a=/srv,sec=sys:krb5")}, none, false).ok());
 }
 
+// Shows DAFS-6.2.2-06 likewise: a name without a realm is proven by a password, over TLS only.
+TEST(StoreExportTest, SecTextTakesNamesWithAPassword) {
+  using enum Export::Misfit;
+  const auto misfit = [](const char* options, const Peer& peer) {
+    const auto e = ParseExport(std::string("/a=/srv") + options);
+    EXPECT_TRUE(e.ok()) << e.status();
+    return e->MisfitOf(peer);
+  };
+  EXPECT_EQ(misfit(",sec=text", Principal("alice", true)), kNone);
+  EXPECT_EQ(misfit(",sec=text", Principal("alice")), kRefusesPassword);
+  EXPECT_EQ(misfit(",sec=text", From("192.0.2.1")), kNeedsPassword);
+  EXPECT_EQ(misfit(",sec=text", Principal("alice@R", true)), kRefusesKerberos);
+  EXPECT_EQ(misfit(",sec=sys:krb5:krb5p", Principal("alice", true)), kRefusesPassword);
+  EXPECT_EQ(misfit(",sec=krb5:text,principals=alice@R+bob", Principal("alice", true)), kPrincipal);
+  EXPECT_EQ(misfit(",sec=krb5:text,principals=alice@R+bob", Principal("bob", true)), kNone);
+  EXPECT_EQ(misfit(",sec=krb5:text,principals=alice@R+bob", Principal("bob@R", true)), kPrincipal);
+  EXPECT_EQ(misfit(",sec=krb5:text,principals=*@R", Principal("bob", true)), kPrincipal);
+  EXPECT_TRUE(ParseExport("/a=/srv,sec=text")->MayAdmitByPassword(Encrypted()));
+  EXPECT_FALSE(ParseExport("/a=/srv,sec=text")->MayAdmitByPassword(From("192.0.2.1")));
+  EXPECT_FALSE(ParseExport("/a=/srv,sec=krb5")->MayAdmitByPassword(Encrypted()));
+  EXPECT_FALSE(ParseExport("/a=/srv,sec=krb5,principals=alice").ok());
+  EXPECT_FALSE(ParseExport("/a=/srv,sec=text,principals=al*").ok());
+  const dat::TlsOptions none = {.is_server = true};
+  const dat::TlsOptions own = {.is_server = true, .cert_file = "/c", .key_file = "/k"};
+  EXPECT_FALSE(CheckProtection({*ParseExport("/a=/srv,sec=text")}, own, true, false).ok());
+  EXPECT_FALSE(CheckProtection({*ParseExport("/a=/srv,sec=text")}, none, true, true).ok());
+  EXPECT_TRUE(CheckProtection({*ParseExport("/a=/srv,sec=text")}, own, false, true).ok());
+}
+
 // A star does not reach over the parts of a principal.
 TEST(StoreExportTest, PatternsOfPrincipals) {
   EXPECT_TRUE(PrincipalFits("alice@R", "alice@R"));
