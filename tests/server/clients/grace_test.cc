@@ -67,7 +67,7 @@ TEST_F(GraceTest, ReservationToReclaimDelaysOpensAndReads) {
   EXPECT_EQ(Open(*other, "g").name(), kOk);
 }
 
-// Shows DAFS-4.4.1.6-05: a client that does not reclaim in time loses its state.
+// Shows DAFS-4.4.1.6-05 (opens): a client that does not reclaim in time loses its state.
 TEST_F(GraceTest, EndsAfterTheGracePeriod) {
   options_.grace_time = absl::Milliseconds(300);
   options_.lease_time = absl::Milliseconds(800);
@@ -81,7 +81,8 @@ TEST_F(GraceTest, EndsAfterTheGracePeriod) {
   EXPECT_EQ(Reclaim(*after, opened.res.filehandle).name(), kExpired);
 }
 
-// Shows DAFS-4.4.1.2-26: at the default options, clients have one lease period to reclaim.
+// Shows DAFS-4.4.1.2-26: at the default options, clients have one lease period to reclaim. Shows
+// DAFS-4.4.1.6-05 (locks): after it, another client gets the lock that was not reclaimed.
 TEST_F(GraceTest, ConflictsWaitForOneLeasePeriod) {
   ASSERT_EQ(options_.grace_time, ServerOptions().grace_time);
   options_.lease_time = absl::Milliseconds(1500);
