@@ -30,8 +30,8 @@ absl::Status OnlyRoot(const std::string& what) {
 }
 
 // How long a mount may have no socket: the program that continues it has not opened its own yet.
-constexpr absl::Duration kPatience = absl::Seconds(5);
-constexpr absl::Duration kAskAgain = absl::Milliseconds(20);
+constexpr absl::Duration kWithoutSocket = absl::Seconds(5);
+constexpr absl::Duration kLookAgain = absl::Milliseconds(20);
 
 // statfs(2) by another process, because it waits as long as no mount.dafs answers it. The kernel
 // may answer stat(2) from its cache; statfs(2) always reaches mount.dafs, or fails with ENOTCONN.
@@ -87,7 +87,7 @@ absl::Status NoMount(const std::string& path, const absl::Status& failed) {
 absl::Status AskAgain(const MountEntry& mount, absl::FunctionRef<absl::Status()> ask,
                       absl::Status status) {
   StatfsProbe probe(mount.point);
-  const absl::Time end = absl::Now() + kPatience;
+  const absl::Time end = absl::Now() + kWithoutSocket;
   while (IsRefused(status)) {
     const std::optional<int> result = probe.result();
     if (result == ENOTCONN) {
@@ -99,9 +99,9 @@ absl::Status AskAgain(const MountEntry& mount, absl::FunctionRef<absl::Status()>
           absl::StrCat(absl::IsNotFound(status)
                            ? "no mount.dafs opens its socket within "
                            : "its mount.dafs has ended, and no other one continues it within ",
-                       absl::FormatDuration(kPatience), " (", status.message(), ")"));
+                       absl::FormatDuration(kWithoutSocket), " (", status.message(), ")"));
     }
-    if (!result.has_value()) absl::SleepFor(kAskAgain);
+    if (!result.has_value()) absl::SleepFor(kLookAgain);
     status = ask();
     // The program that has answered statfs(2) had opened its socket before.
     if (result.has_value()) break;

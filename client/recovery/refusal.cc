@@ -8,7 +8,7 @@ namespace {
 using wire::DafsStatus;
 
 constexpr int kMostRegistrations = 8;
-constexpr int kMostDamaged = 8;  // requests or responses
+constexpr int kMostDamagedRetries = 8;  // requests or responses
 constexpr int kMostReclaims = 8;
 constexpr int kMostRenewals = 4;
 
@@ -53,7 +53,7 @@ bool Remedies::Allow(Remedy remedy) {
     case Remedy::kSendRest:
       return true;
     case Remedy::kSendAgain:
-      return ++damaged_ <= kMostDamaged;
+      return ++damaged_ <= kMostDamagedRetries;
     case Remedy::kRegister:
       return ++registrations_ <= kMostRegistrations;
     case Remedy::kReclaim:

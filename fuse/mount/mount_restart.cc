@@ -32,7 +32,7 @@ constexpr absl::Duration kServerWithin = absl::Seconds(2);
 constexpr absl::Duration kStepWithin = absl::Seconds(5);
 // While programs are still served, most data is committed in this time.
 constexpr absl::Duration kCommitBefore = absl::Milliseconds(500);
-constexpr absl::Duration kLookAgain = absl::Milliseconds(2);
+constexpr absl::Duration kDrainPoll = absl::Milliseconds(2);
 // Requests that wait in the kernel are read in this time.
 constexpr absl::Duration kReadWithin = absl::Seconds(1);
 // A notification that takes longer waits for a lock.
@@ -158,7 +158,7 @@ absl::Status Mount::ReturnDelegations() {
     if (Loop::Now() > end) return Late("the delegations were not returned");
     client.delegations().EndAll();
     workers_[0]->ReturnDelegations();
-    absl::SleepFor(kLookAgain);
+    absl::SleepFor(kDrainPoll);
   }
 }
 
@@ -287,12 +287,12 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
   return {};
 }
 
-// After the requests that the kernel had until now were read: the answers to GETATTRs among them are
-// accepted (see OutdatedFiles).
+// After the requests that the kernel had until now were read: the answers to GETATTRs among them
+// are accepted (see OutdatedFiles).
 void Mount::ForgetOutdated() {
   const absl::Time end = Loop::Now() + kReadWithin;
   pollfd wait = {.fd = device_.get(), .events = POLLIN, .revents = 0};
-  while (poll(&wait, 1, 0) > 0 && Loop::Now() < end) absl::SleepFor(kLookAgain / 4);
+  while (poll(&wait, 1, 0) > 0 && Loop::Now() < end) absl::SleepFor(kDrainPoll / 4);
   const auto caught_up = std::make_shared<Countdown>(workers_.size());
   for (auto& worker : workers_) worker->CatchUp([caught_up] { caught_up->Done(); });
   caught_up->Await(kReadWithin);

@@ -272,7 +272,7 @@ void Worker::InterruptRequest(std::span<const std::byte> body) {
 namespace {
 
 // How often it is checked whether what a restart waits for has ended.
-constexpr absl::Duration kLookAgain = absl::Milliseconds(1);
+constexpr absl::Duration kEndPoll = absl::Milliseconds(1);
 
 Task<void> AskNull(client::Files& files, std::function<void(absl::Status)> done) {
   Task<absl::Status> asking = files.Null();
@@ -297,7 +297,7 @@ void Worker::Commit(std::function<void()> done) {
 void Worker::LookIfCommitted() {
   if (!committed_) return;
   if (files_->commits().all_committed()) return std::exchange(committed_, nullptr)();
-  loop_->RunAfter(kLookAgain, [this] { LookIfCommitted(); });
+  loop_->RunAfter(kEndPoll, [this] { LookIfCommitted(); });
 }
 
 void Worker::ReturnDelegations() {
@@ -329,7 +329,7 @@ bool Worker::IsDrained() const { return calls_.size() == 0 && !files_->delegatin
 void Worker::LookIfDrained() {
   if (!drained_) return;
   if (IsDrained()) return std::exchange(drained_, nullptr)();
-  loop_->RunAfter(kLookAgain, [this] { LookIfDrained(); });
+  loop_->RunAfter(kEndPoll, [this] { LookIfDrained(); });
 }
 
 std::vector<std::vector<std::byte>> Worker::TakeRetracted() {

@@ -17,9 +17,9 @@
 namespace dafs::server {
 namespace {
 
-constexpr uint64_t kMagic = 0x3230746e65696c63;  // "client02" in memory
-constexpr size_t kHeaderBytes = 4096;
-constexpr char kIfRemoved[] =
+constexpr uint64_t kRecordsMagic = 0x3230746e65696c63;  // "client02" in memory
+constexpr size_t kRecordsHeaderBytes = 4096;
+constexpr char kIfRecordsRemoved[] =
     "for a grace period every client may reclaim what it says it held, and everything else waits";
 
 // Moves the count to `lost`. Saturates at UINT32_MAX, which means that any number may be lost.
@@ -98,26 +98,28 @@ ClientRecords::ClientRecords(MappedFile file, bool stable)
 }
 
 ClientRecords::Slot& ClientRecords::slot(size_t index) const {
-  return *reinterpret_cast<Slot*>(file_.bytes().data() + kHeaderBytes + index * Slot::kBytes);
+  return *reinterpret_cast<Slot*>(file_.bytes().data() + kRecordsHeaderBytes +
+                                  index * Slot::kBytes);
 }
 
 ClientRecords::Header& ClientRecords::header() const {
-  static_assert(sizeof(Header) <= kHeaderBytes);
+  static_assert(sizeof(Header) <= kRecordsHeaderBytes);
   return *reinterpret_cast<Header*>(file_.bytes().data());
 }
 
 absl::StatusOr<MappedFile> ClientRecords::CreateFile(const std::string& path, bool has_served) {
-  absl::StatusOr<MappedFile> file = MappedFile::Create(path, kHeaderBytes + kSlots * Slot::kBytes);
+  absl::StatusOr<MappedFile> file =
+      MappedFile::Create(path, kRecordsHeaderBytes + kSlots * Slot::kBytes);
   RETURN_IF_ERROR(file.status());
   for (size_t i = 0; i < kSlots; ++i) {
-    std::byte* at = file->bytes().data() + kHeaderBytes + i * Slot::kBytes;
+    std::byte* at = file->bytes().data() + kRecordsHeaderBytes + i * Slot::kBytes;
     reinterpret_cast<Slot*>(at)->state.store(Slot::kFree, std::memory_order_relaxed);
   }
   auto* header = reinterpret_cast<Header*>(file->bytes().data());
   header->boot = BootSum();
   if (has_served) LoseAll(header->unknown);
   std::atomic_signal_fence(std::memory_order_release);
-  header->magic = kMagic;
+  header->magic = kRecordsMagic;
   // Even without --stable=power: otherwise a loss of power would leave an empty file, which counts
   // as damage.
   if (!(file->Sync(file->bytes()) && file->SyncName())) {
@@ -129,19 +131,20 @@ absl::StatusOr<MappedFile> ClientRecords::CreateFile(const std::string& path, bo
 
 absl::StatusOr<MappedFile> ClientRecords::OpenFile(const std::string& path, bool has_served,
                                                    bool* is_new) {
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path, kHeaderBytes + kSlots * Slot::kBytes);
-  if (file.ok() && reinterpret_cast<const Header*>(file->bytes().data())->magic == kMagic) {
+  absl::StatusOr<MappedFile> file =
+      MappedFile::Open(path, kRecordsHeaderBytes + kSlots * Slot::kBytes);
+  if (file.ok() && reinterpret_cast<const Header*>(file->bytes().data())->magic == kRecordsMagic) {
     return file;
   }
   std::string why = path + ": not a record of clients";
   if (!file.ok()) {
     const bool is_missing = absl::IsNotFound(file.status());
     if (!is_missing && !absl::IsDataLoss(file.status())) {
-      return CannotStartWithout(file.status(), kIfRemoved);
+      return CannotStartWithout(file.status(), kIfRecordsRemoved);
     }
     why = is_missing ? path + ": missing" : std::string(file.status().message());
   }
-  if (has_served) LogError(absl::StrCat(why, "; created again: ", kIfRemoved));
+  if (has_served) LogError(absl::StrCat(why, "; created again: ", kIfRecordsRemoved));
   unlink(path.c_str());
   *is_new = true;
   return CreateFile(path, has_served);
@@ -160,7 +163,7 @@ absl::StatusOr<std::unique_ptr<ClientRecords>> ClientRecords::Open(const std::st
   records->TakeUp(rebooted);
   header.boot = BootSum();
   const MappedFile& mapped = records->file_;
-  if (stable && !(mapped.Sync(mapped.bytes().first(kHeaderBytes)) && mapped.SyncName())) {
+  if (stable && !(mapped.Sync(mapped.bytes().first(kRecordsHeaderBytes)) && mapped.SyncName())) {
     LogWarning(
         absl::StrCat(path, ": cannot be written to the device; a loss of power may damage it"));
   }
@@ -181,11 +184,11 @@ void ClientRecords::TakeUp(bool rebooted) {
   if (damaged > 0) {
     unknown_promises_ = true;
     LogError(absl::StrCat(file_.path(), ": ", damaged, " of ", kSlots,
-                          " records are damaged; dropped: ", kIfRemoved));
+                          " records are damaged; dropped: ", kIfRecordsRemoved));
   }
   if (was_full) {
     LogError(absl::StrCat(file_.path(), ": there were more clients than the ", kSlots,
-                          " that can be recorded: ", kIfRemoved));
+                          " that can be recorded: ", kIfRecordsRemoved));
   }
   header().was_full = 0;
   for (size_t i = kSlots; i-- > 0;) {
@@ -296,7 +299,7 @@ Holdings* ClientRecords::Take(const Record& client) {
 
 size_t ClientRecords::IndexOf(const Holdings* holdings) const {
   const auto* at = reinterpret_cast<const std::byte*>(holdings);
-  return (static_cast<size_t>(at - file_.bytes().data()) - kHeaderBytes) / Slot::kBytes;
+  return (static_cast<size_t>(at - file_.bytes().data()) - kRecordsHeaderBytes) / Slot::kBytes;
 }
 
 void ClientRecords::NotePromises(const Holdings* holdings, bool has_promises) {
