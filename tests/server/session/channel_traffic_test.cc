@@ -214,7 +214,7 @@ TEST_F(ChannelTrafficTest, ReadChannelCarriesOnlyReadsOfTheServer) {
 }
 
 // Shows DAFS-3.2.6.3-09 (the server's part), DAFS-6.5.1-02: a NULL costs the receive, the response,
-// and no other transfer.
+// and no other transfer. Shows DAFS-3.2.6.4.2-06: one receive keeps Nreq, none lowers it.
 TEST_F(ChannelTrafficTest, ReceiveIsPostedBeforeEachResponseUnlessNreqFalls) {
   Start(/*with_channel=*/false);
   const auto receives_of_nulls = [&](uint32_t count) {

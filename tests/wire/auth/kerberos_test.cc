@@ -2,6 +2,7 @@
 #include "wire/auth/gss/kerberos.h"
 
 #include <gmock/gmock.h>
+#include <gssapi/gssapi_ext.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -151,8 +152,8 @@ class KerberosTest : public testing::Test {
 };
 Realm* KerberosTest::realm_ = nullptr;
 
-// Shows DAFS-3.1.1.1.1-01, DAFS-3.1.1.1.1-02, DAFS-6.2.2-07, DAFS-6.2.2-08, DAFS-6.2.2-09 and
-// DAFS-6.2.3-04: one token each way, and both sides know each other.
+// Shows DAFS-3.1.1.1.1-01 (a token each way), DAFS-3.1.1.1.1-02, DAFS-6.2.2-07, DAFS-6.2.2-08,
+// DAFS-6.2.2-09 and DAFS-6.2.3-04: one token each way, and both sides know each other.
 TEST_F(KerberosTest, OneTokenEachWayProvesBothSides) {
   for (const std::string binding : {"", "12345678901234567890123456789012"}) {
     auto client = Client("client.keytab", binding);
@@ -172,6 +173,32 @@ TEST_F(KerberosTest, OneTokenEachWayProvesBothSides) {
     EXPECT_EQ(rest, "");
     EXPECT_GT(client->lifetime(), absl::Hours(9));
   }
+}
+
+// Shows DAFS-3.1.1.1.1-01: neither delegation nor the detection of replays or of a wrong sequence.
+// The acceptor is the GSS library alone, which reports what the token asks for.
+TEST_F(KerberosTest, TokenAsksForMutualAuthenticationOnly) {
+  const std::string token = FirstToken(*Client("client.keytab"));
+  const std::string keytab = realm_->Path("server.keytab");
+  gss_key_value_element_desc places[] = {{"keytab", keytab.c_str()}, {"rcache", "none:"}};
+  const gss_key_value_set_desc store = {.count = 2, .elements = places};
+  OM_uint32 minor = 0, flags = 0, ignored = 0;
+  gss_cred_id_t credential = GSS_C_NO_CREDENTIAL;
+  ASSERT_EQ(gss_acquire_cred_from(&minor, GSS_C_NO_NAME, GSS_C_INDEFINITE, GSS_C_NO_OID_SET,
+                                  GSS_C_ACCEPT, &store, &credential, nullptr, nullptr),
+            GSS_S_COMPLETE);
+  gss_ctx_id_t context = GSS_C_NO_CONTEXT;
+  gss_buffer_desc in = {.length = token.size(), .value = const_cast<char*>(token.data())};
+  gss_buffer_desc answer = GSS_C_EMPTY_BUFFER;
+  EXPECT_EQ(gss_accept_sec_context(&minor, &context, credential, &in, GSS_C_NO_CHANNEL_BINDINGS,
+                                   nullptr, nullptr, &answer, &flags, nullptr, nullptr),
+            GSS_S_COMPLETE);
+  const OM_uint32 optional =
+      GSS_C_DELEG_FLAG | GSS_C_MUTUAL_FLAG | GSS_C_REPLAY_FLAG | GSS_C_SEQUENCE_FLAG;
+  EXPECT_EQ(flags & optional, OM_uint32{GSS_C_MUTUAL_FLAG});
+  gss_release_buffer(&ignored, &answer);
+  gss_delete_sec_context(&ignored, &context, GSS_C_NO_BUFFER);
+  gss_release_cred(&ignored, &credential);
 }
 
 TEST_F(KerberosTest, PrincipalOfTheRealmIsAUserOfTheMachine) {

@@ -85,7 +85,7 @@ TEST(StreamsTest, SequenceNumbersAreConsecutiveUntilAStreamExpires) {
 class CreditSessionTest : public ServerTest {};
 
 // The client calculates Nreq = max(previous - 1, target). Shows DAFS-3.2.6.4.2-01,
-// DAFS-3.2.6.4.2-06 (more receives are posted to raise Nreq), DAFS-3.2.6.2-03, DAFS-5.2.2-01 (the
+// DAFS-3.2.6.4.2-06 (more receives raise Nreq), DAFS-3.2.6.2-03, DAFS-5.2.2-01 (the
 // lower streams remain), DAFS-6.5.1-03.
 TEST_F(CreditSessionTest, CreditsFollowTheDesiredValueOfTheClient) {
   StartServer();
