@@ -8,6 +8,7 @@ import random
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import time
 import traceback
@@ -20,6 +21,8 @@ from actors import Actor
 from rig import check, equal, errno_of, note, scenario
 from scenarios.operators.control import ask
 from scenarios.recovery.failures import mount_through
+
+CYCLE_SECONDS = float(os.environ.get("DAFS_CYCLE_SECONDS", "600"))
 
 
 def restarts_of(rig, point):
@@ -590,56 +593,123 @@ def restart_killed_writing(rig):
         equal((rig.mnt / name).read_bytes(), (rig.export / name).read_bytes(), f"{name} at the server")
 
 
-def keeper_of(directory):
-    """Writes files again until no error is seen. All that fsync, close and rename have confirmed must be there."""
+def run_quietly(words, cwd):
+    done = subprocess.run(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "x",
+                               "GIT_AUTHOR_EMAIL": "x", "GIT_COMMITTER_NAME": "x", "GIT_COMMITTER_EMAIL": "x"}, check=False)
+    assert done.returncode == 0, f"{words}: {done.returncode}: {done.stdout.decode(errors='replace')[-2000:]}"
+
+
+def verifier(directory):
+    """fio writes a file at random places and verifies it."""
     def step(n):
-        temporary, final = f"{directory}/tmp", f"{directory}/n{n % 11}"
-        data = str(n).encode() * (1 + n % 5000)
-        while True:
-            try:
-                with open(temporary, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.rename(temporary, final)
-                break
-            except OSError:  # a rename that failed may have been made
-                time.sleep(0.01)
-        while True:
-            try:
-                with open(final, "rb") as file:
-                    found = file.read()
-                break
-            except OSError:
-                time.sleep(0.01)
-        assert found == data, f"{final}: {len(found)} bytes, expected {len(data)}"
+        run_quietly(["fio", "--name=verified", f"--directory={directory}", "--rw=randrw", "--bsrange=512-64k", "--size=8m",
+                     "--ioengine=psync", "--fsync=32", "--verify=crc32c", "--verify_fatal=1", f"--randseed={n}",
+                     "--minimal"], directory)
     return step
+
+
+def committer(directory):
+    """git commits, packs and checks out."""
+    def step(n):
+        if n == 0:
+            run_quietly(["git", "init", "-q"], directory)
+        for name in range(5):
+            with open(f"{directory}/file{(n + name) % 23}", "a", encoding="ascii") as file:
+                file.write(f"{n}\n" * (1 + n % 50))
+        run_quietly(["git", "add", "-A"], directory)
+        run_quietly(["git", "commit", "-qm", f"commit {n}"], directory)
+        if n % 10 == 9:
+            run_quietly(["git", "gc", "-q"], directory)
+            run_quietly(["git", "fsck", "--no-progress"], directory)
+            run_quietly(["git", "checkout", "-q", "HEAD~5"], directory)
+            run_quietly(["git", "checkout", "-q", "-"], directory)
+    return step
+
+
+def ledger(path, number):
+    """Transfers between accounts in an SQLite file that two processes use. The sum stays, and each transfer is once."""
+    held = []
+
+    def step(n):
+        if not held:
+            held.append(sqlite3.connect(path, timeout=60, isolation_level=None))
+        data = held[0]
+        data.execute("BEGIN IMMEDIATE")
+        data.execute("UPDATE accounts SET amount = amount - 1 WHERE id = ?", (n % 10,))
+        data.execute("UPDATE accounts SET amount = amount + 1 WHERE id = ?", ((n * 7 + number) % 10,))
+        data.execute("INSERT INTO transfers VALUES (?, ?)", (number, n))
+        data.execute("COMMIT")
+        assert data.execute("SELECT SUM(amount) FROM accounts").fetchone() == (1000,)
+    return step
+
+
+def check_ledger(path, counts):
+    data = sqlite3.connect(path)
+    equal(data.execute("PRAGMA integrity_check").fetchall(), [("ok",)], "integrity of the SQLite file")
+    equal(data.execute("SELECT SUM(amount) FROM accounts").fetchone(), (1000,), "sum of the accounts")
+    for number, count in enumerate(counts):
+        found = data.execute("SELECT n FROM transfers WHERE number = ? ORDER BY n", (number,)).fetchall()
+        equal(found, [(n,) for n in range(count)], f"transfers of process {number}")
+    data.close()
 
 
 @scenario(timeout=1800, where="server", long_only=True)
 def restart_kill_cycle(rig):
-    """Ten minutes, a restart each second, a kill each five: paths go on, and nothing that was confirmed is lost."""
+    """Ten minutes, a restart each second and a kill each five: no program sees an error, nothing is lost or doubled."""
     need_survival()
+    rig.need("fio", "git")
     rig.expect(".*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
     rig.mount(server, "guardian,nconnect=2")
-    for name in ("one", "two", "dir/deep/er"):
+    for name in ("fio", "git", "names", "dir/deep/er"):
         (rig.mnt / name).mkdir(parents=True)
-    (rig.mnt / "dir" / "file").write_text("x")
-    workers = [Worker(keeper_of(rig.mnt / "one")), Worker(keeper_of(rig.mnt / "two")),
-               Worker(follower(str(rig.mnt / "dir")))]
-    end = time.monotonic() + 600
-    restarts = kills = 0
+    (rig.mnt / "locked").write_text("x")
+    path = rig.mnt / "accounts.db"
+    data = sqlite3.connect(path)
+    data.execute("CREATE TABLE accounts (id INTEGER PRIMARY KEY, amount INTEGER)")
+    data.execute("CREATE TABLE transfers (number INTEGER, n INTEGER)")
+    data.executemany("INSERT INTO accounts VALUES (?, 100)", [(n,) for n in range(10)])
+    data.commit()
+    data.close()
+    keeper = Actor()
+    keeper.must("open", "f", str(rig.mnt / "locked"))
+    keeper.must("record", "f", "W", 0, 10)
+    keeper.must("flock", "f", "W")
+    steps = {"fio": verifier(rig.mnt / "fio"), "git": committer(rig.mnt / "git"), "SQLite": ledger(path, 0),
+             "SQLite too": ledger(path, 1), "appends": appender(rig.mnt / "log"), "renames": renamer(rig.mnt / "names"),
+             "lookups": follower(str(rig.mnt / "dir"))}
+    workers = {name: Worker(step) for name, step in steps.items()}
+    end = time.monotonic() + CYCLE_SECONDS
+    restarts = kills = refused = 0
     while time.monotonic() < end:
-        if (restarts + kills) % 5 == 4:
+        if (restarts + refused + kills) % 5 == 4:
             kill_program(rig)
             kills += 1
         else:
-            restart(rig)
-            restarts += 1
+            status, text = ask(rig, "restart", rig.mnt)
+            if status == 0:
+                restarts += 1
+            else:  # a call took longer than a restart waits
+                check("not restarted" in text, f"exit status {status} of dafsctl restart: {text}")
+                refused += 1
+        if kills % 10 == 5:
+            other = Actor()
+            other.must("open", "f", str(rig.mnt / "locked"))
+            other.refused("record", "f", "W", 5, 6)
+            other.refused("flock", "f", "W")
+            other.end()
         time.sleep(1)
-    counts = [worker.end() for worker in workers]
-    note(f"{restarts} restarts, {kills} kills, {counts} steps")
-    for directory in ("one", "two"):
-        for path in (rig.mnt / directory).iterdir():
-            equal(path.read_bytes(), (rig.export / directory / path.name).read_bytes(), f"{path} at the server")
+    counts = {name: worker.end() for name, worker in workers.items()}
+    note(f"{restarts} restarts, {refused} refused, {kills} kills, {counts}")
+    check(all(counts.values()), f"programs that did nothing: {counts}")
+    check(restarts > kills, f"{restarts} restarts, {refused} refused")
+    check_appended(rig.export / "log", counts["appends"])
+    check_ledger(path, [counts["SQLite"], counts["SQLite too"]])
+    run_quietly(["git", "fsck", "--strict", "--no-progress"], rig.mnt / "git")
+    keeper.end()
+    rig.root, rig.behind = rig.mnt, rig.export
+    try:
+        rig.check_content(patience=20 * rig.slowness)
+    finally:
+        ask(rig, "server", "opens", "--socket", server.socket)
