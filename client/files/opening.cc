@@ -86,6 +86,19 @@ bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
   return res.change_info.before != res.change_info.after;
 }
 
+// A delegation beside an open that did not want one: promises had ended, for example because this
+// process has just continued a mount. It is due, as one of an earlier process: otherwise nothing
+// would return it, and the server would keep the file after its last name is removed.
+void GiveBackUnwanted(Client& client, const Identity& who, const OpenCall<wire::OpenArgs>& open) {
+  client.delegations().Restore(
+      {.file = open.res.filehandle,
+       .state_id = open.res.delegation_state_id,
+       .client_id = open.xid.client_id,
+       .who = who,
+       .was_write = open.res.delegation_type == wire::OpenDelegationType::kWrite,
+       .opens = {}});
+}
+
 }  // namespace
 
 Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const OpenRequest& request,
@@ -117,9 +130,10 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
     if (!std::exchange(said_delegation_, true)) {
       LogWarning(absl::StrCat(client_.options().server_name,
                               ": the server grants delegations without a channel to recall them; "
-                              "they are ignored"));
+                              "they are returned"));
     }
   }
+  if (granted && !open.in_place_of_open()) GiveBackUnwanted(client_, who, open);
   parent.Put();
   OpenFile file;
   file.handle = open.res.filehandle;
@@ -132,8 +146,8 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
     } else if (writes) {
       client_.delegations().Doubt(file.handle);
     }
-    delegating_.ReturnDue();
   }
+  if (granted || open.in_place_of_open()) delegating_.ReturnDue();
   if (request.truncate && client_.uncommitted().Holds(file.handle)) {
     // The committer may have rewritten kept data after the OPEN. Truncates again, which excludes
     // that.
@@ -192,6 +206,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
   file.attributes = stat.Take();
   file.created = true;
   if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
+    if (!open.in_place_of_open()) GiveBackUnwanted(client_, who, open);
     Settle(file, ((open.spec_cond | stat.spec_cond) & wire::kSpcondOnlyClients) != 0);
   }
   delegating_.ReturnDue();
