@@ -16,7 +16,7 @@ namespace dafs::server {
 namespace {
 
 // PRAGMA user_version of the tables in kTables.
-constexpr int64_t kVersion = 2;  // 1 had no plock
+constexpr int64_t kVersion = 3;  // 1 had no plock, 2 no auto-recovery locks
 
 constexpr char kTables[] =
     "CREATE TABLE IF NOT EXISTS fence("
@@ -25,15 +25,33 @@ constexpr char kTables[] =
     "  id TEXT NOT NULL,"
     "  PRIMARY KEY(kind, key, id)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS plock("
-    "  key BLOB NOT NULL,"         // the ObjectKey of the file
-    "  client BLOB NOT NULL,"      // its client_id_string
-    "  verifier BLOB NOT NULL,"    // of the instance of the client
-    "  owner BLOB NOT NULL,"       // as OPEN named it
-    "  first INTEGER NOT NULL,"    // bytes; those from 2^63 on are negative
-    "  last INTEGER NOT NULL,"     // inclusive
-    "  write INTEGER NOT NULL,"    // 1: exclusive
-    "  broken INTEGER NOT NULL);"  // 1: until it is repaired
-    "CREATE INDEX IF NOT EXISTS plock_key ON plock(key)";
+    "  key BLOB NOT NULL,"                 // the ObjectKey of the file
+    "  client BLOB NOT NULL,"              // its client_id_string
+    "  verifier BLOB NOT NULL,"            // of the instance of the client
+    "  owner BLOB NOT NULL,"               // as OPEN named it
+    "  first INTEGER NOT NULL,"            // bytes; those from 2^63 on are negative
+    "  last INTEGER NOT NULL,"             // inclusive
+    "  write INTEGER NOT NULL,"            // 1: exclusive
+    "  broken INTEGER NOT NULL,"           // PersistentLocks::Row
+    "  kind INTEGER NOT NULL DEFAULT 1);"  // PersistentLocks::Kind
+    "CREATE INDEX IF NOT EXISTS plock_key ON plock(key);"
+    "CREATE TABLE IF NOT EXISTS undo_lock("
+    "  id INTEGER PRIMARY KEY,"  // of the undo file
+    "  key BLOB NOT NULL,"       // the ObjectKey of the file
+    "  client BLOB NOT NULL,"    // the owner of the lock, as in plock
+    "  verifier BLOB NOT NULL,"
+    "  owner BLOB NOT NULL,"
+    "  old_size INTEGER NOT NULL,"  // of the file; -1: the lock has not changed it
+    "  floor INTEGER NOT NULL);"    // UndoRecord::Size
+    "CREATE TABLE IF NOT EXISTS undo("
+    "  id INTEGER NOT NULL,"
+    "  first INTEGER NOT NULL,"  // bytes
+    "  last INTEGER NOT NULL,"   // inclusive
+    "  zero INTEGER NOT NULL);"  // 1: they were zeros, or did not exist
+    "CREATE INDEX IF NOT EXISTS undo_id ON undo(id)";
+
+// Version 2 had the table without the last column.
+constexpr char kFromTwo[] = "ALTER TABLE plock ADD COLUMN kind INTEGER NOT NULL DEFAULT 1";
 
 absl::Status StatusOf(sqlite3* connection) {
   const std::string why = sqlite3_errmsg(connection);
@@ -167,6 +185,7 @@ absl::Status Database::Prepare() {
   }
   if (version == kVersion) return absl::OkStatus();
   RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
+  if (version == 2) RETURN_IF_ERROR(Execute(kFromTwo));
   RETURN_IF_ERROR(Execute(kTables));
   RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA user_version=", kVersion).c_str()));
   return Execute("COMMIT");

@@ -12,6 +12,7 @@
 
 #include "absl/strings/escaping.h"
 #include "runtime/unique_fd.h"
+#include "server/store/objects/hidden_directory.h"
 #include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 
@@ -27,44 +28,10 @@ std::string NameOf(const Object& file) {
       absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-// A descriptor of the root of a file system. For a subvolume it is open only while this object
-// exists.
-class RootDescriptor {
- public:
-  explicit RootDescriptor(const FileSystem& fs)
-      : opened_(fs.outer != nullptr ? OpenRoot(fs) : UniqueFd()),
-        fd_(fs.outer != nullptr ? opened_.get() : fs.root.get()) {}
-  int get() const { return fd_; }
-
- private:
-  const UniqueFd opened_;
-  const int fd_;
-};
-
-// Opens the directory if only this server can have made it.
-UniqueFd OpenOurs(const RootDescriptor& root) {
-  UniqueFd fd(
-      openat(root.get(), kOrphanDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat st;
-  if (fd.valid() &&
-      (fstat(fd.get(), &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 077) != 0)) {
-    fd.Close();
-  }
-  return fd;
-}
-
-// Opens the directory, and makes it if it is missing.
-UniqueFd MakeOurs(const FileSystem& fs) {
-  ScopedOwnIdentity own;
-  const RootDescriptor root(fs);
-  mkdirat(root.get(), kOrphanDirectory, 0700);
-  return OpenOurs(root);
-}
-
 }  // namespace
 
 void Orphans::TakeUp(const FileSystem& fs) {
-  UniqueFd fd = MakeOurs(fs);  // may hang
+  UniqueFd fd = OpenHiddenDirectory(fs);  // may hang
   if (!fd.valid()) return;
   Note(PlaceOf(fs));
   absl::MutexLock lock(&mutex_);
@@ -149,7 +116,7 @@ Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
   ScopedOwnIdentity own;
   record_.Add(fs);
   directory.fs = &fs;
-  directory.fd = MakeOurs(fs);  // a program of the server may have removed it
+  directory.fd = OpenHiddenDirectory(fs);  // a program of the server may have removed it
   if (directory.fd.valid()) {
     Note(PlaceOf(fs));
     return &directory;

@@ -25,14 +25,11 @@
 #include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/unique_fd.h"
+#include "server/store/objects/hidden_directory.h"
 #include "server/store/objects/object.h"
 #include "server/store/objects/orphan_record.h"
 
 namespace dafs::server {
-
-// The name of the directory. At the root of a file system, clients can neither see nor use this
-// name.
-inline constexpr char kOrphanDirectory[] = ".dafsd-orphans";
 
 class Orphans {
  public:

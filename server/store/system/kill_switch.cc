@@ -15,13 +15,18 @@
 namespace dafs::server {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, KillStep>, 6> kSteps{{
+constexpr std::array<std::pair<std::string_view, KillStep>, 11> kSteps{{
     {"before", KillStep::kBefore},
     {"intent", KillStep::kIntent},
     {"called", KillStep::kCalled},
     {"marked", KillStep::kMarked},
     {"recorded", KillStep::kRecorded},
     {"replied", KillStep::kReplied},
+    {"undo_saved", KillStep::kUndoSaved},
+    {"undo_row", KillStep::kUndoRow},
+    {"undo_written", KillStep::kUndoWritten},
+    {"undo_synced", KillStep::kUndoSynced},
+    {"undo_deleted", KillStep::kUndoDeleted},
 }};
 
 // Set with g_kill_step, before any thread exists.
@@ -33,9 +38,10 @@ constinit std::atomic<int> g_left{0};
 absl::Status ArmKillSwitch(std::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(std::string(text), ':');
   const auto bad = [&] {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--kill-at ", std::string(text),
-        ": give PROC:STEP[:N], STEP before, intent, called, marked, recorded or replied"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--kill-at ", std::string(text),
+                     ": give PROC:STEP[:N], STEP before, intent, called, marked, recorded, replied "
+                     "or undo_..."));
   };
   int times = 1;
   if (parts.size() < 2 || parts.size() > 3) return bad();

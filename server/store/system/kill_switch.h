@@ -21,6 +21,14 @@ enum class KillStep : uint32_t {
   kMarked,    // "marked": the journal has the status
   kRecorded,  // "recorded": the response is in the journal
   kReplied,   // "replied": the response has been given to the transport
+
+  // Of changes under an AUTORECOVERY lock (undo_log.h). PROC is WRITE_INLINE for every change, LOCK
+  // for an undo, LOCKU for the end of a lock.
+  kUndoSaved,    // "undo_saved": the old bytes are on the disk
+  kUndoRow,      // "undo_row": so is their row
+  kUndoWritten,  // "undo_written": they are in the file again
+  kUndoSynced,   // "undo_synced": the file is on the disk
+  kUndoDeleted,  // "undo_deleted": the rows are gone
 };
 
 // kInvalidArgument: not PROC:STEP[:N].
