@@ -229,6 +229,8 @@ std::string LocksReportText(const Json& report) {
   for (const Json& lock : report["locks"]) {
     std::string state = TextOf(lock, "state");
     if (Is(lock, "for_local_program")) state += " for a local program";
+    if (Is(lock, "persistent")) state += " persistent";
+    if (Is(lock, "auto_recovery")) state += " auto-recovery";
     rows.push_back({TextOf(lock, "id"), std::move(state), TextOf(lock, "type"), RangeText(lock),
                     ClientOf(lock), TextOf(lock, "owner"), FileOf(lock)});
   }

@@ -53,6 +53,8 @@ std::string_view StateWord(PersistentLocks::State state) {
       return "broken";
     case PersistentLocks::State::kInRepair:
       return "in repair";
+    case PersistentLocks::State::kUndoing:
+      return "undoing";
   }
   return "";
 }
@@ -253,9 +255,19 @@ Json OpensReport(const AdminView& view, std::string_view path) {
   return {{"opens", std::move(rows)}, {"cut", cut}};
 }
 
+// Whether the lock, which is in the lock table, has the option `kind` of PersistentLocks.
+bool HasKind(const std::vector<PersistentLocks::Entry>& recorded, const ObjectKey& file,
+             const Inventory::Lock& lock, uint8_t kind) {
+  return std::any_of(recorded.begin(), recorded.end(), [&](const PersistentLocks::Entry& each) {
+    return (each.kind & kind) != 0 && each.state == PersistentLocks::State::kHeld &&
+           each.file == file && each.owner == lock.owner && each.range.Overlaps(lock.range);
+  });
+}
+
 Json LocksReport(const AdminView& view, std::string_view path) {
   ReportNames names(view);
   std::vector<Json> rows;
+  const std::vector<PersistentLocks::Entry> recorded = view.shared.store->persistent_locks().List();
   for (const ObjectKey& file : names.inventory().LockedFiles()) {
     if (!names.IsIn(file, path)) continue;
     for (const Inventory::Lock& lock :
@@ -269,6 +281,9 @@ Json LocksReport(const AdminView& view, std::string_view path) {
       row["id"] = LockOwnerId(lock.client_id, lock.owner);
       row["owner"] = OwnerText(lock.owner);
       row["for_local_program"] = lock.by_kernel;
+      row["persistent"] = !lock.waits && HasKind(recorded, file, lock, PersistentLocks::kPersists);
+      row["auto_recovery"] =
+          !lock.waits && HasKind(recorded, file, lock, PersistentLocks::kRecovers);
       rows.push_back(std::move(row));
     }
     if (rows.size() > kMostRows) break;

@@ -60,6 +60,7 @@ struct Raw {
   std::string kill_at;
   std::string admin_socket;
   size_t response_cache_mib = 256;
+  uint64_t undo_space_mib = 1024;
   size_t message_memory_mib = 256;
   size_t direct_memory_mib = 32;
   uint32_t spin_us = 50;
@@ -153,6 +154,10 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--lease-time", raw.lease_time_s, "seconds that a silent client keeps its opens");
   app.add_option("--grace-time", raw.grace_time_s,
                  "seconds after a restart in which clients reclaim; 0: the lease time");
+  app.add_option(
+      "--undo-space", raw.undo_space_mib,
+      "MiB of old bytes that are kept to undo changes under auto-recovery locks; 0: there "
+      "are no such locks");
   app.add_option("--promises", s.max_promises,
                  "promises of exact caching to one client, at most; 0: none");
   app.add_option("--delegations", raw.delegations,
@@ -176,9 +181,9 @@ absl::Status Convert(const Raw& raw, Config& config) {
     config.server.listen.push_back(std::move(parsed));
   }
   if (raw.message_memory_mib > (size_t{1} << 30) || raw.direct_memory_mib > (size_t{1} << 30) ||
-      raw.response_cache_mib > (size_t{1} << 30)) {
+      raw.response_cache_mib > (size_t{1} << 30) || raw.undo_space_mib > (uint64_t{1} << 30)) {
     return absl::InvalidArgumentError(
-        "--message-memory, --direct-memory and --response-cache are in MiB");
+        "--message-memory, --direct-memory, --response-cache and --undo-space are in MiB");
   }
   config.server.message_memory_bytes = raw.message_memory_mib << 20;
   config.server.direct_memory_bytes = raw.direct_memory_mib << 20;
@@ -211,6 +216,7 @@ absl::Status Convert(const Raw& raw, Config& config) {
   }
   config.server.stable = raw.stable == "power" ? Stable::kPower : Stable::kProcess;
   config.server.response_cache_bytes = raw.response_cache_mib << 20;
+  config.server.undo_space_bytes = raw.undo_space_mib << 20;
   if (!(raw.response_cache_time_s >= 1 && raw.response_cache_time_s <= 31536000)) {
     return absl::InvalidArgumentError("--response-cache-time: 1 to 31536000 seconds");
   }

@@ -101,6 +101,7 @@ StoreOptions StoreOptionsOf(const ServerOptions& options) {
   store.stable = options.stable;
   store.lease_time = options.lease_time;
   store.keep_orphans = true;
+  store.undo_space_bytes = options.undo_space_bytes;
   store.promises.of_client = options.max_promises;
   store.delegations = options.delegations;
   store.use_leases = MayUseLeases(options);

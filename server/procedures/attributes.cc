@@ -23,6 +23,11 @@ DafsStatus Setattr(Call& call, const wire::SetattrInlineArgs& args, wire::Setatt
                                                      &res->attr_request_bitmap);
 }
 
+bool SetattrMayWait(Store& store, const wire::SetattrInlineArgs& args) {
+  return args.obj_attributes.has(wire::kFattrObjectSize) &&
+         store.locks().ReleaseMayWait(args.filehandle);
+}
+
 DafsStatus Verify(Call& call, const wire::VerifyArgs& args, wire::VerifyRes*) {
   return call.session().store().attributes().Verify(call.caller(), args.filehandle,
                                                     args.obj_attributes);
@@ -38,7 +43,8 @@ DafsStatus Nverify(Call& call, const wire::NverifyArgs& args, wire::NverifyRes*)
 constexpr Procedure kAccessHandler = kAtOnce<&AttributeProcedures::Access>;
 constexpr Procedure kGetattrInlineHandler = kReadsDelegated<Getattr>;
 constexpr Procedure kGetFsattrHandler = kAtOnce<GetFsattr>;
-constexpr Procedure kSetattrInlineHandler = kModifies<Setattr>;
+// Waits for the disk if it cuts off bytes under an AUTORECOVERY lock.
+constexpr Procedure kSetattrInlineHandler = kModifiesInPoolIf<Setattr, SetattrMayWait>;
 constexpr Procedure kVerifyHandler = kAtOnce<Verify>;
 constexpr Procedure kNverifyHandler = kAtOnce<Nverify>;
 

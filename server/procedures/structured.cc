@@ -121,10 +121,14 @@ Task<void> SetattrDirect(Call& call) {
                                                     attributes, &res.attr_request_bitmap);
     };
     Modification& modification = call.BeginModification();
-    co_await OffloadIf(call.may_hang(), call.pool(), session.loop(), set);
+    // It may save what it cuts off under an AUTORECOVERY lock.
+    const bool may_wait =
+        call.may_hang() || (attributes.has(wire::kFattrObjectSize) &&
+                            session.store().locks().ReleaseMayWait(args.filehandle));
+    co_await OffloadIf(may_wait, call.pool(), session.loop(), set);
     if (modification.MustCall(status)) {
       Task<void> repeating =
-          internal::CallAndRepeat(call, modification, call.may_hang(), call.pool(), &status, set);
+          internal::CallAndRepeat(call, modification, may_wait, call.pool(), &status, set);
       co_await repeating;
     }
   }

@@ -82,6 +82,20 @@ DafsStatus Put(Call& call, const Args& args, std::span<const iovec> from, wire::
   return status;
 }
 
+// Whether the write waits because it is the first under an AUTORECOVERY lock.
+template <class Args>
+requires requires(Args args) { args.offset; }
+bool SavesOldBytes(Call& call, const Args& args, std::span<const iovec> from) {
+  uint64_t length = 0;
+  for (const iovec& each : from) length += each.iov_len;
+  return call.session().store().data().WriteMayWait(call.caller(), args.filehandle, args.offset,
+                                                    length);
+}
+template <class Args>
+bool SavesOldBytes(Call&, const Args&, std::span<const iovec>) {
+  return false;  // a part of MayWait
+}
+
 // Appends are stable by definition (6.5.3); for most of them the page cache suffices.
 template <class Args>
 bool MayWait(Store& store, const Args& args) {
@@ -118,7 +132,8 @@ Task<void> Write(Call& call) {
       const FencedSession::Access access(call.caller().fence);
       status = Put(call, args, from, res);
     };
-    const bool may_wait = call.may_hang() || MayWait(session.store(), args);
+    const bool may_wait =
+        call.may_hang() || MayWait(session.store(), args) || SavesOldBytes(call, args, from);
     Modification& modification = call.BeginModification();
     co_await OffloadIf(may_wait, call.pool(), session.loop(), put);
     if (modification.MustCall(status)) {

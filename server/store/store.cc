@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Create(StoreOptions options) {
                    WriteVerifier::Open(options.state_dir, instance));
   auto parts = std::make_unique<StoreParts>(std::move(options), key, instance, std::move(verifier));
   RETURN_IF_ERROR(parts->fencing.Load());
+  RETURN_IF_ERROR(parts->undo_log.Load());
   RETURN_IF_ERROR(parts->persistent_locks.Load());
   return std::unique_ptr<Store>(new Store(std::move(parts)));
 }
@@ -123,6 +124,10 @@ Fencing& Store::fencing() { return parts_->fencing; }
 
 PersistentLocks& Store::persistent_locks() { return parts_->persistent_locks; }
 
+UndoLog& Store::undo_log() { return parts_->undo_log; }
+
+Rollbacks& Store::rollbacks() { return parts_->rollbacks; }
+
 Inventory Store::inventory() const { return Inventory(*parts_); }
 
 RestartCheck& Store::restart_check() { return groups_->restart_check; }
@@ -140,6 +145,10 @@ void Store::EndGrace(absl::Time now) {
     if (ending->In(i)) ended.push_back(i);
   }
   RestoreOwnIdentity();
+  parts_->persistent_locks.EndClaims([&](const ObjectKey& file) {
+    const std::optional<size_t> index = parts_->mounts->ExportOf(file.fshandle());
+    return index && ending->In(*index);
+  });
   parts_->kept_orphans.Sweep(ended);
 }
 

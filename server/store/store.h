@@ -48,6 +48,8 @@ class PromiseEnds;
 class Promises;
 class Releases;
 class RestartCheck;
+class Rollbacks;
+class UndoLog;
 class WriteVerifier;
 struct StoreParts;
 
@@ -97,6 +99,8 @@ class Store {
   PromiseEnds& promise_ends();
   Fencing& fencing();
   PersistentLocks& persistent_locks();
+  UndoLog& undo_log();
+  Rollbacks& rollbacks();
   Inventory inventory() const;  // for the administrator
 
   // After a restart.

@@ -4,6 +4,7 @@
 
 #include "server/store/holdings/caller.h"
 #include "server/store/holdings/persistent_locks.h"
+#include "server/store/holdings/undo_record.h"
 #include "server/store/objects/object.h"
 #include "wire/protocol/status.h"
 
@@ -24,9 +25,9 @@ inline wire::DafsStatus CheckLocked(const PersistentLocks& locks, const Caller& 
   return status;
 }
 
-// The same for a change of the size to `size`, which changes the bytes between the two sizes.
-// Blocks on the file system.
+// The same for a change of the size to `size`, which changes the bytes between the two sizes: sets
+// *change to it. Blocks on the file system.
 wire::DafsStatus CheckResize(const PersistentLocks& locks, const Caller& caller, const Object& file,
-                             bool has_state, uint64_t size);
+                             bool has_state, uint64_t size, UndoChange* change);
 
 }  // namespace dafs::server

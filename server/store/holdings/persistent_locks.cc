@@ -13,6 +13,7 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 using wire::LockRange;
+using wire::LockRanges;
 
 namespace {
 
@@ -47,7 +48,8 @@ absl::Status PersistentLocks::Load() {
   size_t broken = 0;
   const absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
     Database::Statement rows(
-        connection, "SELECT key, client, verifier, owner, first, last, write, broken FROM plock");
+        connection,
+        "SELECT key, client, verifier, owner, first, last, write, broken, kind FROM plock");
     while (true) {
       ASSIGN_OR_RETURN(const bool has_row, rows.Step());
       if (!has_row) return absl::OkStatus();
@@ -67,15 +69,24 @@ absl::Status PersistentLocks::Load() {
         return absl::FailedPreconditionError("a row of the table plock is damaged");
       }
       File& file = files[key];
-      if (rows.Int(7) != 0) {
-        file.broken.push_back({std::move(holder), range, std::nullopt});
-        ++broken;
-        continue;
+      const auto kind = static_cast<uint8_t>(rows.Int(8));
+      switch (rows.Int(7)) {
+        case kHeldRow: {
+          const auto held = std::find_if(file.held.begin(), file.held.end(), [&](const Held& each) {
+            return each.holder == holder && each.kind == kind;
+          });
+          (held != file.held.end() ? *held
+                                   : file.held.emplace_back(Held{std::move(holder), {}, {}, kind}))
+              .ranges.Set(range);
+          break;
+        }
+        case kUndoingRow:
+          file.undoing.push_back({std::move(holder), range});
+          break;
+        default:
+          file.broken.push_back({std::move(holder), range, std::nullopt});
+          ++broken;
       }
-      const auto held = std::find_if(file.held.begin(), file.held.end(),
-                                     [&](const Held& each) { return each.holder == holder; });
-      (held != file.held.end() ? *held : file.held.emplace_back(Held{std::move(holder), {}, {}}))
-          .ranges.Set(range);
     }
   });
   if (!status.ok()) {
@@ -89,16 +100,19 @@ absl::Status PersistentLocks::Load() {
                            "writes there are refused until a client repairs it"));
   }
   for (auto& [key, file] : files) Put(key, std::move(file));
+  if (!UndoingFiles().empty()) Wake();
   return absl::OkStatus();
 }
 
-absl::Status PersistentLocks::Write(const ObjectKey& key, const File& file) {
+absl::Status PersistentLocks::Write(const ObjectKey& key, const File& file, Extra extra) {
   return database_.Transact([&](sqlite3* connection) -> absl::Status {
     Database::Statement clear(connection, "DELETE FROM plock WHERE key = ?1");
     clear.Bind(1, key.bytes);
     RETURN_IF_ERROR(clear.Run());
-    Database::Statement add(connection, "INSERT INTO plock VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
-    const auto insert = [&](const Holder& holder, const LockRange& range, bool broken) {
+    Database::Statement add(connection,
+                            "INSERT INTO plock VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
+    const auto insert = [&](const Holder& holder, const LockRange& range, Row row,
+                            uint8_t kind = kPersists) {
       add.Bind(1, key.bytes);
       add.Bind(2, BytesOf(holder.client_name));
       add.Bind(3, holder.verifier.bytes);
@@ -106,16 +120,22 @@ absl::Status PersistentLocks::Write(const ObjectKey& key, const File& file) {
       add.Bind(5, static_cast<int64_t>(range.first));
       add.Bind(6, static_cast<int64_t>(range.last));
       add.Bind(7, range.write ? 1 : 0);
-      add.Bind(8, broken ? 1 : 0);
+      add.Bind(8, row);
+      add.Bind(9, kind);
       return add.Run();
     };
     for (const Held& held : file.held) {
       for (const LockRange& range : held.ranges.ranges()) {
-        RETURN_IF_ERROR(insert(held.holder, range, false));
+        RETURN_IF_ERROR(insert(held.holder, range, kHeldRow, held.kind));
       }
     }
-    for (const Broken& each : file.broken) RETURN_IF_ERROR(insert(each.holder, each.range, true));
-    return absl::OkStatus();
+    for (const Broken& each : file.broken) {
+      RETURN_IF_ERROR(insert(each.holder, each.range, kBrokenRow));
+    }
+    for (const Undo& each : file.undoing) {
+      if (!each.by_abort) RETURN_IF_ERROR(insert(each.holder, each.range, kUndoingRow, kRecovers));
+    }
+    return extra(connection);
   });
 }
 
@@ -139,8 +159,8 @@ void PersistentLocks::Put(const ObjectKey& key, File file) {
   any_ = !files_.empty();
 }
 
-DafsStatus PersistentLocks::Replace(const ObjectKey& key, File file) {
-  if (const absl::Status stored = Write(key, file); !stored.ok()) {
+DafsStatus PersistentLocks::Replace(const ObjectKey& key, File file, Extra extra) {
+  if (const absl::Status stored = Write(key, file, extra); !stored.ok()) {
     LogError(absl::StrCat("persistent lock not changed: ", stored.message()));
     return stored.code() == absl::StatusCode::kResourceExhausted ? DafsStatus::kResource
                                                                  : DafsStatus::kServerFault;
@@ -162,6 +182,9 @@ DafsStatus PersistentLocks::CheckIo(const Caller& caller, bool has_state, const 
   absl::ReaderMutexLock lock(&mutex_);
   const auto file = files_.find(key);
   if (file == files_.end()) return DafsStatus::kOk;
+  for (const Undo& each : file->second.undoing) {
+    if (Concerns(each.range, io)) return DafsStatus::kDelay;
+  }
   for (const Broken& each : file->second.broken) {
     if (!Concerns(each.range, io)) continue;
     if (!each.repairer) return has_state ? DafsStatus::kStaleStateId : DafsStatus::kLocked;
@@ -181,12 +204,33 @@ DafsStatus PersistentLocks::CheckIo(const Caller& caller, bool has_state, const 
   return DafsStatus::kOk;
 }
 
+bool PersistentLocks::IsUndoing(const File& file, const LockRange& range) {
+  return std::any_of(file.undoing.begin(), file.undoing.end(),
+                     [&](const Undo& each) { return each.range.Overlaps(range); });
+}
+
+bool PersistentLocks::IsUndoing(const ObjectKey& key, const LockRange& range) const {
+  if (!MayConcern(key)) return false;
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  return file != files_.end() && IsUndoing(file->second, range);
+}
+
+void PersistentLocks::AddUndo(File& file, const Holder& holder, const LockRange& range) {
+  const bool has = std::any_of(file.undoing.begin(), file.undoing.end(), [&](const Undo& each) {
+    return each.holder == holder && each.range == range && !each.by_abort;
+  });
+  if (!has) file.undoing.push_back({holder, range});
+}
+
 void PersistentLocks::Break(File& file,
                             absl::FunctionRef<bool(const Held&, const LockRange&)> which) {
   for (Held& held : file.held) {
     const std::vector<LockRange> ranges = held.ranges.ranges();
     for (const LockRange& range : ranges) {
       if (!which(held, range)) continue;
+      if ((held.kind & kRecovers) != 0) AddUndo(file, held.holder, range);
+      if ((held.kind & kPersists) == 0) continue;
       held.ranges.Clear(range.first, range.last);
       file.broken.push_back({held.holder, range, std::nullopt});
     }
@@ -201,14 +245,18 @@ DafsStatus PersistentLocks::Admit(const Caller& caller, const ObjectKey& key,
   absl::MutexLock changing(&changing_);
   File file = FileOf(key);
   const size_t before = file.broken.size();
+  const size_t undoing_before = file.undoing.size();
   Break(file, [&](const Held& held, const LockRange& each) {
     return held.client_id.is_zero() && held.holder != holder && each.ConflictsWith(range);
   });
   const bool has_broken_one = file.broken.size() > before;
-  if (has_broken_one) {
+  const bool has_undone_one = file.undoing.size() > undoing_before;
+  if (has_broken_one || has_undone_one) {
     const DafsStatus status = Replace(key, file);
     if (status != DafsStatus::kOk) return status;
+    if (has_undone_one) Wake();
   }
+  if ((repair || !has_broken_one) && IsUndoing(file, range)) return DafsStatus::kDelay;
   size_t to_repair = 0;
   for (const Broken& each : file.broken) {
     if (!each.range.Overlaps(range)) continue;
@@ -239,10 +287,26 @@ size_t PersistentLocks::BrokenOf(std::string_view client_name) const {
   return count;
 }
 
+uint8_t PersistentLocks::KindOf(const wire::ClientId& client_id, const ObjectKey& key,
+                                const std::string& owner, const LockRange& range) const {
+  uint8_t kind = 0;
+  if (!MayConcern(key)) return kind;
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  if (file == files_.end()) return kind;
+  for (const Held& held : file->second.held) {
+    if (held.client_id != client_id || held.holder.owner != owner) continue;
+    if (held.ranges.FindConflict({range.first, range.last, /*write=*/true}) != nullptr) {
+      kind |= held.kind;
+    }
+  }
+  return kind;
+}
+
 DafsStatus PersistentLocks::Granted(const Caller& caller, const ObjectKey& key,
-                                    const std::string& owner, const LockRange& range, bool persist,
+                                    const std::string& owner, const LockRange& range, uint8_t kind,
                                     bool repair) {
-  if (!persist && FileOf(key).empty()) return DafsStatus::kOk;
+  if (kind == 0 && FileOf(key).empty()) return DafsStatus::kOk;
   const Holder holder = HolderOf(caller, owner);
   absl::MutexLock changing(&changing_);
   File file = FileOf(key);
@@ -255,21 +319,29 @@ DafsStatus PersistentLocks::Granted(const Caller& caller, const ObjectKey& key,
   }
   const LockRange any_type{range.first, range.last, /*write=*/true};
   bool overlaps = false;
+  for (const Held& held : file.held) {
+    if (held.holder != holder || held.ranges.FindConflict(any_type) == nullptr) continue;
+    overlaps = true;
+    kind |= held.kind;
+  }
+  if (!range.write) kind &= static_cast<uint8_t>(~kRecovers);
+  if (kind == 0) return DafsStatus::kOk;
+  if ((kind & kPersists) != 0 && !overlaps && BrokenOf(caller.client_name) >= kMostBroken) {
+    return DafsStatus::kResource;
+  }
   bool is_stored = false;  // locked again, or reclaimed
   for (Held& held : file.held) {
     if (held.holder != holder) continue;
-    overlaps = overlaps || held.ranges.FindConflict(any_type) != nullptr;
-    is_stored = is_stored || (range.write && held.ranges.Covers(range));
-    if (held.client_id.is_zero()) held.ranges.Clear(range.first, range.last);
+    is_stored = is_stored || (range.write && held.kind == kind && held.ranges.Covers(range));
+    if (held.client_id.is_zero() || held.kind != kind) held.ranges.Clear(range.first, range.last);
   }
-  if (!persist && !overlaps) return DafsStatus::kOk;
-  if (!overlaps && BrokenOf(caller.client_name) >= kMostBroken) return DafsStatus::kResource;
   // Ranges that the owner has not locked again stay breakable.
   const auto own = std::find_if(file.held.begin(), file.held.end(), [&](const Held& held) {
-    return held.holder == holder && held.client_id == caller.client_id;
+    return held.holder == holder && held.client_id == caller.client_id && held.kind == kind;
   });
-  Held& held =
-      own != file.held.end() ? *own : file.held.emplace_back(Held{holder, caller.client_id, {}});
+  Held& held = own != file.held.end()
+                   ? *own
+                   : file.held.emplace_back(Held{holder, caller.client_id, {}, kind});
   held.ranges.Set(range);
   if (!is_stored) return Replace(key, std::move(file));
   Put(key, std::move(file));
@@ -284,6 +356,7 @@ DafsStatus PersistentLocks::Test(const Caller& caller, const ObjectKey& key,
   absl::ReaderMutexLock lock(&mutex_);
   const auto file = files_.find(key);
   if (file == files_.end()) return DafsStatus::kOk;
+  if (IsUndoing(file->second, range)) return DafsStatus::kDelay;
   for (const Broken& each : file->second.broken) {
     if (!each.range.Overlaps(range) || each.repairer) continue;
     *conflict = {LockOwner{{}, each.holder.owner}, each.range};
@@ -305,20 +378,30 @@ bool PersistentLocks::MayReclaim(const Caller& caller, const ObjectKey& key,
   const Holder holder = HolderOf(caller, owner);
   absl::ReaderMutexLock lock(&mutex_);
   const auto file = files_.find(key);
-  if (file == files_.end()) return false;
-  const std::vector<Held>& held = file->second.held;
-  return std::any_of(held.begin(), held.end(), [&](const Held& each) {
-    return each.holder == holder && each.ranges.Covers(range);
-  });
+  if (file == files_.end() || IsUndoing(file->second, range)) return false;
+  LockRanges held;
+  for (const Held& each : file->second.held) {
+    if (each.holder != holder) continue;
+    for (const LockRange& one : each.ranges.ranges()) held.Set(one);
+  }
+  return held.Covers(range);
 }
 
 // ---- Ends --------------------------------------------------------------------------------------
 
 DafsStatus PersistentLocks::Release(const wire::ClientId& client_id, const ObjectKey& key,
-                                    const std::string& owner, uint64_t first, uint64_t last) {
+                                    const std::string& owner, uint64_t first, uint64_t last,
+                                    Extra extra) {
   if (FileOf(key).empty()) return DafsStatus::kOk;
   absl::MutexLock changing(&changing_);
   File file = FileOf(key);
+  const bool undoing = std::any_of(file.undoing.begin(), file.undoing.end(), [&](const Undo& each) {
+    return each.holder.owner == owner && each.range.first <= last && first <= each.range.last &&
+           std::any_of(file.held.begin(), file.held.end(), [&](const Held& held) {
+             return held.client_id == client_id && held.holder == each.holder;
+           });
+  });
+  if (undoing) return DafsStatus::kDelay;
   bool changed = false;
   for (Held& held : file.held) {
     if (held.client_id != client_id || held.holder.owner != owner) continue;
@@ -334,7 +417,7 @@ DafsStatus PersistentLocks::Release(const wire::ClientId& client_id, const Objec
       continue;
     }
     changed = true;
-    wire::LockRanges rest;
+    LockRanges rest;
     rest.Set(each.range);
     rest.Clear(first, last);
     for (const LockRange& range : rest.ranges()) {
@@ -342,55 +425,200 @@ DafsStatus PersistentLocks::Release(const wire::ClientId& client_id, const Objec
     }
   }
   file.broken = std::move(broken);
-  return changed ? Replace(key, std::move(file)) : DafsStatus::kOk;
+  return changed ? Replace(key, std::move(file), extra) : DafsStatus::kOk;
 }
 
 void PersistentLocks::Fail(const wire::ClientId& client_id, const ObjectKey& key,
                            const std::string& owner) {
   if (!MayConcern(key)) return;
   absl::MutexLock changing(&changing_);  // which may replace the file
-  absl::MutexLock lock(&mutex_);
-  const auto file = files_.find(key);
-  if (file == files_.end()) return;
-  for (Held& held : file->second.held) {
-    if (held.client_id == client_id && held.holder.owner == owner) held.client_id = {};
+  bool undoes = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto file = files_.find(key);
+    if (file == files_.end()) return;
+    for (Held& held : file->second.held) {
+      if (held.client_id != client_id || held.holder.owner != owner) continue;
+      held.client_id = {};
+      if (held.kind != kRecovers) continue;
+      for (const LockRange& range : held.ranges.ranges()) {
+        AddUndo(file->second, held.holder, range);
+        undoes = true;
+      }
+    }
+    for (Broken& each : file->second.broken) {
+      if (each.repairer == LockOwner{client_id, owner}) each.repairer.reset();
+    }
   }
-  for (Broken& each : file->second.broken) {
-    if (each.repairer == LockOwner{client_id, owner}) each.repairer.reset();
-  }
+  if (undoes) Wake();
 }
 
 void PersistentLocks::Arrived(std::string_view client_name, const wire::Verifier& verifier) {
   if (!any_.load(std::memory_order_relaxed)) return;
   absl::MutexLock changing(&changing_);
   std::vector<std::pair<ObjectKey, File>> changed;
+  size_t broken_files = 0;
   {
     absl::MutexLock lock(&mutex_);
     for (auto& [key, file] : files_) {
-      const size_t before = file.broken.size();
+      const size_t broken = file.broken.size();
+      const size_t undoing = file.undoing.size();
       Break(file, [&](const Held& held, const LockRange&) {
         return held.holder.client_name == client_name && held.holder.verifier != verifier;
       });
-      if (file.broken.size() == before) continue;
+      if (file.broken.size() == broken && file.undoing.size() == undoing) continue;
+      if (file.broken.size() > broken) ++broken_files;
       std::erase_if(file.held, [](const Held& held) { return held.ranges.empty(); });
+      for (Held& held : file.held) {
+        if (held.holder.client_name == client_name && held.holder.verifier != verifier) {
+          held.client_id = {};
+        }
+      }
       changed.emplace_back(key, file);
     }
   }
   for (const auto& [key, file] : changed) {
-    if (const absl::Status stored = Write(key, file); !stored.ok()) {
+    if (const absl::Status stored = Write(key, file, Nothing); !stored.ok()) {
       LogError(absl::StrCat("a lock of ", Text(client_name),
                             " is broken, but that could not be stored: ", stored.message()));
     }
   }
-  if (!changed.empty()) {
+  if (!changed.empty()) Wake();
+  if (broken_files > 0) {
     LogWarning(absl::StrCat(Text(client_name),
                             " is a new instance: persistent locks of the earlier "
                             "one on ",
-                            changed.size(),
+                            broken_files,
                             " files are broken; reads and writes there "
                             "are refused until a client repairs them"));
   }
 }
+
+void PersistentLocks::EndClaims(absl::FunctionRef<bool(const ObjectKey& file)> ended) {
+  if (!any_.load(std::memory_order_relaxed)) return;
+  absl::MutexLock changing(&changing_);
+  bool undoes = false;
+  for (const ObjectKey& key : Files()) {
+    if (!ended(key)) continue;
+    absl::MutexLock lock(&mutex_);
+    File& file = files_.find(key)->second;
+    for (const Held& held : file.held) {
+      if (!held.client_id.is_zero() || held.kind != kRecovers) continue;
+      for (const LockRange& range : held.ranges.ranges()) {
+        AddUndo(file, held.holder, range);
+        undoes = true;
+      }
+    }
+  }
+  if (undoes) Wake();
+}
+
+// ---- Undoing changes ---------------------------------------------------------------------------
+
+void PersistentLocks::VisitRecovering(
+    const Caller& caller, const ObjectKey& key,
+    absl::FunctionRef<void(const LockHolder&, bool, const LockRanges&)> visit) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  if (file == files_.end()) return;
+  for (const Held& held : file->second.held) {
+    if ((held.kind & kRecovers) == 0) continue;
+    const bool own = held.client_id.is_zero() ? held.holder.client_name == caller.client_name &&
+                                                    held.holder.verifier == caller.client_verifier
+                                              : held.client_id == caller.client_id;
+    visit(held.holder, own, held.ranges);
+  }
+}
+
+std::optional<PersistentLocks::Recovering> PersistentLocks::RecoveringOf(
+    const wire::ClientId& client_id, const ObjectKey& key, const std::string& owner) const {
+  if (!MayConcern(key)) return std::nullopt;
+  std::optional<Recovering> found;
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto file = files_.find(key);
+  if (file == files_.end()) return std::nullopt;
+  for (const Held& held : file->second.held) {
+    if ((held.kind & kRecovers) == 0 || held.client_id != client_id || held.holder.owner != owner) {
+      continue;
+    }
+    if (!found) found = Recovering{held.holder, true, {}};
+    for (const LockRange& range : held.ranges.ranges()) found->ranges.Set(range);
+  }
+  return found;
+}
+
+void PersistentLocks::Abort(const wire::ClientId& client_id, const ObjectKey& key,
+                            const std::string& owner, const LockRange& range) {
+  absl::MutexLock changing(&changing_);
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto file = files_.find(key);
+    if (file == files_.end()) return;
+    for (const Held& held : file->second.held) {
+      if ((held.kind & kRecovers) == 0 || held.client_id != client_id ||
+          held.holder.owner != owner) {
+        continue;
+      }
+      for (const LockRange& each : held.ranges.ranges()) {
+        if (!each.Overlaps(range)) continue;
+        file->second.undoing.push_back(
+            {held.holder,
+             {std::max(each.first, range.first), std::min(each.last, range.last), /*write=*/true},
+             /*by_abort=*/true});
+      }
+    }
+  }
+  Wake();
+}
+
+std::vector<ObjectKey> PersistentLocks::UndoingFiles() const {
+  std::vector<ObjectKey> keys;
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& [key, file] : files_) {
+    if (!file.undoing.empty()) keys.push_back(key);
+  }
+  return keys;
+}
+
+DafsStatus PersistentLocks::BeginUndo(const ObjectKey& key, std::vector<Undoing>* all) {
+  all->clear();
+  absl::MutexLock changing(&changing_);
+  const File file = FileOf(key);
+  for (const Undo& undo : file.undoing) {
+    auto same = std::find_if(all->begin(), all->end(),
+                             [&](const Undoing& each) { return each.holder == undo.holder; });
+    if (same == all->end()) same = all->insert(all->end(), Undoing{undo.holder, {}, {}});
+    same->undone.Set({undo.range.first, undo.range.last, /*write=*/true});
+  }
+  for (Undoing& each : *all) {
+    for (const Held& held : file.held) {
+      if ((held.kind & kRecovers) == 0 || held.holder != each.holder) continue;
+      for (const LockRange& range : held.ranges.ranges()) each.kept.Set(range);
+    }
+    for (const LockRange& range : each.undone.ranges()) each.kept.Clear(range.first, range.last);
+  }
+  return Replace(key, file);
+}
+
+DafsStatus PersistentLocks::Undone(const ObjectKey& key, const Undoing& undoing, Extra extra) {
+  absl::MutexLock changing(&changing_);
+  File file = FileOf(key);
+  std::erase_if(file.undoing, [&](const Undo& each) {
+    return each.holder == undoing.holder &&
+           undoing.undone.Covers({each.range.first, each.range.last, /*write=*/true});
+  });
+  for (Held& held : file.held) {
+    if (held.holder != undoing.holder || held.kind != kRecovers || !held.client_id.is_zero()) {
+      continue;
+    }
+    for (const LockRange& range : undoing.undone.ranges()) {
+      held.ranges.Clear(range.first, range.last);
+    }
+  }
+  return Replace(key, std::move(file), extra);
+}
+
+// ---- For the administrator ---------------------------------------------------------------------
 
 DafsStatus PersistentLocks::Forget(const ObjectKey& key, size_t* count) {
   absl::MutexLock changing(&changing_);
@@ -420,11 +648,13 @@ std::vector<PersistentLocks::Entry> PersistentLocks::List() const {
     for (const Held& held : file.held) {
       const State state = held.client_id.is_zero() ? State::kBreakable : State::kHeld;
       for (const LockRange& range : held.ranges.ranges()) {
-        all.push_back({key, state, held.holder.client_name, held.holder.owner, range});
+        all.push_back({key, IsUndoing(file, range) ? State::kUndoing : state, held.kind,
+                       held.holder.client_name, held.holder.owner, range});
       }
     }
     for (const Broken& each : file.broken) {
-      all.push_back({key, each.repairer ? State::kInRepair : State::kBroken,
+      const State state = each.repairer ? State::kInRepair : State::kBroken;
+      all.push_back({key, IsUndoing(file, each.range) ? State::kUndoing : state, kPersists,
                      each.holder.client_name, each.holder.owner, each.range});
     }
   }

@@ -79,6 +79,7 @@ absl::Status ExportDirectories::OpenExport(size_t export_index) {
   const FileSystem& top = *opened.top;
   const wire::FileHandle handle = opened.root.handle;
   store_.kept_orphans.TakeUp(top);
+  store_.undo_log.Tidy(top);
   const ExportRoot* before = store_.mounts->Serve(export_index, std::move(opened));
   // Another mount with the same handles: the descriptors of the former one must not be used.
   const bool remounted = before != nullptr && before->top->fshandle == top.fshandle &&

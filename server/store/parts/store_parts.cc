@@ -1,10 +1,24 @@
 #include "server/store/parts/store_parts.h"
 
+#include <array>
+#include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "runtime/log.h"
 
 namespace dafs::server {
+
+namespace {
+
+// Distinguishes the undo files of this server from those of others.
+std::string TagOf(const HandleMac& mac) {
+  const std::array<uint8_t, 8> id = mac.Identify("undo files");
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(id.data()), id.size()));
+}
+
+}  // namespace
 
 StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instance_number,
                        std::unique_ptr<WriteVerifier> verifier)
@@ -29,6 +43,7 @@ StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instan
       announcements(promises, delegations, leases),
       leases([this](const ObjectKey& file) { announcements.RecallAll(file); }),
       persistent_locks(database),
+      undo_log(database, TagOf(mac), options.undo_space_bytes),
       lock_notices(locks, mac),
       objects({mac, cache, opens, *mounts, *write_verifier, announcements}),
       handles({mac, cache, *mounts, pseudo_tree, openings, fencing, objects}),
@@ -38,8 +53,13 @@ StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instan
       releases(*this),
       directories(*this),
       reload(*this),
-      openings(options.exports.size()) {
-  mounts->OnFound([this](const FileSystem& fs) { kept_orphans.TakeUp(fs); });
+      openings(options.exports.size()),
+      rollbacks(*this) {
+  mounts->OnFound([this](const FileSystem& fs) {
+    kept_orphans.TakeUp(fs);
+    undo_log.Tidy(fs);
+  });
+  persistent_locks.OnUndo([this] { rollbacks.Wake(); });
   grace.SetExportOf([this](const ObjectKey& file) { return mounts->ExportOf(file.fshandle()); });
   reload.StartLeasesIfNeeded();
 }
@@ -50,6 +70,7 @@ void StoreParts::ForgetRemoved() {
   for (const ObjectKey& file : persistent_locks.Files()) {
     if (!objects.IsGone(mac.Seal(file))) continue;
     LogNotice("the persistent locks of a file that was removed are forgotten");
+    undo_log.Drop(file, mounts->FindByFileHandle(mac.Seal(file)));
     persistent_locks.Drop(file);
   }
 }

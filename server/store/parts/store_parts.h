@@ -22,6 +22,7 @@
 #include "server/store/access/pseudo_tree.h"
 #include "server/store/access/return_if_not_ok.h"
 #include "server/store/access/store_options.h"
+#include "server/store/access/undo_save.h"
 #include "server/store/durable/database.h"
 #include "server/store/durable/journal.h"
 #include "server/store/durable/write_verifier.h"
@@ -33,6 +34,7 @@
 #include "server/store/holdings/open_table.h"
 #include "server/store/holdings/persistent_locks.h"
 #include "server/store/holdings/promises.h"
+#include "server/store/holdings/undo_log.h"
 #include "server/store/objects/descriptor_cache.h"
 #include "server/store/objects/export_set.h"
 #include "server/store/objects/handle.h"
@@ -42,6 +44,7 @@
 #include "server/store/parts/lookups.h"
 #include "server/store/parts/named_attributes.h"
 #include "server/store/parts/releases.h"
+#include "server/store/parts/rollbacks.h"
 
 namespace dafs::server {
 
@@ -81,6 +84,8 @@ struct StoreParts {
   KernelLeases leases;
   LockTable locks;
   PersistentLocks persistent_locks;
+  UndoLog undo_log;
+  UndoSaves undo_saves{persistent_locks, undo_log};
   Grace grace;
 
   // The steps that begin or end most procedures.
@@ -94,7 +99,8 @@ struct StoreParts {
   ExportDirectories directories;
   ExportReload reload;
 
-  Openings openings;  // its threads use all of the above
+  Openings openings;    // its threads use all of the above
+  Rollbacks rollbacks;  // the same
 };
 
 }  // namespace dafs::server

@@ -18,6 +18,7 @@
 #include "server/store/access/fence_check.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/parts/store_parts.h"
+#include "server/store/procedures/data_access.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/attributes.h"
 #include "wire/protocol/header.h"
@@ -212,8 +213,10 @@ DafsStatus AttributeProcedures::Setattr(const Caller& caller, const wire::FileHa
   std::optional<absl::MutexLock> lock;
   if (resizes) {
     lock.emplace(&store_.object_locks.AppendLock(file->key()));
+    UndoChange change;
     STORE_RETURN_IF_NOT_OK(CheckResize(store_.persistent_locks, caller, *file, !state_id.is_zero(),
-                                       attributes.object_size));
+                                       attributes.object_size, &change));
+    STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *file, change));
     store_.announcements.EndLease(file->key());
   }
   BeginSetattr(caller, *file, attributes);

@@ -7,6 +7,7 @@
 #include "server/store/durable/journal.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/open_procedures.h"
+#include "server/store/procedures/release_recorded.h"
 #include "wire/messages/open_close.h"
 
 namespace dafs::server {
@@ -15,11 +16,12 @@ using wire::DafsStatus;
 
 namespace {
 
-DafsStatus ReleasePersistent(StoreParts& store, const Caller& caller, const ObjectKey& file,
-                             const std::string& owner) {
-  if (!store.persistent_locks.MayConcern(file)) return DafsStatus::kOk;
-  absl::MutexLock lock(&store.object_locks.FileLock(file));
-  return store.persistent_locks.Release(caller.client_id, file, owner, 0, UINT64_MAX);
+DafsStatus ReleasePersistent(StoreParts& store, const Caller& caller, const ObjectRef& file,
+                             const ObjectKey& key, const std::string& owner) {
+  if (!store.persistent_locks.MayConcern(key)) return DafsStatus::kOk;
+  absl::MutexLock lock(&store.object_locks.FileLock(key));
+  return ReleaseRecorded(store, caller.client_id, file, key, owner,
+                         {0, UINT64_MAX, /*write=*/true});
 }
 
 }  // namespace
@@ -40,7 +42,8 @@ DafsStatus OpenProcedures::Close(const Caller& caller, const wire::CloseArgs& ar
     caller.operation->Begin();
   }
   // The client is done with its PERSIST locks. Every other end of an open makes them breakable.
-  DafsStatus status = ReleasePersistent(store_, caller, KeyOf(args.filehandle), owner);
+  DafsStatus status =
+      ReleasePersistent(store_, caller, rights.object, KeyOf(args.filehandle), owner);
   if (status == DafsStatus::kOk) {
     status = store_.releases.CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle),
                                        caller.closed);

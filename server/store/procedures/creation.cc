@@ -11,6 +11,7 @@
 
 #include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
+#include "server/store/procedures/data_access.h"
 #include "server/store/procedures/grant.h"
 #include "server/store/procedures/open_object.h"
 #include "server/store/system/errno_status.h"
@@ -260,8 +261,10 @@ void Creation::Unopen(const ObjectRef& file, const Opened& opened) {
 // The append lock keeps writers out until the journal records that the file was empty.
 DafsStatus Creation::Truncate(const std::string& name, const ObjectRef& file) {
   absl::MutexLock lock(&store_.object_locks.AppendLock(file->key()));
+  UndoChange change;
   STORE_RETURN_IF_NOT_OK(
-      CheckResize(store_.persistent_locks, caller_, *file, /*has_state=*/false, 0));
+      CheckResize(store_.persistent_locks, caller_, *file, /*has_state=*/false, 0, &change));
+  STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller_, *file, change));  // seldom: the holder's own open
   store_.announcements.EndLease(file->key());
   Begin(name, Intent::kTruncates, file.get());
   const DafsStatus status =

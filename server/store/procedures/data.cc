@@ -188,6 +188,7 @@ DafsStatus DataProcedures::Write(const Caller& caller, const wire::FileHandle& f
   absl::ReaderMutexLock lock(&store_.object_locks.AppendLock(data.file->key()));
   STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller, !state_id.is_zero(),
                                      data.file->key(), {offset, total, /*write=*/true}));
+  STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *data.file, {offset, offset + total}));
   BeginData(caller, *data.file, stable_how, res->verifier);
   const ssize_t n = pwritev2(data.fd->get(), vecs.data(), static_cast<int>(vecs.size()),
                              static_cast<off_t>(offset), flags);
@@ -245,7 +246,14 @@ bool AppendIsCached(const StoreOptions& options, wire::StableHow stable_how) {
 
 bool DataProcedures::AppendMayWait(const wire::FileHandle& filehandle,
                                    wire::StableHow stable_how) const {
-  return !AppendIsCached(store_.options, stable_how) && CommitMayWait(filehandle);
+  return (!AppendIsCached(store_.options, stable_how) && CommitMayWait(filehandle)) ||
+         store_.persistent_locks.MayConcern(KeyOf(filehandle));  // SaveOld
+}
+
+bool DataProcedures::WriteMayWait(const Caller& caller, const wire::FileHandle& filehandle,
+                                  uint64_t offset, uint64_t length) const {
+  return offset <= INT64_MAX && length <= INT64_MAX - offset &&
+         MustSaveBefore(store_.undo_saves, caller, KeyOf(filehandle), {offset, offset + length});
 }
 
 DafsStatus DataProcedures::Append(const Caller& caller, const wire::FileHandle& filehandle,
@@ -271,6 +279,7 @@ DafsStatus DataProcedures::Append(const Caller& caller, const wire::FileHandle& 
   if (!SizeOf(fd, &res->offset)) return StatusFromErrno();
   STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller, !state_id.is_zero(),
                                      data.file->key(), {res->offset, total, /*write=*/true}));
+  STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *data.file, {res->offset, res->offset + total}));
   BeginData(caller, *data.file, stable_how, res->verifier, res->offset, total);
   const int error = AppendAll(fd, std::move(vecs), flags, &res->offset);
   if (total > 0) data.file->change().Modified();

@@ -68,6 +68,13 @@ DafsStatus OpenAsCaller(StoreParts& store, const Caller& caller, uint32_t access
 
 }  // namespace
 
+DafsStatus SaveOld(StoreParts& store, const Caller& caller, Object& file,
+                   const UndoChange& change) {
+  bool has_saved = false;
+  STORE_RETURN_IF_NOT_OK(SaveBefore(store.undo_saves, caller, file, change, &has_saved));
+  return has_saved ? ActAs(caller, *file.fs().exported) : DafsStatus::kOk;
+}
+
 std::shared_ptr<const UniqueFd> AppendFd(Object& file, int* error) {
   std::shared_ptr<const UniqueFd> kept = file.DataFd(/*write=*/true, error);
   if (kept != nullptr || *error != EPERM) return kept;

@@ -40,6 +40,11 @@ wire::DafsStatus FindData(StoreParts& store, const Caller& caller,
                           const wire::FileHandle& filehandle, const wire::StateId& state_id,
                           uint32_t access, OpenData* data, WriteUse use = WriteUse::kAnywhere);
 
+// Saves what `change` replaces under AUTORECOVERY locks; see SaveBefore. Then acts as the caller
+// again.
+wire::DafsStatus SaveOld(StoreParts& store, const Caller& caller, Object& file,
+                         const UndoChange& change);
+
 // A descriptor of `file` for appending, opened with the server's own privilege. On failure returns
 // null, with an errno in *error.
 std::shared_ptr<const UniqueFd> AppendFd(Object& file, int* error);

@@ -42,6 +42,10 @@ class DataProcedures {
                          const wire::StateId& state_id, uint64_t offset,
                          std::span<const iovec> from, wire::StableHow stable_how, WriteResult* res);
 
+  // Whether a Write may wait for a disk even if it is unstable, because the old bytes are to be
+  // saved first (server/store/access/undo_save.h). One load while no lock needs that.
+  bool WriteMayWait(const Caller& caller, const wire::FileHandle& filehandle, uint64_t offset,
+                    uint64_t length) const;
   // Whether Append to this file may wait for a disk.
   bool AppendMayWait(const wire::FileHandle& filehandle, wire::StableHow stable_how) const;
   // 6.5.3, 6.5.4. Writes all of `from` at the end of the file, or nothing.

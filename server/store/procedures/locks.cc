@@ -2,13 +2,14 @@
 // Spec: 6.5.18, 6.5.19, 6.5.20, 4.4.1.2; WIRE 9.4 LOCK, LOCKT, LOCKU; R15.
 //
 // Locks are advisory, as on a local file system: reads and writes are not checked against them
-// (4.4.1.2 leaves that to the server). Those with PERSIST are mandatory among clients
-// (server/store/holdings/persistent_locks.h). The LockTable grants a lock among the clients. Then
-// the server takes it in the kernel, against local programs.
+// (4.4.1.2 leaves that to the server). Those with PERSIST or AUTORECOVERY are mandatory among
+// clients (server/store/holdings/persistent_locks.h). The LockTable grants a lock among the
+// clients. Then the server takes it in the kernel, against local programs.
 //
 // A blocking request (READW, WRITEW) gets its reply at once like any other: nothing waits here, and
 // no slot is held. If it is denied, a ticket in the table keeps its place in the queue while the
-// client retries, or waits for BC_LOCK_FREE. ABORT withdraws the ticket.
+// client retries, or waits for BC_LOCK_FREE. ABORT withdraws the ticket, and has what the owner has
+// changed under AUTORECOVERY locks undone: it gets DELAY until that is done.
 #include "wire/messages/locks.h"
 
 #include <utility>
@@ -19,6 +20,7 @@
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/lock_procedures.h"
 #include "server/store/procedures/open_object.h"
+#include "server/store/procedures/release_recorded.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/promises.h"
 
@@ -115,11 +117,14 @@ class Locking {
   LockTable::WaitMode mode_;
 };
 
+// Options of locks that outlive the server, in a record.
+constexpr uint32_t kMandatory = wire::kLockPersist | wire::kLockAutorecovery | wire::kLockRepair;
+
 // A lock for reading needs an open for reading, a lock for writing an open for writing (fcntl(2)).
 // flock(2) needs neither, unless the lock is mandatory: a user who may only read a file must not
 // keep its readers and writers out.
 DafsStatus CheckAccess(const OpenRights& rights, const LockRange& range, uint32_t options) {
-  const bool is_mandatory = (options & (wire::kLockPersist | wire::kLockRepair)) != 0;
+  const bool is_mandatory = (options & kMandatory) != 0;
   if (range.is_flock() && !(is_mandatory && range.write)) return DafsStatus::kOk;
   const uint32_t needed = range.write ? wire::kShareWrite : wire::kShareRead;
   return (rights.access & needed) != 0 ? DafsStatus::kOk : DafsStatus::kAcces;
@@ -153,11 +158,23 @@ DafsStatus AwaitHidden(StoreParts& store, const Caller& caller, const Object& fi
 
 // The LockTable has granted `range`. Undoes that if it must be recorded and cannot be.
 DafsStatus Record(StoreParts& store, const Caller& caller, const wire::LockArgs& args,
-                  const ObjectKey& key, const LockOwner& owner, const LockRange& range) {
-  const bool persist = (args.options & wire::kLockPersist) != 0;
+                  const ObjectRef& file, const LockOwner& owner, const LockRange& range) {
+  const ObjectKey key = file->key();
+  uint8_t kind = 0;
+  if ((args.options & wire::kLockPersist) != 0) kind |= PersistentLocks::kPersists;
+  if ((args.options & wire::kLockAutorecovery) != 0) kind |= PersistentLocks::kRecovers;
   const bool repair = (args.options & wire::kLockRepair) != 0;
-  const DafsStatus status =
-      store.persistent_locks.Granted(caller, key, owner.owner, range, persist, repair);
+  DafsStatus status = DafsStatus::kOk;
+  // Others may read now what was changed, so it is not undone any more.
+  const uint8_t before = store.persistent_locks.KindOf(caller.client_id, key, owner.owner, range);
+  if (!range.write && (before & PersistentLocks::kRecovers) != 0) {
+    kind |= before & PersistentLocks::kPersists;
+    status = ReleaseRecorded(store, caller.client_id, file, key, owner.owner,
+                             {range.first, range.last, /*write=*/true});
+  }
+  if (status == DafsStatus::kOk) {
+    status = store.persistent_locks.Granted(caller, key, owner.owner, range, kind, repair);
+  }
   if (status == DafsStatus::kOk) return status;
   if (KernelLock* kernel = store.locks.FindKernel(key, owner)) {
     kernel->Unlock(range.first, range.last);
@@ -165,6 +182,23 @@ DafsStatus Record(StoreParts& store, const Caller& caller, const wire::LockArgs&
   std::unique_ptr<KernelLock> unused;
   store.locks.Clear(key, owner, range.first, range.last, &unused);
   return status;
+}
+
+// ABORT of what `owner` waits for, or has changed in `range` under AUTORECOVERY locks. DELAY: that
+// is being undone; the client asks again. The caller holds the file's lock.
+DafsStatus AbortLock(StoreParts& store, const ObjectKey& key, const LockOwner& owner,
+                     LockRange range) {
+  store.locks.StopWaiting(key, owner, range);
+  range.write = true;
+  if (store.persistent_locks.IsUndoing(key, range)) return DafsStatus::kDelay;
+  const auto recovering = store.persistent_locks.RecoveringOf(owner.client_id, key, owner.owner);
+  if (!recovering) return DafsStatus::kOk;
+  wire::LockRanges aborted;
+  aborted.Set(range);
+  const wire::LockRanges bytes = FileBytes(Common(recovering->ranges, aborted));
+  if (!store.undo_log.HasSaved(key, recovering->holder, bytes)) return DafsStatus::kOk;
+  store.persistent_locks.Abort(owner.client_id, key, owner.owner, range);
+  return DafsStatus::kDelay;
 }
 
 // One LOCK. LockProcedures::Lock adds the grace period and expired leases.
@@ -197,9 +231,12 @@ DafsStatus LockFile(StoreParts& store, const Caller& caller, const wire::LockArg
     }
   }
   if (args.lock_type == LockType::kAbort) {
-    // There are no AUTORECOVERY locks to roll back, so only the ticket is withdrawn.
-    store.locks.StopWaiting(rights.object->key(), owner, range);
-    return DafsStatus::kOk;
+    return AbortLock(store, rights.object->key(), owner, range);
+  }
+  // 6.5.18: an option that is not supported. Nothing is changed under a lock for reading.
+  if ((args.options & wire::kLockAutorecovery) != 0 &&
+      (!range.write || !store.undo_log.Offers(rights.object->fs()))) {
+    return DafsStatus::kNotSupp;
   }
   STORE_RETURN_IF_NOT_OK(CheckAccess(rights, range, args.options));
   STORE_RETURN_IF_NOT_OK(AwaitHidden(store, caller, *rights.object, range));
@@ -214,7 +251,7 @@ DafsStatus LockFile(StoreParts& store, const Caller& caller, const wire::LockArg
   Locking locking(store, *rights.object, owner, range, writable, mode);
   const DafsStatus status = locking.Run(Blocks(args.lock_type), res);
   if (status != DafsStatus::kOk) return status;
-  STORE_RETURN_IF_NOT_OK(Record(store, caller, args, key, owner, range));
+  STORE_RETURN_IF_NOT_OK(Record(store, caller, args, rights.object, owner, range));
   if (reclaim) {
     if (is_owed) store.grace.ReclaimedLock(caller);
   } else {
@@ -264,9 +301,8 @@ DafsStatus LockProcedures::Lock(const Caller& caller, const wire::LockArgs& args
   const uint32_t options = args.options & wire::kLockOptionsAll;
   const bool reclaim = (options & wire::kLockReclaim) != 0;
   const bool repair = (options & wire::kLockRepair) != 0;
-  // 6.5.18: an unsupported option.
-  if ((options & wire::kLockAutorecovery) != 0) return DafsStatus::kNotSupp;
-  if (reclaim && repair) return DafsStatus::kInval;
+  const bool recovers = (options & wire::kLockAutorecovery) != 0;
+  if (repair && (reclaim || recovers)) return DafsStatus::kInval;
   if (!reclaim && store_.grace.active()) {
     // CheckLock counts this as a new request, after which the client has nothing to reclaim. A
     // client with a state id from before the restart has yet to reclaim, so the state id is checked
@@ -282,7 +318,7 @@ DafsStatus LockProcedures::Lock(const Caller& caller, const wire::LockArgs& args
     status = LockFile(store_, caller, args, res);
   } while ((status == DafsStatus::kDenied || status == DafsStatus::kDeadlock) &&
            store_.releases.RevokeExpired(KeyOf(args.filehandle)));
-  if (status == DafsStatus::kOk && (options & (wire::kLockPersist | wire::kLockRepair)) != 0) {
+  if (status == DafsStatus::kOk && (options & kMandatory) != 0) {
     // 4.4.1.2: not answered while a write is under way that it forbids. A later one sees it.
     absl::MutexLock writers(&store_.object_locks.AppendLock(KeyOf(args.filehandle)));
   }
@@ -290,8 +326,7 @@ DafsStatus LockProcedures::Lock(const Caller& caller, const wire::LockArgs& args
 }
 
 bool LockProcedures::LockMayWait(const wire::LockArgs& args) const {
-  return (args.options & (wire::kLockPersist | wire::kLockRepair)) != 0 ||
-         ReleaseMayWait(args.filehandle);
+  return (args.options & kMandatory) != 0 || ReleaseMayWait(args.filehandle);
 }
 
 bool LockProcedures::ReleaseMayWait(const wire::FileHandle& filehandle) const {
@@ -322,8 +357,8 @@ DafsStatus LockProcedures::Locku(const Caller& caller, const wire::LockuArgs& ar
       FindOwner(store_, caller, args.filehandle, args.state_id, &rights, &owner));
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   const ObjectKey key = rights.object->key();
-  STORE_RETURN_IF_NOT_OK(
-      store_.persistent_locks.Release(caller.client_id, key, owner.owner, range.first, range.last));
+  STORE_RETURN_IF_NOT_OK(ReleaseRecorded(store_, caller.client_id, rights.object, key, owner.owner,
+                                         {range.first, range.last, /*write=*/true}));
   const LockCount count(store_.locks, key, owner, caller.holdings);
   if (KernelLock* kernel = store_.locks.FindKernel(key, owner)) {
     kernel->Unlock(range.first, range.last);

@@ -103,6 +103,16 @@ DafsStatus DataProcedures::Allocate(const Caller& caller, const wire::AllocateAr
   STORE_RETURN_IF_NOT_OK(
       CheckLocked(store_.persistent_locks, caller, !args.state_id.is_zero(), data.file->key(),
                   {args.offset, moves ? UINT64_MAX : args.length, /*write=*/true}));
+  if (moves && HasRecoveringFrom(store_.undo_saves, caller, data.file->key(), args.offset)) {
+    return DafsStatus::kNotSupp;  // the saved bytes would have to move, too
+  }
+  UndoChange change{args.offset, args.offset + args.length};
+  if (args.mode == AllocateMode::kAllocate || args.mode == AllocateMode::kAllocateKeepSize) {
+    struct stat st;
+    if (fstat(data.fd->get(), &st) != 0) return StatusFromErrno();
+    change.first = std::max(change.first, static_cast<uint64_t>(st.st_size));  // the others stay
+  }
+  STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *data.file, change));
   STORE_RETURN_IF_NOT_OK(BeginAllocate(caller, data, args));
   const int result = fallocate(data.fd->get(), FallocateMode(args.mode), offset, length);
   const DafsStatus status = result == 0 ? DafsStatus::kOk : StatusFromErrno();
@@ -166,6 +176,9 @@ DafsStatus DataProcedures::CopyRange(const Caller& caller, const wire::CopyRange
       // Another client may have locked the range since the first check.
       status = CheckLocked(store_.persistent_locks, caller, !args.state_id.is_zero(),
                            target.file->key(), {args.offset + res->count, part, /*write=*/true});
+      if (status != DafsStatus::kOk) break;
+      const uint64_t first = args.offset + res->count;
+      status = SaveOld(store_, caller, *target.file, {first, first + part});
       if (status != DafsStatus::kOk) break;
       n = copy_file_range(source.fd->get(), &from, target.fd->get(), &to, part, 0);
     }

@@ -419,6 +419,22 @@ TEST_F(AdminTest, BrokenLocksAreShownAndForgotten) {
   EXPECT_EQ(other.Lock(3, 1, LockType::kWrite), "DAFS_STATUS_OK");
 }
 
+TEST_F(AdminTest, LocksThatOutliveTheirClientAreMarked) {
+  Opened holder = Open("c1", {"f"});
+  ASSERT_EQ(holder.Lock(0, 10, LockType::kWrite), "DAFS_STATUS_OK");
+  ASSERT_EQ(holder.Lock(20, 10, LockType::kWrite, wire::kLockPersist), "DAFS_STATUS_OK");
+  ASSERT_EQ(holder.Lock(40, 10, LockType::kWrite, wire::kLockAutorecovery), "DAFS_STATUS_OK");
+  const Json locks = Report("locks")["locks"];
+  ASSERT_EQ(locks.size(), 3u);
+  EXPECT_EQ(locks[0]["persistent"], false);
+  EXPECT_EQ(locks[0]["auto_recovery"], false);
+  EXPECT_EQ(locks[1]["persistent"], true);
+  EXPECT_EQ(locks[1]["auto_recovery"], false);
+  EXPECT_EQ(locks[2]["persistent"], false);
+  EXPECT_EQ(locks[2]["auto_recovery"], true);
+  EXPECT_THAT(Text("locks"), HasSubstr("held auto-recovery"));
+}
+
 // Shows DAFS-4.4.1.2-36
 TEST_F(AdminTest, UnlockReleasesTheLocksOfOneOwnerWhichLearnsIt) {
   Opened holder = Open("c1", {"f"}), waiter = Open("c2", {"f"});

@@ -34,6 +34,7 @@ TEST(ConfigTest, ParsesEveryOption) {
                              "--spin=0",
                              "--rdma-read-channel=required",
                              "--promises=0",
+                             "--undo-space=3",
                              "--delegations=read",
                              "--max-delegations=5",
                              "--recall-time=2.5",
@@ -59,6 +60,7 @@ TEST(ConfigTest, ParsesEveryOption) {
   EXPECT_EQ(config->server.spin, absl::ZeroDuration());
   EXPECT_EQ(config->server.rdma_read_channel, RdmaReadChannel::kRequired);
   EXPECT_EQ(config->server.max_promises, 0u);
+  EXPECT_EQ(config->server.undo_space_bytes, uint64_t{3} << 20);
   EXPECT_EQ(config->server.delegations.most, Delegations::Type::kRead);
   EXPECT_EQ(config->server.delegations.of_client, 5u);
   EXPECT_EQ(config->server.recall_time, absl::Seconds(2.5));

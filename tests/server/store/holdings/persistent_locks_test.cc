@@ -316,12 +316,6 @@ TEST_F(PersistentLocksTest, TheLocksOfARemovedFileAreForgotten) {
   EXPECT_TRUE(States().empty());
 }
 
-TEST_F(PersistentLocksTest, AutomaticRecoveryIsNotOffered) {
-  EXPECT_DAFS(kNotSupp, Lock(user_, mine_, 0, 4, wire::kLockAutorecovery));
-  EXPECT_DAFS(kNotSupp, Lock(user_, mine_, 0, 4, wire::kLockAutorecovery | wire::kLockPersist));
-  EXPECT_TRUE(States().empty());
-}
-
 TEST_F(PersistentLocksTest, AnAdministratorForgetsBrokenLocks) {
   ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
   store_->releases().ExpireClient(user_.client_id);

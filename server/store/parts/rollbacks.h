@@ -1,0 +1,59 @@
+// Undoes changes under AUTORECOVERY locks that have failed or were aborted. One thread for
+// all files; it runs from the first time that there is something to undo. Files on an export
+// that may hang are handled on that export's threads.
+// Spec: 4.4.1.4. server/store/holdings/undo_log.h.
+//
+// An undo that fails is repeated until it succeeds; the range gets DELAY until then.
+// Thread-safe; nothing blocks but AwaitIdle and the destructor.
+#pragma once
+
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/store/holdings/persistent_locks.h"
+#include "server/store/objects/handle.h"
+#include "server/store/objects/object.h"
+
+namespace dafs::server {
+
+struct StoreParts;
+
+class Rollbacks {
+ public:
+  // Borrowed.
+  explicit Rollbacks(StoreParts& store) : store_(store) {}
+  ~Rollbacks();
+  Rollbacks(const Rollbacks&) = delete;
+  Rollbacks& operator=(const Rollbacks&) = delete;
+
+  // There may be something to undo.
+  void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns when nothing is to be undone. For tests.
+  void AwaitIdle() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  static constexpr absl::Duration kRetryAfter = absl::Milliseconds(100);
+
+  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  void StartAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  void UndoFile(const ObjectKey& file) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns false if it must be repeated; *why says why.
+  bool TryFile(const ObjectKey& file, std::string* why);
+  bool TryLock(Object& file, const PersistentLocks::Undoing& undoing, std::string* why);
+
+  StoreParts& store_;
+  absl::Mutex mutex_;
+  std::thread thread_ ABSL_GUARDED_BY(mutex_);  // not joinable: nothing was to be undone yet
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_starting_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_set<ObjectKey> under_way_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<ObjectKey> said_ ABSL_GUARDED_BY(mutex_);  // failures that are in the log
+};
+
+}  // namespace dafs::server
