@@ -30,6 +30,8 @@ struct LockCommand {
   bool shared = false;
   bool persist = false;
   bool repair = false;
+  bool auto_recover = false;
+  bool abort = false;
   bool unlock = false;
   bool nonblock = false;
   bool close = false;
@@ -49,7 +51,8 @@ int Say(const std::string& what, const char* why) {
 int AskMount(int fd, const LockCommand& o, uint32_t flags) {
   LockIoctl lock;
   lock.type = o.unlock ? F_UNLCK : o.shared ? F_RDLCK : F_WRLCK;
-  lock.flags = flags | (o.persist ? kLockIoctlPersist : 0) | (o.repair ? kLockIoctlRepair : 0);
+  lock.flags = flags | (o.persist ? kLockIoctlPersist : 0) | (o.repair ? kLockIoctlRepair : 0) |
+               (o.auto_recover ? kLockIoctlAutoRecover : 0);
   return ioctl(fd, kLockIoctl, &lock) == 0 ? 0 : errno;
 }
 
@@ -61,9 +64,18 @@ int Repair(int fd, const LockCommand& o) {
   return of_flock == EINVAL ? of_records : of_flock;
 }
 
+// Has the mount undo what was changed under the lock. Returns an errno.
+int Abort(int fd) {
+  if (fsync(fd) != 0) return errno;
+  LockIoctl lock;
+  lock.type = F_WRLCK;
+  lock.flags = kLockIoctlAbort;
+  return ioctl(fd, kLockIoctl, &lock) == 0 ? 0 : errno;
+}
+
 int TryOnce(int fd, const LockCommand& o) {
   if (o.repair) return Repair(fd, o);
-  if (o.persist) return AskMount(fd, o, 0);
+  if (o.persist || o.auto_recover) return AskMount(fd, o, 0);
   return flock(fd, (o.unlock ? LOCK_UN : o.shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 ? 0 : errno;
 }
 
@@ -72,7 +84,8 @@ int Take(int fd, const LockCommand& o) {
   const absl::Time deadline = o.nonblock         ? absl::InfinitePast()
                               : o.timeout_s >= 0 ? absl::Now() + absl::Seconds(o.timeout_s)
                                                  : absl::InfiniteFuture();
-  const bool waits_in_kernel = !o.persist && !o.repair && deadline == absl::InfiniteFuture();
+  const bool waits_in_kernel =
+      !o.persist && !o.repair && !o.auto_recover && deadline == absl::InfiniteFuture();
   for (;;) {
     const int error = waits_in_kernel && !o.unlock
                           ? (flock(fd, o.shared ? LOCK_SH : LOCK_EX) == 0 ? 0 : errno)
@@ -82,11 +95,11 @@ int Take(int fd, const LockCommand& o) {
   }
 }
 
-// A lock for writing may be taken with a descriptor for reading, as by flock(1), but a repair
-// needs one for writing.
+// A lock for writing may be taken with a descriptor for reading, as by flock(1), but a repair and
+// an auto-recovery lock need one for writing.
 int OpenFile(const LockCommand& o) {
   const int fd = open(o.file.c_str(), O_RDWR | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
-  if (fd >= 0 || o.repair) return fd;
+  if (fd >= 0 || o.repair || o.auto_recover) return fd;
   return open(o.file.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC);
 }
 
@@ -126,9 +139,18 @@ int Run(const LockCommand& o) {
     fd = OpenFile(o);
     if (fd < 0) return Say(o.file, std::strerror(errno));
   }
+  if (o.abort) {
+    const int error = Abort(fd);
+    return error == 0 ? 0 : Say(o.file, std::strerror(error));
+  }
   switch (const int error = Take(fd, o)) {
-    case 0:
-      return RunCommand(fd, o);
+    case 0: {
+      const int status = RunCommand(fd, o);
+      if (!o.auto_recover || status == 0) return status;
+      const int undone = Abort(fd);
+      if (undone != 0) Say(absl::StrCat(o.file, ": not undone"), std::strerror(undone));
+      return status;
+    }
     case EAGAIN:
       return o.conflict_status;
     case EOWNERDEAD:
@@ -137,6 +159,10 @@ int Run(const LockCommand& o) {
       return kBroken;
     case EINVAL:
       return o.repair ? Say(o.file, "no lock of it is broken") : Say(o.file, std::strerror(error));
+    case ENOLCK:
+      return Say(o.file, o.auto_recover ? "the server offers no auto-recovery lock here, or has no "
+                                          "room for another lock"
+                                        : std::strerror(error));
     case ENOTTY:
       return Say(o.file, "not on a mount with persistent locks");
     default:
@@ -150,6 +176,8 @@ constexpr char kHelp[] =
     "       dafs-lock [OPTIONS] DESCRIPTOR\n"
     "Runs a command under a lock, as flock(1), also under persistent locks of DAFS mounts.\n\n"
     "  -p, --persist                  if this client fails, others learn that it did\n"
+    "  -a, --auto-recover             if the command or this client fails, undo the changes\n"
+    "  -A, --abort                    undo the changes under the lock of a descriptor\n"
     "  -r, --repair                   take broken locks over; they are whole when this ends\n"
     "  -x, -e, --exclusive            an exclusive lock (default)\n"
     "  -s, --shared                   a shared lock\n"
@@ -169,6 +197,8 @@ int Usage(const std::string& what) {
 
 constexpr option kOptions[] = {{"persist", no_argument, nullptr, 'p'},
                                {"repair", no_argument, nullptr, 'r'},
+                               {"auto-recover", no_argument, nullptr, 'a'},
+                               {"abort", no_argument, nullptr, 'A'},
                                {"exclusive", no_argument, nullptr, 'x'},
                                {"shared", no_argument, nullptr, 's'},
                                {"unlock", no_argument, nullptr, 'u'},
@@ -189,6 +219,10 @@ bool SetOption(int letter, LockCommand& o) {
       return o.persist = true;
     case 'r':
       return o.repair = true;
+    case 'a':
+      return o.auto_recover = true;
+    case 'A':
+      return o.abort = true;
     case 'x':
     case 'e':
       o.shared = false;
@@ -215,7 +249,7 @@ int Main(int argc, char** argv) {
   LockCommand o;
   // "+": what follows FILE belongs to the command.
   for (int letter;
-       (letter = getopt_long(argc, argv, "+prxesunow:E:hV", kOptions, nullptr)) != -1;) {
+       (letter = getopt_long(argc, argv, "+praAxesunow:E:hV", kOptions, nullptr)) != -1;) {
     if (letter == 'h') return std::fputs(kHelp, stdout) < 0 ? 1 : 0;
     if (letter == 'V') return std::puts("dafs-lock " DAFS_VERSION) < 0 ? 1 : 0;
     if (letter == '?') return Usage("unknown option, or one without its value");
@@ -231,9 +265,12 @@ int Main(int argc, char** argv) {
   } else {
     o.command.assign(words.begin() + 1, words.end());
   }
-  if (o.repair && o.shared) return Usage("a repair takes an exclusive lock");
-  if (o.unlock && (o.repair || is_shell || !o.command.empty())) {
-    return Usage("-u takes a descriptor and nothing else");
+  if ((o.repair || o.auto_recover) && o.shared) {
+    return Usage("--repair and --auto-recover take an exclusive lock");
+  }
+  if (o.repair && o.auto_recover) return Usage("give one of --repair and --auto-recover");
+  if ((o.unlock || o.abort) && (o.repair || is_shell || !o.command.empty())) {
+    return Usage("-u and --abort take a descriptor and nothing else");
   }
   return Run(o);
 }

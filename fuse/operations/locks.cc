@@ -166,6 +166,26 @@ Task<void> LockOperations::Unlock(Call& call, const Request& request) {
   }
 }
 
+// Has the changes under the lock undone, and drops what the kernel has cached of them.
+Task<void> LockOperations::AbortFlock(Call& call, const Request& request) {
+  const OpenState& open = *request.open;
+  if (open.state_id.is_zero()) {
+    call.ReplyErrno(ENOLCK);
+    co_return;
+  }
+  const client::LockOwner owner{open.handle, open.state_id};
+  Task<absl::Status> aborting = files_.locks().Abort(*open.opener, owner, request.range);
+  const absl::Status status = co_await aborting;
+  if (!status.ok()) {
+    call.ReplyErrno(LockErrno(status, state_.options));
+    co_return;
+  }
+  const client::LockAnswer unknown;  // without attributes: drops all pages
+  Task<void> showing = ShowWhatIsUnderLock(call, open, unknown);
+  co_await showing;
+  ReplyDone(call);
+}
+
 Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
   if (request.unlocks) {
     co_await Unlock(call, request);
@@ -296,7 +316,12 @@ Task<void> LockOperations::Ioctl(Call& call) {
   request.unlocks = lock.type == F_UNLCK;
   request.options.persist = (lock.flags & kLockIoctlPersist) != 0 || state_.options.persist_locks;
   request.options.repair = (lock.flags & kLockIoctlRepair) != 0;
-  co_await SetFlock(call, request);
+  request.options.auto_recovery = (lock.flags & kLockIoctlAutoRecover) != 0;
+  if ((lock.flags & kLockIoctlAbort) != 0) {
+    co_await AbortFlock(call, request);
+  } else {
+    co_await SetFlock(call, request);
+  }
 }
 
 Task<void> LockOperations::Getlk(Call& call) {

@@ -30,6 +30,7 @@ class LockOperations {
  private:
   struct Request;
   Task<void> SetFlock(Call& call, const Request& request);
+  Task<void> AbortFlock(Call& call, const Request& request);
   Task<void> Unlock(Call& call, const Request& request);
   Task<void> SetRecordLock(Call& call, const Request& request);
   Task<void> UnlockRecords(Call& call, const Request& request);

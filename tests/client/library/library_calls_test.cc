@@ -265,5 +265,24 @@ TEST_F(LibraryCallsTest, PersistentLockIsBrokenAfterItsClientAndCanBeRepaired) {
   EXPECT_STATUS_OK(other->locks().Lock(**second, lock));
 }
 
+// Shows DAFS-4.4.1.4-05, DAFS-4.4.1.4-08.
+TEST_F(LibraryCallsTest, ChangesUnderAnAutoRecoveryLockCanBeUndone) {
+  MakeLocal("file", "0123456789");
+  const User user = NewUser("one");
+  auto file = user->OpenFile("file", Writing());
+  ASSERT_STATUS_OK(file);
+  auto outcome = user->locks().Lock(**file, {.options = {.auto_recovery = true}});
+  ASSERT_STATUS_OK(outcome);
+  ASSERT_EQ(*outcome, LockOutcome::kGranted);
+  EXPECT_STATUS_OK(user->Truncate(**file, 2));
+  EXPECT_EQ(LocalContent("file"), "01");
+  EXPECT_STATUS_OK(user->locks().Abort(**file, {.options = {}}));
+  EXPECT_EQ(LocalContent("file"), "0123456789");
+  EXPECT_STATUS_OK(user->Truncate(**file, 3));
+  EXPECT_STATUS_OK(user->locks().Unlock(**file, 0, wire::kLockToEnd));
+  EXPECT_EQ(LocalContent("file"), "012");
+  EXPECT_STATUS_OK(user->CloseFile(**file));
+}
+
 }  // namespace
 }  // namespace dafs::client

@@ -101,3 +101,54 @@ def persistent_locks_next_instance(rig):
     equal(flock(fresh, "W"), 0, "a lock that was forgotten")
     rig.run(release, cwd="/", status=1)
     os.close(fresh)
+
+
+@scenario(timeout=60, where="server")
+def auto_recovery_client_gone(rig):
+    """The changes of a killed mount.dafs under an auto-recovery lock are undone before another client gets the lock.
+
+    Shows DAFS-4.4.1.4-02, DAFS-4.4.1.5-05."""
+    server = rig.serve(arguments=["--lease-time", "1"])
+    before = b"before" * 20000
+    (rig.export / "f").write_bytes(before)
+    second = rig.base / "second"
+    second.mkdir()
+    rig.mount(server)
+    rig.mount(server, point=second)
+    ready = rig.base / "ready"
+    change = f"printf changed | dd of='{rig.mnt / 'f'}' conv=notrunc,fsync bs=1 seek=70000 status=none && " \
+             f"truncate -s 80000 '{rig.mnt / 'f'}' && touch {ready} && sleep 60"
+    program = subprocess.Popen([rig.bin / "dafs-lock", "--auto-recover", rig.mnt / "f", "-c", change],
+                               cwd="/", stdin=subprocess.DEVNULL, start_new_session=True)
+    check(processes.wait_until(ready.exists, 20), "dafs-lock does not run its command")
+    check(b"changed" in (rig.export / "f").read_bytes(), "the change is not in the file")
+    text = rig.run([rig.bin / "dafsctl", "server", "locks", "--socket", server.socket], cwd="/")
+    check("held auto-recovery" in text, f"dafsctl server locks: {text}")
+    _lock(rig, "-n", second / "f", "true", status=1)
+
+    _kill(rig, rig.mnt)
+    os.killpg(program.pid, signal.SIGKILL)
+    program.wait()
+    _lock(rig, "-w", "20", second / "f", "true")
+    check((rig.export / "f").read_bytes() == before, "the file is not as it was before the lock")
+    check((second / "f").read_bytes() == before, "another mount does not see the file as it was")
+
+
+@scenario(timeout=60, where="server")
+def auto_recovery_command_fails(rig):
+    """dafs-lock --auto-recover keeps the changes of a command that succeeds, and undoes those of one that fails."""
+    server = rig.serve()
+    (rig.export / "f").write_bytes(b"0123456789")
+    rig.mount(server)
+    file = rig.mnt / "f"
+    equal(file.read_bytes(), b"0123456789", "before")
+    _lock(rig, "--auto-recover", file, "-c", f"printf new > '{file}'; exit 7", status=7)
+    equal((rig.export / "f").read_bytes(), b"0123456789", "after a command that failed")
+    equal(file.read_bytes(), b"0123456789", "the same on the mount, which had cached the change")
+    _lock(rig, "--auto-recover", file, "-c", f"printf new > '{file}'")
+    equal((rig.export / "f").read_bytes(), b"new", "after a command that succeeded")
+    script = f"exec 9<>'{file}'; {rig.bin}/dafs-lock -a 9 && printf other >&9 && {rig.bin}/dafs-lock --abort 9; exec 9>&-"
+    rig.run(["sh", "-c", script], cwd="/", timeout=30)
+    equal((rig.export / "f").read_bytes(), b"new", "after --abort")
+    equal(file.read_bytes(), b"new", "the same on the mount")
+    equal(os.listdir(rig.mnt), ["f"], "names at the root of the export")
