@@ -516,9 +516,11 @@ TEST(MountError, EachCauseHasItsOwnText) {
   EXPECT_EQ(absent.reason,
             "server:/data: no such export for this client, or no such directory in it");
   Outcome forbidden = ExportError(o, wire::StatusFromDafs(wire::DafsStatus::kAcces));
-  EXPECT_EQ(forbidden.reason,
-            "server:/data: not permitted by the server: no export there admits this machine's "
-            "address (clients=), or its root may not search a directory of the path");
+  EXPECT_EQ(
+      forbidden.reason,
+      "server:/data: not permitted by the server: no export there admits this machine's "
+      "address, certificate or principal (clients=, certs=, principals=), or its root may not "
+      "search a directory of the path");
   EXPECT_EQ(refused.code, ExitCode::kMountFailure);
   EXPECT_EQ(absent.code, ExitCode::kMountFailure);
   EXPECT_EQ(forbidden.code, ExitCode::kUsage);  // mount(8): incorrect invocation or permissions

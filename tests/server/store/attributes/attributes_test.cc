@@ -479,7 +479,7 @@ TEST_F(StoreAttributesTest, ClientsOutsideExportListAreRefused) {
   const wire::FileHandle root = Handle({});
   wire::FileHandle a;
   ASSERT_OK(Lookup(inside, root, "a", &a));
-  EXPECT_DAFS(kAcces, Lookup(outside, root, "a"));
+  EXPECT_DAFS(kNoEnt, Lookup(outside, root, "a"));
   EXPECT_THAT(Names(inside, root), ElementsAre("a", "deep"));
   EXPECT_THAT(Names(outside, root), ElementsAre("deep"));
   const Opened f = MustOpen(inside, CreateArgs(a, "f", 0666));
