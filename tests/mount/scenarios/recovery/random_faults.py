@@ -153,7 +153,8 @@ def run(rig, *faults, relayed=False):
     check(count > SECONDS / 10, f"{count} faults")
     for point in place.points:
         rig.root, rig.behind = point, rig.export
-        rig.check_content(patience=20 * rig.slowness)
+        # A restarted server keeps removed open files until its grace period is over.
+        rig.check_content(patience=120 * rig.slowness)
     rig.check_idle()
     for point in place.points:
         rig.umount(point)
