@@ -1,5 +1,5 @@
-// The objects behind the handles of the C interface (client/c/dafs.h), and the way into and out of
-// a call. Not installed.
+// The objects behind the handles of the C interface (client/c/dafs.h), and what each call does
+// first and last. Not installed.
 #pragma once
 
 #include <algorithm>

@@ -83,7 +83,7 @@ absl::Status NoMount(const std::string& path, const absl::Status& failed) {
 }
 
 // Asks again while another program may be about to continue the mount. `status`: of the first
-// request. Blocks for kPatience at most, besides `ask`.
+// request. Blocks for kWithoutSocket at most, besides `ask`.
 absl::Status AskAgain(const MountEntry& mount, absl::FunctionRef<absl::Status()> ask,
                       absl::Status status) {
   StatfsProbe probe(mount.point);

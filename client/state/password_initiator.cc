@@ -1,17 +1,13 @@
 #include "client/state/password_initiator.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/status_macros.h"
-#include "runtime/unique_fd.h"
+#include "runtime/secret_file.h"
 
 namespace dafs::client {
 namespace {
@@ -81,22 +77,13 @@ class PasswordInitiator final : public auth::Initiator {
 NameAndPassword::~NameAndPassword() { Erase(password); }
 
 absl::StatusOr<NameAndPassword> ReadCredentialsFile(const std::string& file) {
-  // O_NONBLOCK: a FIFO without a writer must not hold the thread; it is refused below.
-  const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return BadFile(file, strerror(errno));
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
-    return BadFile(file, "no regular file");
-  if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
-    return BadFile(file, absl::StrCat("other users can access it; chown it to user ", geteuid(),
-                                      ", chmod 600"));
+  absl::StatusOr<std::string> text = ReadSecretFile(file, kMostBytes);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(), absl::StrCat("Password: ", text.status().message()));
   }
-  std::string text(kMostBytes, '\0');
-  const ssize_t size = read(fd.get(), text.data(), text.size());
-  if (size < 0) return BadFile(file, strerror(errno));
   NameAndPassword secret;
   bool has_password = false;
-  std::string_view rest(text.data(), static_cast<size_t>(size));
+  std::string_view rest(*text);
   while (!rest.empty()) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -109,7 +96,7 @@ absl::StatusOr<NameAndPassword> ReadCredentialsFile(const std::string& file) {
       has_password = true;
     }
   }
-  Erase(text);
+  Erase(*text);
   if (secret.name.empty() || !has_password) {
     return BadFile(file, "a line username=NAME and a line password=PASSWORD are needed");
   }

@@ -11,14 +11,15 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "fuse/kernel/memory_pressure.h"
+#include "runtime/descriptor_passing.h"
 
 namespace dafs::fuse {
 namespace {
@@ -30,48 +31,16 @@ constexpr std::byte kTaken{1};
 constexpr std::byte kNotTaken{0};
 
 bool SendDescriptor(int socket, int fd) {
-  std::byte byte{0};
-  iovec part = {.iov_base = &byte, .iov_len = 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fd))> space = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(sizeof(fd));
-  std::memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
-  ssize_t sent = -1;
-  do {
-    sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent == 1;
+  constexpr char kNothing[] = {0};
+  return SendDescriptors(socket, kNothing, {&fd, 1});
 }
 
 // Not valid: the other end is closed.
 UniqueFd ReceiveDescriptor(int socket) {
-  std::byte byte{0};
-  iovec part = {.iov_base = &byte, .iov_len = 1};
-  int fd = -1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fd))> space = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  ssize_t got = -1;
-  do {
-    got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  const cmsghdr* const rights = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
-      rights->cmsg_len != CMSG_LEN(sizeof(fd))) {
-    return UniqueFd();
-  }
-  std::memcpy(&fd, CMSG_DATA(rights), sizeof(fd));
-  return UniqueFd(fd);
+  char byte[1];
+  std::vector<UniqueFd> fds;
+  if (!ReceiveDescriptors(socket, byte, &fds) || fds.size() != 1) return UniqueFd();
+  return std::move(fds.front());
 }
 
 // Until the other end is closed.

@@ -14,11 +14,13 @@
 #include <utility>
 
 #include "fuse/mount/guardian.h"
+#include "runtime/descriptor_passing.h"
 
 namespace dafs::fuse {
 namespace {
 
-constexpr size_t kMostFds = 32;     // 16 workers, the records and the lock
+// Of 16 workers, the records and the lock.
+static_assert(kMostPassedDescriptors >= 19);
 constexpr size_t kMostText = 4096;  // the name of a program
 constexpr std::string_view kHasLock = "lock";
 
@@ -28,55 +30,16 @@ bool SendMessage(int socket, LinkMessage::Kind kind, std::string_view text,
                  std::span<const int> fds) {
   std::string body(1, kind);
   body += text;
-  if (body.size() > kMostText + 1 || fds.size() > kMostFds) return false;
-  iovec part = {.iov_base = body.data(), .iov_len = body.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (!fds.empty()) {
-    message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
-  }
-  ssize_t sent = -1;
-  do {
-    sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(body.size());
+  return body.size() <= kMostText + 1 && SendDescriptors(socket, body, fds);
 }
 
 std::optional<LinkMessage> ReceiveMessage(int socket) {
   std::array<char, kMostText + 1> body;
-  iovec part = {.iov_base = body.data(), .iov_len = body.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t got = -1;
-  do {
-    got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
   LinkMessage received;
-  for (cmsghdr* rights = got < 0 ? nullptr : CMSG_FIRSTHDR(&message); rights != nullptr;
-       rights = CMSG_NXTHDR(&message, rights)) {
-    if (rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof(int), sizeof(fd));
-      received.fds.emplace_back(fd);
-    }
-  }
-  if (got < 1 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return std::nullopt;
+  const std::optional<size_t> got = ReceiveDescriptors(socket, body, &received.fds);
+  if (!got) return std::nullopt;
   received.kind = static_cast<LinkMessage::Kind>(body[0]);
-  received.text.assign(body.data() + 1, static_cast<size_t>(got) - 1);
+  received.text.assign(body.data() + 1, *got - 1);
   return received;
 }
 

@@ -1,32 +1,29 @@
 #include "server/clients/passwords.h"
 
 #include <crypt.h>
-#include <fcntl.h>
 #include <openssl/crypto.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <string.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "runtime/secret_file.h"
 #include "runtime/status_macros.h"
-#include "runtime/text.h"
-#include "runtime/unique_fd.h"
+#include "server/store/objects/principal_pattern.h"
 #include "wire/protocol/constants.h"
 
 namespace dafs::server {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 20;
-constexpr size_t kMostName = 64;
 // The hash that is computed for a name that is not in an empty file: yescrypt, as mkpasswd makes
 // it.
 constexpr char kNobodysHash[] = "$y$j9T$1xvnrxp3mKzDyiKsGPRzQ0$";
@@ -43,27 +40,10 @@ absl::Status Bad(const std::string& file, absl::string_view why) {
 }
 
 absl::StatusOr<std::string> ReadAll(const std::string& file) {
-  // O_NONBLOCK: a FIFO without a writer must not hold the thread; it is refused below.
-  const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return Bad(file, std::strerror(errno));
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return Bad(file, "no regular file");
-  if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
-    return Bad(file, absl::StrCat("other users can access it; chown it to user ", geteuid(),
-                                  ", chmod 600"));
-  }
-  std::string text(kMostBytes + 1, '\0');
-  size_t size = 0;
-  ssize_t n = 0;
-  while (size < text.size() &&
-         ((n = read(fd.get(), text.data() + size, text.size() - size)) > 0 || errno == EINTR)) {
-    if (n > 0) size += static_cast<size_t>(n);
-    if (n == 0) break;
-  }
-  if (n < 0) return Bad(file, std::strerror(errno));
-  if (size > kMostBytes) return Bad(file, absl::StrCat("larger than ", kMostBytes, " bytes"));
-  text.resize(size);
-  return text;
+  absl::StatusOr<std::string> text = ReadSecretFile(file, kMostBytes);
+  if (text.ok()) return text;
+  return absl::Status(text.status().code(),
+                      absl::StrCat("--password-file ", text.status().message()));
 }
 
 bool ParseUser(absl::string_view uid, absl::string_view gids, Entry* entry) {
@@ -103,15 +83,14 @@ const char* ParseLine(absl::string_view line, Entry* entry) {
 
 absl::StatusOr<std::vector<Entry>> Parse(const std::string& file, const std::string& text) {
   std::vector<Entry> entries;
+  absl::flat_hash_set<std::string_view> names;
   size_t number = 0;
   for (const absl::string_view line : absl::StrSplit(absl::string_view(text), '\n')) {
     ++number;
     if (absl::StripAsciiWhitespace(line).empty() || line.front() == '#') continue;
     Entry entry;
     const char* wrong = ParseLine(line, &entry);
-    const bool is_known = std::any_of(entries.begin(), entries.end(),
-                                      [&](const Entry& e) { return e.name == entry.name; });
-    if (wrong == nullptr && is_known) wrong = "the name is given twice";
+    if (wrong == nullptr && !names.insert(entry.name).second) wrong = "the name is given twice";
     if (wrong != nullptr) return Bad(file, absl::StrCat("line ", number, ": ", wrong));
     entries.push_back(std::move(entry));
   }
@@ -138,14 +117,6 @@ bool Fits(std::string_view password, std::string_view hash) {
 }
 
 }  // namespace
-
-bool IsPasswordName(std::string_view name) {
-  return !name.empty() && name.size() <= kMostName &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' ||
-                  c == '_';
-         });
-}
 
 absl::Status CheckPasswordFile(const std::string& file) {
   ASSIGN_OR_RETURN(const std::string text, ReadAll(file));

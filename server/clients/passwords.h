@@ -26,8 +26,4 @@ absl::Status CheckPasswordFile(const std::string& file);
 absl::Status CheckPassword(const std::string& file, std::string_view name,
                            std::string_view password, Credential* user);
 
-// Whether a name may stand in the file: letters, digits and "-._", at most 64. It has no '@', so it
-// is no Kerberos principal.
-bool IsPasswordName(std::string_view name);
-
 }  // namespace dafs::server

@@ -269,7 +269,7 @@ DafsStatus Secinfo(Call& call, const wire::SecinfoArgs&, wire::SecinfoRes* res) 
 // With GSS the server has proven who it is when the client authenticated: the result is void.
 DafsStatus ServerAuth(Call& call, const wire::ServerAuthArgs& args, wire::ServerAuthRes* res) {
   res->auth_type = args.auth_type;
-  // The server proves itself by its certificate, and tells no password to anybody.
+  // The server proves itself by its certificate, and sends no password.
   if (args.auth_type == AuthType::kText &&
       call.session().identity().auth_type() == AuthType::kText) {
     return DafsStatus::kNotAuthorized;

@@ -84,6 +84,10 @@ void Database::Statement::Bind(int parameter, std::span<const uint8_t> blob) {
                     SQLITE_TRANSIENT);
 }
 
+void Database::Statement::BindBlob(int parameter, std::string_view bytes) {
+  Bind(parameter, std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+}
+
 absl::StatusOr<bool> Database::Statement::Step() {
   if (statement_ == nullptr) return StatusOf(connection_);
   const int result = sqlite3_step(statement_);
@@ -114,6 +118,11 @@ std::span<const uint8_t> Database::Statement::Blob(int column) const {
           bytes == nullptr ? 0 : static_cast<size_t>(sqlite3_column_bytes(statement_, column))};
 }
 
+std::string_view Database::Statement::BlobText(int column) const {
+  const std::span<const uint8_t> bytes = Blob(column);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 // ---- The database ------------------------------------------------------------------------------
 
 Database::Database(const std::string& state_dir) : path_(absl::StrCat(state_dir, "/locks.db")) {}
@@ -121,6 +130,17 @@ Database::Database(const std::string& state_dir) : path_(absl::StrCat(state_dir,
 Database::~Database() {
   RestoreOwnIdentity();
   sqlite3_close(connection_);
+}
+
+absl::Status Database::Unreadable(const absl::Status& why) const {
+  return absl::Status(
+      why.code(),
+      absl::StrCat(path_, ": ", why.message(),
+                   absl::IsResourceExhausted(why)
+                       ? "; free some space on its file system"
+                       : "; it says which clients are fenced off, which locks are broken and which "
+                         "changes are to be undone: restore it from a backup, or remove it to "
+                         "forget all that"));
 }
 
 absl::StatusOr<bool> Database::OpenExisting() {

@@ -38,6 +38,7 @@ class Database {
     void Bind(int parameter, int64_t value);
     void Bind(int parameter, std::string_view text);
     void Bind(int parameter, std::span<const uint8_t> blob);
+    void BindBlob(int parameter, std::string_view bytes);
     // Returns true if there is a row, false after the last. Errors: see Transact.
     absl::StatusOr<bool> Step();
     // Executes it for the next parameters, without a row.
@@ -47,6 +48,7 @@ class Database {
     int64_t Int(int column) const;
     std::string_view Text(int column) const;
     std::span<const uint8_t> Blob(int column) const;
+    std::string_view BlobText(int column) const;
 
    private:
     sqlite3* const connection_;
@@ -60,10 +62,12 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   const std::string& path() const { return path_; }
+  // The error `why` of reading it at the start, with its path and the remedy.
+  absl::Status Unreadable(const absl::Status& why) const;
 
   // Opens the database if there is one. Returns false if there is none: no transaction has been
   // made yet. Errors: kFailedPrecondition, also for a damaged database and for one of a later
-  // version. Callers name path() and the remedy.
+  // version. Callers return Unreadable of it.
   absl::StatusOr<bool> OpenExisting() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Runs `work` in a transaction, and makes that durable before it returns OK. Creates the database

@@ -15,23 +15,12 @@ std::span<const uint8_t> StoredKey(const FencedObject& object) {
   return object.kind == wire::FenceObject::kFile ? bytes : bytes.first(sizeof(wire::FsHandle));
 }
 
-// The error of reading the lists: without them, dafsd would admit clients that are fenced off.
-absl::Status Unreadable(const Database& database, const absl::Status& why) {
-  return absl::Status(why.code(),
-                      absl::StrCat(database.path(), ": ", why.message(),
-                                   why.code() == absl::StatusCode::kResourceExhausted
-                                       ? "; free some space on its file system"
-                                       : "; it says which clients are fenced off and which locks "
-                                         "are broken: restore it from a backup, or remove it to "
-                                         "forget both"));
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<std::pair<FencedObject, FenceList>>> FenceRecords::Load() {
   std::vector<std::pair<FencedObject, FenceList>> lists;
   const absl::StatusOr<bool> exists = database_.OpenExisting();
-  if (!exists.ok()) return Unreadable(database_, exists.status());
+  if (!exists.ok()) return database_.Unreadable(exists.status());
   if (!*exists) return lists;
   const absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
     // SQLite compares text by its bytes, as FenceList does.
@@ -51,7 +40,7 @@ absl::StatusOr<std::vector<std::pair<FencedObject, FenceList>>> FenceRecords::Lo
     }
   });
   if (status.ok()) return lists;
-  return Unreadable(database_, status);
+  return database_.Unreadable(status);
 }
 
 absl::Status FenceRecords::Replace(const FencedObject& object, const FenceList& list) {

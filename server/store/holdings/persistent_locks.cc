@@ -1,11 +1,9 @@
 #include "server/store/holdings/persistent_locks.h"
 
 #include <algorithm>
-#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
-#include "runtime/status_macros.h"
 #include "runtime/text.h"
 #include "server/store/holdings/caller.h"
 
@@ -16,13 +14,6 @@ using wire::LockRange;
 using wire::LockRanges;
 
 namespace {
-
-std::span<const uint8_t> BytesOf(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-std::string TextOf(std::span<const uint8_t> bytes) {
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 // The bytes of an I/O, which are never those of a flock(2) lock. A read conflicts only with a lock
 // for writing.
@@ -39,105 +30,7 @@ bool Concerns(const LockRange& lock, const LockRange& io) {
 
 }  // namespace
 
-// ---- On disk -----------------------------------------------------------------------------------
-
-absl::Status PersistentLocks::Load() {
-  ASSIGN_OR_RETURN(const bool exists, database_.OpenExisting());
-  if (!exists) return absl::OkStatus();
-  absl::flat_hash_map<ObjectKey, File> files;
-  size_t broken = 0;
-  const absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
-    Database::Statement rows(
-        connection,
-        "SELECT key, client, verifier, owner, first, last, write, broken, kind FROM plock");
-    while (true) {
-      ASSIGN_OR_RETURN(const bool has_row, rows.Step());
-      if (!has_row) return absl::OkStatus();
-      ObjectKey key;
-      Holder holder;
-      if (rows.Blob(0).size() != key.bytes.size() ||
-          rows.Blob(2).size() != holder.verifier.bytes.size()) {
-        return absl::FailedPreconditionError("a row of the table plock is damaged");
-      }
-      std::copy(rows.Blob(0).begin(), rows.Blob(0).end(), key.bytes.begin());
-      holder.client_name = TextOf(rows.Blob(1));
-      std::copy(rows.Blob(2).begin(), rows.Blob(2).end(), holder.verifier.bytes.begin());
-      holder.owner = TextOf(rows.Blob(3));
-      const LockRange range{static_cast<uint64_t>(rows.Int(4)), static_cast<uint64_t>(rows.Int(5)),
-                            rows.Int(6) != 0};
-      if (range.first > range.last) {
-        return absl::FailedPreconditionError("a row of the table plock is damaged");
-      }
-      File& file = files[key];
-      const auto kind = static_cast<uint8_t>(rows.Int(8));
-      switch (rows.Int(7)) {
-        case kHeldRow: {
-          const auto held = std::find_if(file.held.begin(), file.held.end(), [&](const Held& each) {
-            return each.holder == holder && each.kind == kind;
-          });
-          (held != file.held.end() ? *held
-                                   : file.held.emplace_back(Held{std::move(holder), {}, {}, kind}))
-              .ranges.Set(range);
-          break;
-        }
-        case kUndoingRow:
-          file.undoing.push_back({std::move(holder), range});
-          break;
-        default:
-          file.broken.push_back({std::move(holder), range, std::nullopt});
-          ++broken;
-      }
-    }
-  });
-  if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(database_.path(), ": ", status.message(),
-                                                    "; restore it from a backup, or remove it to "
-                                                    "forget fencing lists and broken locks"));
-  }
-  if (broken > 0) {
-    LogNotice(absl::StrCat(broken, broken == 1 ? " lock is" : " locks are",
-                           " broken: what their clients were changing is unfinished, and reads and "
-                           "writes there are refused until a client repairs it"));
-  }
-  for (auto& [key, file] : files) Put(key, std::move(file));
-  if (!UndoingFiles().empty()) Wake();
-  return absl::OkStatus();
-}
-
-absl::Status PersistentLocks::Write(const ObjectKey& key, const File& file, Extra extra) {
-  return database_.Transact([&](sqlite3* connection) -> absl::Status {
-    Database::Statement clear(connection, "DELETE FROM plock WHERE key = ?1");
-    clear.Bind(1, key.bytes);
-    RETURN_IF_ERROR(clear.Run());
-    Database::Statement add(connection,
-                            "INSERT INTO plock VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
-    const auto insert = [&](const Holder& holder, const LockRange& range, Row row,
-                            uint8_t kind = kPersists) {
-      add.Bind(1, key.bytes);
-      add.Bind(2, BytesOf(holder.client_name));
-      add.Bind(3, holder.verifier.bytes);
-      add.Bind(4, BytesOf(holder.owner));
-      add.Bind(5, static_cast<int64_t>(range.first));
-      add.Bind(6, static_cast<int64_t>(range.last));
-      add.Bind(7, range.write ? 1 : 0);
-      add.Bind(8, row);
-      add.Bind(9, kind);
-      return add.Run();
-    };
-    for (const Held& held : file.held) {
-      for (const LockRange& range : held.ranges.ranges()) {
-        RETURN_IF_ERROR(insert(held.holder, range, kHeldRow, held.kind));
-      }
-    }
-    for (const Broken& each : file.broken) {
-      RETURN_IF_ERROR(insert(each.holder, each.range, kBrokenRow));
-    }
-    for (const Undo& each : file.undoing) {
-      if (!each.by_abort) RETURN_IF_ERROR(insert(each.holder, each.range, kUndoingRow, kRecovers));
-    }
-    return extra(connection);
-  });
-}
+// ---- The records ------------------------------------------------------------------------------
 
 PersistentLocks::File PersistentLocks::FileOf(const ObjectKey& key) const {
   if (!MayConcern(key)) return {};
@@ -175,6 +68,12 @@ PersistentLocks::Holder PersistentLocks::HolderOf(const Caller& caller, const st
   return {std::string(caller.client_name), caller.client_verifier, owner};
 }
 
+bool PersistentLocks::IsOf(const Caller& caller, const Held& held) {
+  if (!held.client_id.is_zero()) return held.client_id == caller.client_id;
+  return held.holder.client_name == caller.client_name &&
+         held.holder.verifier == caller.client_verifier;
+}
+
 DafsStatus PersistentLocks::CheckIo(const Caller& caller, bool has_state, const ObjectKey& key,
                                     const Io& bytes) const {
   if (bytes.length == 0) return DafsStatus::kOk;
@@ -191,10 +90,7 @@ DafsStatus PersistentLocks::CheckIo(const Caller& caller, bool has_state, const 
     if (each.repairer->client_id != caller.client_id) return DafsStatus::kLocked;
   }
   for (const Held& held : file->second.held) {
-    const bool own = held.client_id.is_zero() ? held.holder.client_name == caller.client_name &&
-                                                    held.holder.verifier == caller.client_verifier
-                                              : held.client_id == caller.client_id;
-    if (own) continue;
+    if (IsOf(caller, held)) continue;
     const std::vector<LockRange>& ranges = held.ranges.ranges();
     const bool conflicts = std::any_of(ranges.begin(), ranges.end(), [&](const LockRange& each) {
       return Concerns(each, io) && (each.write || io.write);
@@ -202,25 +98,6 @@ DafsStatus PersistentLocks::CheckIo(const Caller& caller, bool has_state, const 
     if (conflicts) return DafsStatus::kLocked;
   }
   return DafsStatus::kOk;
-}
-
-bool PersistentLocks::IsUndoing(const File& file, const LockRange& range) {
-  return std::any_of(file.undoing.begin(), file.undoing.end(),
-                     [&](const Undo& each) { return each.range.Overlaps(range); });
-}
-
-bool PersistentLocks::IsUndoing(const ObjectKey& key, const LockRange& range) const {
-  if (!MayConcern(key)) return false;
-  absl::ReaderMutexLock lock(&mutex_);
-  const auto file = files_.find(key);
-  return file != files_.end() && IsUndoing(file->second, range);
-}
-
-void PersistentLocks::AddUndo(File& file, const Holder& holder, const LockRange& range) {
-  const bool has = std::any_of(file.undoing.begin(), file.undoing.end(), [&](const Undo& each) {
-    return each.holder == holder && each.range == range && !each.by_abort;
-  });
-  if (!has) file.undoing.push_back({holder, range});
 }
 
 void PersistentLocks::Break(File& file,
@@ -511,111 +388,6 @@ void PersistentLocks::EndClaims(absl::FunctionRef<bool(const ObjectKey& file)> e
     }
   }
   if (undoes) Wake();
-}
-
-// ---- Undoing changes ---------------------------------------------------------------------------
-
-void PersistentLocks::VisitRecovering(
-    const Caller& caller, const ObjectKey& key,
-    absl::FunctionRef<void(const LockHolder&, bool, const LockRanges&)> visit) const {
-  absl::ReaderMutexLock lock(&mutex_);
-  const auto file = files_.find(key);
-  if (file == files_.end()) return;
-  for (const Held& held : file->second.held) {
-    if ((held.kind & kRecovers) == 0) continue;
-    const bool own = held.client_id.is_zero() ? held.holder.client_name == caller.client_name &&
-                                                    held.holder.verifier == caller.client_verifier
-                                              : held.client_id == caller.client_id;
-    visit(held.holder, own, held.ranges);
-  }
-}
-
-std::optional<PersistentLocks::Recovering> PersistentLocks::RecoveringOf(
-    const wire::ClientId& client_id, const ObjectKey& key, const std::string& owner) const {
-  if (!MayConcern(key)) return std::nullopt;
-  std::optional<Recovering> found;
-  absl::ReaderMutexLock lock(&mutex_);
-  const auto file = files_.find(key);
-  if (file == files_.end()) return std::nullopt;
-  for (const Held& held : file->second.held) {
-    if ((held.kind & kRecovers) == 0 || held.client_id != client_id || held.holder.owner != owner) {
-      continue;
-    }
-    if (!found) found = Recovering{held.holder, true, {}};
-    for (const LockRange& range : held.ranges.ranges()) found->ranges.Set(range);
-  }
-  return found;
-}
-
-void PersistentLocks::Abort(const wire::ClientId& client_id, const ObjectKey& key,
-                            const std::string& owner, const LockRange& range) {
-  absl::MutexLock changing(&changing_);
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto file = files_.find(key);
-    if (file == files_.end()) return;
-    for (const Held& held : file->second.held) {
-      if ((held.kind & kRecovers) == 0 || held.client_id != client_id ||
-          held.holder.owner != owner) {
-        continue;
-      }
-      for (const LockRange& each : held.ranges.ranges()) {
-        if (!each.Overlaps(range)) continue;
-        file->second.undoing.push_back(
-            {held.holder,
-             {std::max(each.first, range.first), std::min(each.last, range.last), /*write=*/true},
-             /*by_abort=*/true});
-      }
-    }
-  }
-  Wake();
-}
-
-std::vector<ObjectKey> PersistentLocks::UndoingFiles() const {
-  std::vector<ObjectKey> keys;
-  absl::ReaderMutexLock lock(&mutex_);
-  for (const auto& [key, file] : files_) {
-    if (!file.undoing.empty()) keys.push_back(key);
-  }
-  return keys;
-}
-
-DafsStatus PersistentLocks::BeginUndo(const ObjectKey& key, std::vector<Undoing>* all) {
-  all->clear();
-  absl::MutexLock changing(&changing_);
-  const File file = FileOf(key);
-  for (const Undo& undo : file.undoing) {
-    auto same = std::find_if(all->begin(), all->end(),
-                             [&](const Undoing& each) { return each.holder == undo.holder; });
-    if (same == all->end()) same = all->insert(all->end(), Undoing{undo.holder, {}, {}});
-    same->undone.Set({undo.range.first, undo.range.last, /*write=*/true});
-  }
-  for (Undoing& each : *all) {
-    for (const Held& held : file.held) {
-      if ((held.kind & kRecovers) == 0 || held.holder != each.holder) continue;
-      for (const LockRange& range : held.ranges.ranges()) each.kept.Set(range);
-    }
-    for (const LockRange& range : each.undone.ranges()) each.kept.Clear(range.first, range.last);
-  }
-  return Replace(key, file);
-}
-
-DafsStatus PersistentLocks::Undone(const ObjectKey& key, const Undoing& undoing, Extra extra) {
-  absl::MutexLock changing(&changing_);
-  File file = FileOf(key);
-  std::erase_if(file.undoing, [&](const Undo& each) {
-    return each.holder == undoing.holder &&
-           undoing.undone.Covers({each.range.first, each.range.last, /*write=*/true});
-  });
-  for (Held& held : file.held) {
-    if (held.holder != undoing.holder || held.kind != kRecovers || !held.client_id.is_zero()) {
-      continue;
-    }
-    for (const LockRange& range : undoing.undone.ranges()) {
-      held.ranges.Clear(range.first, range.last);
-    }
-  }
-  return Replace(key, std::move(file), extra);
 }
 
 // ---- For the administrator ---------------------------------------------------------------------

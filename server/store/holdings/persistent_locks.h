@@ -138,11 +138,10 @@ class PersistentLocks {
   // AUTORECOVERY locks of one owner. The ranges are those of the lock space.
   struct Recovering {
     LockHolder holder;
-    bool is_own = false;  // of the client of the caller
     wire::LockRanges ranges;
   };
   // Calls `visit` for each owner of such locks on the file, with a reference that is valid until it
-  // returns. It must not call this class.
+  // returns. `is_own`: of the client of `caller`. It must not call this class.
   void VisitRecovering(
       const Caller& caller, const ObjectKey& file,
       absl::FunctionRef<void(const LockHolder& holder, bool is_own, const wire::LockRanges& ranges)>
@@ -232,6 +231,7 @@ class PersistentLocks {
 
   size_t BrokenOf(std::string_view client_name) const ABSL_LOCKS_EXCLUDED(mutex_);
   static Holder HolderOf(const Caller& caller, const std::string& owner);
+  static bool IsOf(const Caller& caller, const Held& held);
   static bool IsUndoing(const File& file, const wire::LockRange& range);
   // Adds the changes under a lock that ends without LOCKU.
   static void AddUndo(File& file, const Holder& holder, const wire::LockRange& range);

@@ -111,8 +111,9 @@ uint64_t UndoLog::used_bytes() const {
 // ---- On disk -----------------------------------------------------------------------------------
 
 absl::Status UndoLog::Load() {
-  ASSIGN_OR_RETURN(const bool exists, database_.OpenExisting());
-  if (!exists) return absl::OkStatus();
+  const absl::StatusOr<bool> exists = database_.OpenExisting();
+  if (!exists.ok()) return database_.Unreadable(exists.status());
+  if (!*exists) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
   const absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
     mutex_.AssertHeld();
@@ -129,9 +130,9 @@ absl::Status UndoLog::Load() {
       }
       std::copy(rows.Blob(1).begin(), rows.Blob(1).end(), key.bytes.begin());
       entry.id = rows.Int(0);
-      entry.holder.client_name.assign(rows.Blob(2).begin(), rows.Blob(2).end());
+      entry.holder.client_name = rows.BlobText(2);
       std::copy(rows.Blob(3).begin(), rows.Blob(3).end(), entry.holder.verifier.bytes.begin());
-      entry.holder.owner.assign(rows.Blob(4).begin(), rows.Blob(4).end());
+      entry.holder.owner = rows.BlobText(4);
       if (rows.Int(5) >= 0) {
         entry.record.size = {static_cast<uint64_t>(rows.Int(5)),
                              static_cast<uint64_t>(rows.Int(6))};
@@ -155,12 +156,7 @@ absl::Status UndoLog::Load() {
       entries_[key].push_back(std::move(entry));
     }
   });
-  if (status.ok()) return status;
-  return absl::Status(
-      status.code(),
-      absl::StrCat(database_.path(), ": ", status.message(),
-                   "; restore it from a backup, or remove it to forget fencing lists, broken locks "
-                   "and unfinished changes under auto-recovery locks"));
+  return status.ok() ? status : database_.Unreadable(status);
 }
 
 void UndoLog::Tidy(const FileSystem& fs) {
@@ -184,14 +180,11 @@ absl::Status UndoLog::WriteEntry(sqlite3* connection, const ObjectKey& file, con
   }
   Database::Statement lock(connection,
                            "INSERT OR REPLACE INTO undo_lock VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
-  const auto bytes = [](const std::string& text) {
-    return std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-  };
   lock.Bind(1, entry.id);
   lock.Bind(2, file.bytes);
-  lock.Bind(3, bytes(entry.holder.client_name));
+  lock.BindBlob(3, entry.holder.client_name);
   lock.Bind(4, entry.holder.verifier.bytes);
-  lock.Bind(5, bytes(entry.holder.owner));
+  lock.BindBlob(5, entry.holder.owner);
   const std::optional<UndoRecord::Size>& size = entry.record.size;
   lock.Bind(6, size ? static_cast<int64_t>(size->old_size) : -1);
   lock.Bind(7, size ? static_cast<int64_t>(size->floor) : 0);
@@ -281,7 +274,12 @@ DafsStatus UndoLog::SaveLocks(Object& file, const std::vector<Lock>& locks,
   if (error = SizeOfFile(fd->get(), &size); error != 0) return StatusFromErrno(error);
   for (const Lock& lock : locks) {
     const DafsStatus status = SaveLock(file, fd->get(), lock, change, size, all);
-    if (status != DafsStatus::kOk) return status;
+    if (status == DafsStatus::kOk) continue;
+    // Otherwise each attempt on a full disk would leave a file there. No row names them yet.
+    for (const Saving& each : *all) {
+      if (each.is_new) files_.Remove(file.fs(), each.entry.id);
+    }
+    return status;
   }
   if (all->empty()) return DafsStatus::kOk;
   const DafsStatus stored =
@@ -303,7 +301,7 @@ DafsStatus UndoLog::Save(Object& file, const std::vector<Lock>& locks, const Und
   for (Saving& each : all) {
     used_ -= each.reserved;
     if (status != DafsStatus::kOk) {
-      if (each.is_new) ids_.erase(each.entry.id);  // its file may be there; Tidy removes it
+      if (each.is_new) ids_.erase(each.entry.id);  // a file left by a failed transaction: Tidy
       continue;
     }
     used_ -= each.entry.charged;

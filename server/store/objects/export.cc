@@ -99,18 +99,10 @@ absl::Status ParseSec(std::string_view text, std::string_view value, Export* res
   return absl::OkStatus();
 }
 
-// A name that a password may belong to (server/clients/passwords.h).
-bool IsPlainName(absl::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-           absl::string_view("-._").find(c) != absl::string_view::npos;
-  });
-}
-
 absl::Status ParsePrincipals(std::string_view text, std::string_view value, Export* result) {
   for (absl::string_view pattern : absl::StrSplit(Text(value), '+')) {
-    const bool is_name = pattern.find('@') == pattern.npos && IsPlainName(pattern);
-    const absl::Status status = is_name ? absl::OkStatus() : CheckPrincipalPattern(Std(pattern));
+    const absl::Status status =
+        IsPasswordName(Std(pattern)) ? absl::OkStatus() : CheckPrincipalPattern(Std(pattern));
     if (!status.ok()) return Bad(text, absl::StrCat("principals=: ", status.message()));
     result->principals.emplace_back(pattern);
   }

@@ -47,4 +47,11 @@ absl::Status CheckPrincipalPattern(std::string_view pattern) {
       "'", Text(pattern), "' is no principal; give NAME@REALM, in which '*' stands for any part"));
 }
 
+bool IsPasswordName(std::string_view name) {
+  constexpr size_t kMost = 64;
+  return !name.empty() && name.size() <= kMost && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' || c == '_';
+  });
+}
+
 }  // namespace dafs::server

@@ -1,5 +1,6 @@
 // Which Kerberos principals an option of the administrator names: "alice@EXAMPLE.COM",
-// "*@EXAMPLE.COM", "host/*.example.com@EXAMPLE.COM". Pure functions; any thread.
+// "*@EXAMPLE.COM", "host/*.example.com@EXAMPLE.COM"; and which names a password may belong to.
+// Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -16,5 +17,9 @@ bool PrincipalFitsAny(const std::vector<std::string>& patterns, std::string_view
 
 // kInvalidArgument: it has no realm, or characters that no principal has.
 absl::Status CheckPrincipalPattern(std::string_view pattern);
+
+// 1 to 64 letters, digits and any of "-._": a name of --password-file. It has no '@', so it is no
+// principal.
+bool IsPasswordName(std::string_view name);
 
 }  // namespace dafs::server

@@ -124,7 +124,7 @@ TEST_F(PasswordsTest, FileWithAFaultIsRefused) {
   std::filesystem::remove(file_);
   EXPECT_THAT(std::string(CheckPasswordFile(file_).message()), HasSubstr("No such file"));
   ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
-  EXPECT_THAT(std::string(CheckPasswordFile(file_).message()), HasSubstr("no regular file"));
+  EXPECT_THAT(std::string(CheckPasswordFile(file_).message()), HasSubstr("not a regular file"));
 }
 
 }  // namespace

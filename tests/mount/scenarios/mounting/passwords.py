@@ -1,4 +1,4 @@
-"""Names and passwords (DAFS_AUTH_TEXT), by mounts and a client of its own over TLS: who is admitted, as which user."""
+"""Names and passwords (DAFS_AUTH_TEXT), by mounts and a client of its own over TLS: which clients are admitted, and as which user."""
 
 import errno
 import os

@@ -1,57 +1,27 @@
 // AUTORECOVERY locks: what was changed under one is undone if its holder fails.
 // Spec: 4.4.1.4, 4.4.1.5, 4.4.1.6, 6.5.18.
+#include <signal.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <random>
 
-#include "server/store/holdings/persistent_locks.h"
 #include "server/store/holdings/undo_log.h"
 #include "server/store/parts/rollbacks.h"
 #include "tests/server/files_in.h"
-#include "tests/server/store/store_fixture.h"
+#include "tests/server/store/recorded_locks_fixture.h"
 
 namespace dafs::server {
 namespace {
 
 using wire::LockType;
-using State = PersistentLocks::State;
 
 constexpr uint32_t kAuto = wire::kLockAutorecovery;
 constexpr uint32_t kBoth = wire::kLockAutorecovery | wire::kLockPersist;
 
-class AutoRecoveryTest : public StoreTest {
+class AutoRecoveryTest : public RecordedLocksTest {
  protected:
-  void SetUp() override {
-    StoreTest::SetUp();
-    if (IsSkipped()) return;
-    Start();
-    user_ = Client("node1", 1, 1);
-    other_ = Client("node2", 2, 1);
-    ASSERT_OK(Write(user_, MustOpen(user_, CreateArgs(A(), "f", 0666)), 0, kBefore));
-    OpenAgain();
-  }
-
-  Caller Client(std::string_view name, uint64_t client_id, uint8_t instance) {
-    Caller caller;
-    caller.client_id = wire::OpaqueFromUint64<wire::ClientId>(client_id);
-    caller.client_name = name;
-    caller.client_verifier.bytes[0] = instance;
-    caller.uid = caller.gid = 0;
-    return caller;
-  }
-  DafsStatus LockOnce(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length,
-                      uint32_t options, LockType type = LockType::kWrite) {
-    wire::LockArgs args;
-    args.filehandle = opened.filehandle;
-    args.state_id = opened.state_id;
-    args.offset = offset;
-    args.length = length;
-    args.lock_type = type;
-    args.options = options;
-    wire::LockRes result;
-    return store_->locks().Lock(caller, args, &result);
-  }
   // Repeats it after each DELAY, once nothing is to be undone any more.
   DafsStatus Lock(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length,
                   uint32_t options, LockType type = LockType::kWrite) {
@@ -64,15 +34,6 @@ class AutoRecoveryTest : public StoreTest {
   }
   DafsStatus Abort(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length) {
     return Lock(caller, opened, offset, length, 0, LockType::kAbort);
-  }
-  DafsStatus Unlock(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length) {
-    wire::LockuArgs args;
-    args.filehandle = opened.filehandle;
-    args.state_id = opened.state_id;
-    args.offset = offset;
-    args.length = length;
-    args.lock_type = LockType::kWrite;
-    return store_->locks().Locku(caller, args);
   }
   DafsStatus Resize(const Caller& caller, const Opened& opened, uint64_t to) {
     wire::FileAttributes size;
@@ -101,10 +62,6 @@ class AutoRecoveryTest : public StoreTest {
     store_->releases().ExpireClient(caller.client_id);
     store_->rollbacks().AwaitIdle();
   }
-  void OpenAgain() {
-    mine_ = MustOpen(user_, OpenArgs(A(), "f"));
-    theirs_ = MustOpen(other_, OpenArgs(A(), "f"));
-  }
   // The next instance of the server. No grace period is active.
   void Restart() { Restart(Options()); }
   void Restart(StoreOptions options) {
@@ -113,14 +70,6 @@ class AutoRecoveryTest : public StoreTest {
   }
   std::string Content() { return FileContent(Path("a/f")); }
   size_t UndoFiles() { return FilesIn(Path("a/.dafsd-orphans")); }
-  std::vector<State> States() {
-    std::vector<State> states;
-    for (const auto& entry : store_->persistent_locks().List()) states.push_back(entry.state);
-    return states;
-  }
-
-  const std::string kBefore = "0123456789";
-  Opened mine_, theirs_;
 };
 
 // Shows DAFS-4.4.1.4-01, DAFS-4.4.1.4-05.
@@ -365,6 +314,50 @@ TEST_F(AutoRecoveryTest, ADatabaseThatCannotBeWrittenKeepsTheChangeOut) {
   sqlite3_close(other);
   EXPECT_OK(Write(user_, mine_, 0, "abcd"));
   Expire(user_);
+  EXPECT_EQ(Content(), kBefore);
+}
+
+TEST_F(AutoRecoveryTest, AFailedSaveKeepsTheChangeOutAndLeavesNoFile) {
+  const std::string large(size_t{3} << 20, 'o');
+  constexpr size_t kPart = 1 << 20;
+  for (size_t at = 0; at < large.size(); at += kPart) {
+    ASSERT_OK(Write(user_, mine_, at, large.substr(at, kPart)));
+  }
+  ASSERT_OK(Lock(user_, mine_, 0, wire::kLockToEnd, kAuto));
+  // No file can grow beyond 1 MiB, as on a full disk.
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {size_t{1} << 20, before.rlim_max};
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  for (int i = 0; i < 3; ++i) EXPECT_DAFS(kFbig, Write(user_, mine_, 2 << 20, "x"));
+  EXPECT_EQ(UndoFiles(), 0u);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  EXPECT_EQ(Content(), large);
+  EXPECT_EQ(store_->undo_log().used_bytes(), 0u);
+  EXPECT_OK(Write(user_, mine_, 2 << 20, "x"));
+  EXPECT_EQ(UndoFiles(), 1u);
+}
+
+TEST_F(AutoRecoveryTest, ADatabaseOfVersion2KeepsItsLocks) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist));
+  store_.reset();
+  Store::RestoreServerIdentity();
+  sqlite3* old = nullptr;
+  ASSERT_EQ(sqlite3_open(Path("state/locks.db").c_str(), &old), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(old,
+                         "ALTER TABLE plock DROP COLUMN kind; DROP TABLE undo;"
+                         "DROP TABLE undo_lock; PRAGMA user_version=2",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(old);
+  sqlite3_close(old);
+  Restart();
+  EXPECT_EQ(States(), std::vector{State::kBreakable});
+  ASSERT_OK(Lock(user_, mine_, 4, 4, kAuto));
+  EXPECT_OK(Write(user_, mine_, 4, "ab"));
+  EXPECT_OK(Abort(user_, mine_, 4, 4));
   EXPECT_EQ(Content(), kBefore);
 }
 

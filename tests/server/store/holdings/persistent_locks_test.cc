@@ -2,55 +2,18 @@
 // others may do meanwhile. Spec: 4.4.1.3, 4.4.1.5, 4.4.1.6, 6.5.18.
 #include "server/store/holdings/persistent_locks.h"
 
-#include "tests/server/store/store_fixture.h"
+#include "tests/server/store/recorded_locks_fixture.h"
 
 namespace dafs::server {
 namespace {
 
 using wire::LockType;
-using State = PersistentLocks::State;
 
-class PersistentLocksTest : public StoreTest {
+class PersistentLocksTest : public RecordedLocksTest {
  protected:
-  void SetUp() override {
-    StoreTest::SetUp();
-    if (IsSkipped()) return;
-    Start();
-    user_ = Client("node1", 1, 1);
-    other_ = Client("node2", 2, 1);
-    ASSERT_OK(Write(user_, MustOpen(user_, CreateArgs(A(), "f", 0666)), 0, "0123456789"));
-    mine_ = MustOpen(user_, OpenArgs(A(), "f"));
-    theirs_ = MustOpen(other_, OpenArgs(A(), "f"));
-  }
-
-  Caller Client(std::string_view name, uint64_t client_id, uint8_t instance) {
-    Caller caller;
-    caller.client_id = wire::OpaqueFromUint64<wire::ClientId>(client_id);
-    caller.client_name = name;
-    caller.client_verifier.bytes[0] = instance;
-    caller.uid = caller.gid = 0;
-    return caller;
-  }
   DafsStatus Lock(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length,
                   uint32_t options, LockType type = LockType::kWrite) {
-    wire::LockArgs args;
-    args.filehandle = opened.filehandle;
-    args.state_id = opened.state_id;
-    args.offset = offset;
-    args.length = length;
-    args.lock_type = type;
-    args.options = options;
-    result_ = {};
-    return store_->locks().Lock(caller, args, &result_);
-  }
-  DafsStatus Unlock(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length) {
-    wire::LockuArgs args;
-    args.filehandle = opened.filehandle;
-    args.state_id = opened.state_id;
-    args.offset = offset;
-    args.length = length;
-    args.lock_type = LockType::kWrite;
-    return store_->locks().Locku(caller, args);
+    return LockOnce(caller, opened, offset, length, options, type);
   }
   DafsStatus Test(const Caller& caller, uint64_t offset, uint64_t length) {
     wire::LocktArgs args;
@@ -62,20 +25,11 @@ class PersistentLocksTest : public StoreTest {
     wire::LocktRes res;
     return store_->locks().Lockt(caller, args, &res);
   }
-  std::vector<State> States() {
-    std::vector<State> states;
-    for (const auto& entry : store_->persistent_locks().List()) states.push_back(entry.state);
-    return states;
-  }
   // The next instance of the server. Its clients have no opens yet.
   void Restart() {
     Start();
-    mine_ = MustOpen(user_, OpenArgs(A(), "f"));
-    theirs_ = MustOpen(other_, OpenArgs(A(), "f"));
+    OpenAgain();
   }
-
-  Opened mine_, theirs_;
-  wire::LockRes result_;
 };
 
 // Shows DAFS-4.4.1.3-03, DAFS-4.4.1.3-04, DAFS-4.4.1.3-10, DAFS-4.4.1.5-03.
