@@ -207,14 +207,18 @@ Task<absl::StatusOr<bool>> Reclaim::TryReclaim(wire::StateId open, RequestExecut
     CO_RETURN_IF_ERROR(co_await again);
     co_return true;
   }
-  wire::LockRanges claimed;
-  Task<absl::Status> locking = ReclaimLocks(open, claim.res.state_id, &claimed);
+  Reclaimed reclaimed{.state_id = claim.res.state_id, .client_id = claim.xid.client_id};
+  Task<absl::Status> locking = ReclaimLocks(open, &reclaimed);
   absl::Status locked = co_await locking;
-  if (locked.ok()) {
-    Task<void> taking = TakeReclaimed(open, *entry, claim.res.state_id, claim.xid.client_id);
+  if (locked.ok() && !reclaimed.forgotten) {
+    Task<void> taking = TakeReclaimed(open, *entry, reclaimed.state_id, reclaimed.client_id);
     co_await taking;
-    Task<absl::Status> locking_again = ReclaimLocks(open, claim.res.state_id, &claimed);
+    Task<absl::Status> locking_again = ReclaimLocks(open, &reclaimed);
     locked = co_await locking_again;
+  }
+  if (reclaimed.forgotten) {
+    Task<absl::StatusOr<bool>> again = TryReclaim(open, gate);
+    co_return co_await again;
   }
   if (!locked.ok()) GiveUpOpen(open, locked);
   co_return true;
@@ -302,40 +306,42 @@ void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
 }
 
 // 4.4.1.2: uses RECLAIM. The server grants it only while no other client can have taken the lock.
-// `claimed` holds the ranges claimed so far. Claims ranges locked since, and unlocks ranges
-// released since.
-Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId state_id,
-                                         wire::LockRanges* claimed) {
+// Claims the ranges that are not in `reclaimed->locks`, and unlocks ranges released since.
+Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, Reclaimed* reclaimed) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   if (!entry.has_value()) co_return absl::OkStatus();
   const wire::FileHandle file = entry->info->handle;
   const std::vector<LockRange> held = client_.locks().HeldBy(file, open);
-  wire::LockRanges released = *claimed;
+  wire::LockRanges released = reclaimed->locks;
   for (const LockRange& range : held) {
     released.Clear(range.first, range.last);
-    if (claimed->Covers(range)) continue;
+    if (reclaimed->locks.Covers(range)) continue;
     ReclaimCall<wire::LockArgs> lock;
     lock.args.filehandle = file;
     lock.args.lock_type = wire::TypeOf(range);
     lock.args.options = wire::kLockReclaim;
-    lock.args.state_id = state_id;
+    lock.args.state_id = reclaimed->state_id;
     lock.args.offset = range.first;
     lock.args.length = wire::LengthOf(range);
     CallBase* const chain[] = {&lock};
     Task<absl::Status> task =
         executor_.RunGated(RequestExecutor::Gate::kNone, &entry->info->who, chain);
     CO_RETURN_IF_ERROR(co_await task);
+    reclaimed->forgotten = lock.xid.client_id != reclaimed->client_id;
+    if (reclaimed->forgotten) co_return absl::OkStatus();
     if (!lock.ok()) co_return StatusOf(lock, "reclaim a lock");
-    claimed->Set(range);
+    reclaimed->locks.Set(range);
   }
   for (const LockRange& range : released.ranges()) {
     ReclaimCall<wire::LockuArgs> unlock;
-    unlock.args = UnlockArgs(file, state_id, range.first, range.last);
+    unlock.args = UnlockArgs(file, reclaimed->state_id, range.first, range.last);
     CallBase* const chain[] = {&unlock};
     Task<absl::Status> task =
         executor_.RunGated(RequestExecutor::Gate::kNone, &entry->info->who, chain);
     CO_RETURN_IF_ERROR(co_await task);
-    claimed->Clear(range.first, range.last);
+    reclaimed->forgotten = unlock.xid.client_id != reclaimed->client_id;
+    if (reclaimed->forgotten) co_return absl::OkStatus();
+    reclaimed->locks.Clear(range.first, range.last);
   }
   co_return absl::OkStatus();
 }

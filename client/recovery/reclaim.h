@@ -51,6 +51,14 @@ class Reclaim {
   void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
 
  private:
+  // An open as one instance of the server has granted it again.
+  struct Reclaimed {
+    wire::StateId state_id;
+    wire::ClientId client_id;  // the state id is valid with this one only
+    wire::LockRanges locks{};  // reclaimed so far
+    bool forgotten = false;    // the server has restarted since: reclaim the open anew
+  };
+
   void Start();
   Task<void> ReclaimAll();
   Task<absl::Status> ReclaimUnder(wire::ClientId client_id);
@@ -70,9 +78,8 @@ class Reclaim {
   Task<void> SayOpensAreClaimed(wire::ClientId client_id);
   // Reclaims the record locks of `open` under its new `state_id`, before the client uses that state
   // id. A second call reclaims what other workers changed meanwhile. Returns an error if a lock is
-  // lost.
-  Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id,
-                                  wire::LockRanges* claimed);
+  // lost. If the server restarts meanwhile, returns OK and sets `forgotten`.
+  Task<absl::Status> ReclaimLocks(wire::StateId open, Reclaimed* reclaimed);
   bool HoldsLocks(const wire::StateId& open) const;
 
   RequestExecutor& executor_;

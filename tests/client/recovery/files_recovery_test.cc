@@ -356,6 +356,31 @@ TEST_F(FilesRecoveryTest, QueuedIoWaitsForTheReclaimOfLocks) {
   server_.script = nullptr;
 }
 
+// The server restarts again after it has answered the reclaim of the open, before the LOCK arrives.
+TEST_F(FilesRecoveryTest, RestartBetweenTheReclaimsOfAnOpenAndOfItsLockLosesNothing) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  ASSERT_OK(Await(files_->locks().Lock(who_, {file->handle, file->state_id, 1}, {0, 9, true})));
+  int locks = 0;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kLock) return false;
+    if (++locks == 1) {
+      server_.Restart();
+      return true;
+    }
+    const wire::StateId open = request.Decode<wire::LockArgs>().state_id;
+    if (server_.opens.contains(wire::OpaqueToUint64(open))) return false;
+    c.Refuse(request, DafsStatus::kBadStateId);
+    return true;
+  };
+  server_.Restart();
+  EXPECT_OK(Write(*file, 0, "data"));
+  EXPECT_GE(locks, 2);
+  EXPECT_EQ(server_.opens.size(), 1u);
+  server_.script = nullptr;
+}
+
 TEST_F(FilesRecoveryTest, IdleClientReclaimsAtOnce) {
   MakeFiles();
   ASSERT_OK(Open("file"));
