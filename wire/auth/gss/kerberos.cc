@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "wire/auth/credentials.h"
 #include "wire/auth/gss/handles.h"
 
 namespace dafs::auth {
@@ -158,6 +159,10 @@ class InitiatorExchange final : public KerberosExchange {
     const auto code = static_cast<krb5_error_code>(minor_);
     if (code == KRB5_KDC_UNREACH || code == KRB5_REALM_CANT_RESOLVE) {
       return absl::UnavailableError(absl::StrCat("Kerberos: ", reason));
+    }
+    if (own && (code == KRB5KRB_AP_ERR_TKT_EXPIRED ||
+                GSS_ROUTINE_ERROR(major_) == GSS_S_CREDENTIALS_EXPIRED)) {
+      return ExpiredError(absl::StrCat("Kerberos: ", reason));
     }
     if (!own) return absl::UnauthenticatedError(absl::StrCat("Kerberos: the server: ", reason));
     std::string place = options_.keytab.empty() ? "" : absl::StrCat(options_.keytab, ": ");

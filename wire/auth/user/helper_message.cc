@@ -1,0 +1,153 @@
+#include "wire/auth/user/helper_message.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "wire/auth/credentials.h"
+
+namespace dafs::auth {
+namespace {
+
+enum class Outcome : uint32_t { kDone, kContinues, kNoCredentials, kExpired, kRefused, kLater };
+
+constexpr int64_t kInfinite = -1;  // seconds
+constexpr int64_t kMostSeconds = int64_t{1} << 32;
+
+class Writer {
+ public:
+  template <class T>
+  Writer& Number(T number) {
+    bytes_.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    return *this;
+  }
+  Writer& Field(std::string_view field) {
+    Number(static_cast<uint32_t>(field.size()));
+    bytes_.append(field);
+    return *this;
+  }
+  std::string Take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  template <class T>
+  T Number() {
+    T number = 0;
+    if (left_.size() < sizeof(number)) {
+      is_ok_ = false;
+      return 0;
+    }
+    std::memcpy(&number, left_.data(), sizeof(number));
+    left_.remove_prefix(sizeof(number));
+    return number;
+  }
+  std::string Field(size_t most) {
+    const auto size = Number<uint32_t>();
+    if (!is_ok_ || size > most || size > left_.size()) {
+      is_ok_ = false;
+      return "";
+    }
+    std::string field(left_.substr(0, size));
+    left_.remove_prefix(size);
+    return field;
+  }
+  bool AtEnd() const { return is_ok_ && left_.empty(); }
+
+ private:
+  std::string_view left_;
+  bool is_ok_ = true;
+};
+
+std::string Printable(std::string text) {
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
+Outcome OutcomeOf(const absl::StatusOr<Exchange::Progress>& progress) {
+  if (progress.ok()) {
+    return *progress == Exchange::Progress::kDone ? Outcome::kDone : Outcome::kContinues;
+  }
+  if (HaveExpired(progress.status())) return Outcome::kExpired;
+  if (absl::IsUnavailable(progress.status())) return Outcome::kLater;
+  return absl::IsUnauthenticated(progress.status()) ? Outcome::kRefused : Outcome::kNoCredentials;
+}
+
+absl::StatusOr<Exchange::Progress> ProgressOf(Outcome outcome, const std::string& text) {
+  switch (outcome) {
+    case Outcome::kDone:
+      return Exchange::Progress::kDone;
+    case Outcome::kContinues:
+      return Exchange::Progress::kContinues;
+    case Outcome::kExpired:
+      return ExpiredError(text);
+    case Outcome::kRefused:
+      return absl::UnauthenticatedError(text);
+    case Outcome::kLater:
+      return absl::UnavailableError(text);
+    case Outcome::kNoCredentials:
+      break;
+  }
+  return absl::FailedPreconditionError(text);
+}
+
+}  // namespace
+
+std::string Encode(const HelperRequest& request) {
+  return Writer()
+      .Field(request.server_host)
+      .Field(request.channel_binding)
+      .Field(request.token)
+      .Take();
+}
+
+std::optional<HelperRequest> DecodeHelperRequest(std::string_view bytes) {
+  Reader reader(bytes);
+  HelperRequest request;
+  request.server_host = reader.Field(kMostTextBytes);
+  request.channel_binding = reader.Field(kMostTextBytes);
+  request.token = reader.Field(kMostTokenBytes);
+  if (!reader.AtEnd()) return std::nullopt;
+  return request;
+}
+
+std::string Encode(const HelperReply& reply) {
+  const std::string text(reply.progress.status().message());
+  const bool is_finite = reply.lifetime != absl::InfiniteDuration();
+  return Writer()
+      .Number(static_cast<uint32_t>(OutcomeOf(reply.progress)))
+      .Number(reply.major_status)
+      .Number(reply.minor_status)
+      .Number(is_finite ? absl::ToInt64Seconds(reply.lifetime) : kInfinite)
+      .Field(reply.token)
+      .Field(std::string_view(reply.peer_name).substr(0, kMostTextBytes))
+      .Field(std::string_view(text).substr(0, kMostTextBytes))
+      .Take();
+}
+
+std::optional<HelperReply> DecodeHelperReply(std::string_view bytes) {
+  Reader reader(bytes);
+  HelperReply reply;
+  const auto outcome = reader.Number<uint32_t>();
+  reply.major_status = reader.Number<uint32_t>();
+  reply.minor_status = reader.Number<uint32_t>();
+  const auto seconds = reader.Number<int64_t>();
+  reply.token = reader.Field(kMostTokenBytes);
+  reply.peer_name = Printable(reader.Field(kMostTextBytes));
+  const std::string text = Printable(reader.Field(kMostTextBytes));
+  if (!reader.AtEnd() || outcome > static_cast<uint32_t>(Outcome::kLater) || seconds < kInfinite ||
+      seconds > kMostSeconds) {
+    return std::nullopt;
+  }
+  reply.lifetime = seconds == kInfinite ? absl::InfiniteDuration() : absl::Seconds(seconds);
+  reply.progress = ProgressOf(static_cast<Outcome>(outcome), text);
+  return reply;
+}
+
+}  // namespace dafs::auth
