@@ -35,7 +35,7 @@ def scenario(timeout=60, where="tree", variants=False, long_only=False, loopback
 
     timeout: seconds. where: "tree" works on any directory; "mount" needs a mount; "server" makes its own. variants:
     mount options could change the outcome. long_only: runs with --all only. loopback: speaks TCP to 127.0.0.1 itself.
-    alone: measures time or CPU, so no other test runs at the same time.
+    alone: no other test runs at the same time, because it measures time or CPU, or builds the programs.
     """
     marks = [pytest.mark.timeout(timeout)]
     if where != "server":

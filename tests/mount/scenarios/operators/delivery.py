@@ -76,9 +76,9 @@ def library(rig):
     check((rig.export / "again").read_bytes() == data, "the copy by Python differs")
 
 
-@scenario(timeout=300, where="server", loopback=True)
+@scenario(timeout=300, where="server", loopback=True, alone=True)
 def quickstart(rig):
-    """scripts/quickstart twice, then --stop: it works, may be repeated, and leaves nothing."""
+    """scripts/quickstart twice, then --stop: it works, may be repeated, and leaves nothing. It may link programs anew."""
     demo = SOURCE / "demo"
     if rig.bin != SOURCE / "build" / "bin":
         pytest.skip("it uses build/, this run another directory")
