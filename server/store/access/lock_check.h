@@ -12,8 +12,8 @@ namespace dafs::server {
 
 // LOCKED: another client has a PERSIST lock there. STALE_STATEID, or LOCKED if `has_state` is
 // false: the lock is broken. Costs one load while there are no such locks.
-// A LOCK awaits the writers that it would refuse, so a writer calls this with the file's AppendLock
-// held. Thread-safe; does not block.
+// A LOCK awaits the I/O that it would refuse, so a writer calls this with the file's AppendLock
+// held, and a reader within a ReadUnderWay. Thread-safe; does not block.
 inline wire::DafsStatus CheckLocked(const PersistentLocks& locks, const Caller& caller,
                                     bool has_state, const ObjectKey& file,
                                     const PersistentLocks::Io& io) {

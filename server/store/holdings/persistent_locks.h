@@ -73,8 +73,7 @@ class PersistentLocks {
   // Whether there may be a record of the file. False is certain; then the other functions need not
   // be called. One load while there is no record at all, otherwise two.
   bool MayConcern(const ObjectKey& file) const {
-    return any_.load(std::memory_order_relaxed) &&
-           marks_[MarkOf(file)].load(std::memory_order_relaxed) != 0;
+    return any_.load() && marks_[MarkOf(file)].load() != 0;
   }
 
   // The bytes that a request reads or writes. There may be none.
@@ -255,9 +254,9 @@ class PersistentLocks {
   absl::Mutex changing_;  // one change at a time; held while it is stored. Before mutex_
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<ObjectKey, File> files_ ABSL_GUARDED_BY(mutex_);  // none is empty
-  // Whether files_ has any, and how many files it has for each mark. They publish nothing. A writer
-  // that sees an old value is awaited by the LOCK, because it holds the file's AppendLock when it
-  // looks.
+  // Whether files_ has any, and how many files it has for each mark. They publish nothing. I/O that
+  // sees an old value is awaited by the LOCK: it has taken the file's AppendLock or is a
+  // ReadUnderWay (server/store/access) before it looks, which needs sequential consistency.
   std::atomic<bool> any_{false};
   std::array<std::atomic<uint32_t>, kMarks> marks_{};
 };

@@ -12,6 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "runtime/unique_fd.h"
 #include "server/store/access/act_as.h"
+#include "server/store/access/reads_under_way.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/data_access.h"
 #include "server/store/procedures/data_procedures.h"
@@ -107,8 +108,10 @@ ReadResult DataProcedures::Readv(const Caller& caller, const wire::FileHandle& f
   uint64_t size = 0;
   ssize_t n = 0;
   if (wanted > 0) {
-    result.status = CheckLocked(store_.persistent_locks, caller, !state_id.is_zero(),
-                                data.file->key(), {offset, wanted, /*write=*/false});
+    const ObjectKey key = data.file->key();
+    const ReadUnderWay read(key);
+    result.status = CheckLocked(store_.persistent_locks, caller, !state_id.is_zero(), key,
+                                {offset, wanted, /*write=*/false});
     if (result.status != DafsStatus::kOk) return result;
     const bool no_wait = mode == ReadMode::kNoWait && !data.file->fs().memory;
     n = preadv2(fd, vecs.data(), static_cast<int>(vecs.size()), static_cast<off_t>(offset),

@@ -17,6 +17,7 @@
 #include "runtime/loop.h"
 #include "runtime/unique_fd.h"
 #include "server/store/access/fence_check.h"
+#include "server/store/access/reads_under_way.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/lock_procedures.h"
 #include "server/store/procedures/open_object.h"
@@ -318,9 +319,11 @@ DafsStatus LockProcedures::Lock(const Caller& caller, const wire::LockArgs& args
     status = LockFile(store_, caller, args, res);
   } while ((status == DafsStatus::kDenied || status == DafsStatus::kDeadlock) &&
            store_.releases.RevokeExpired(KeyOf(args.filehandle)));
-  if (status == DafsStatus::kOk && (options & kMandatory) != 0) {
-    // 4.4.1.2: not answered while a write is under way that it forbids. A later one sees it.
-    absl::MutexLock writers(&store_.object_locks.AppendLock(KeyOf(args.filehandle)));
+  const ObjectKey key = KeyOf(args.filehandle);
+  if (status == DafsStatus::kOk && store_.persistent_locks.MayConcern(key)) {
+    // 4.4.1.2: not answered while I/O is under way that it forbids. What begins later sees it.
+    { absl::MutexLock writers(&store_.object_locks.AppendLock(key)); }
+    if (wire::LockRangeOf(args.offset, args.length, args.lock_type).write) ReadUnderWay::Await(key);
   }
   return status;
 }

@@ -151,11 +151,16 @@ DafsStatus DataProcedures::CopyRange(const Caller& caller, const wire::CopyRange
   const uint64_t length = std::min(args.length, kMostCopied);
   if (!FitsInFile(args.offset, length)) return DafsStatus::kFbig;
   if (!FitsInFile(args.source_offset, length)) return DafsStatus::kInval;
-  STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller,
-                                     !args.source_state_id.is_zero(), source.file->key(),
-                                     {args.source_offset, length, /*write=*/false}));
-  STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller, !args.state_id.is_zero(),
-                                     target.file->key(), {args.offset, length, /*write=*/true}));
+  // Whether locks of others permit to copy `bytes` from `done` on.
+  const auto check = [&](uint64_t done, uint64_t bytes) {
+    const DafsStatus status =
+        CheckLocked(store_.persistent_locks, caller, !args.source_state_id.is_zero(),
+                    source.file->key(), {args.source_offset + done, bytes, /*write=*/false});
+    if (status != DafsStatus::kOk) return status;
+    return CheckLocked(store_.persistent_locks, caller, !args.state_id.is_zero(),
+                       target.file->key(), {args.offset + done, bytes, /*write=*/true});
+  };
+  STORE_RETURN_IF_NOT_OK(check(0, length));
   STORE_RETURN_IF_NOT_OK(ActAs(caller, *target.file->fs().exported));
   // Read before the copy, so that a loss during the copy shows.
   res->verifier = store_.write_verifier->Of(target.file->fs());
@@ -173,9 +178,8 @@ DafsStatus DataProcedures::CopyRange(const Caller& caller, const wire::CopyRange
     ssize_t n = 0;
     {
       absl::ReaderMutexLock lock(&store_.object_locks.AppendLock(target.file->key()));
-      // Another client may have locked the range since the first check.
-      status = CheckLocked(store_.persistent_locks, caller, !args.state_id.is_zero(),
-                           target.file->key(), {args.offset + res->count, part, /*write=*/true});
+      const ReadUnderWay read(source.file->key());
+      status = check(res->count, part);  // another client may have locked it since the first check
       if (status != DafsStatus::kOk) break;
       const uint64_t first = args.offset + res->count;
       status = SaveOld(store_, caller, *target.file, {first, first + part});

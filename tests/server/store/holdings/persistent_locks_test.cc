@@ -2,6 +2,12 @@
 // others may do meanwhile. Spec: 4.4.1.3, 4.4.1.5, 4.4.1.6, 6.5.18.
 #include "server/store/holdings/persistent_locks.h"
 
+#include <optional>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "server/store/access/reads_under_way.h"
 #include "tests/server/store/recorded_locks_fixture.h"
 
 namespace dafs::server {
@@ -74,6 +80,21 @@ TEST_F(PersistentLocksTest, ANewInstanceOfTheClientBreaksItAtOnce) {
   EXPECT_DAFS(kLockBroken, Lock(again, opened, 0, 4, 0));
   store_->persistent_locks().Arrived("node1", again.client_verifier);
   EXPECT_EQ(States(), std::vector{State::kBroken});
+}
+
+// Shows DAFS-4.4.1.2-04.
+TEST_F(PersistentLocksTest, IsNotGrantedDuringAReadThatItForbids) {
+  std::optional<ReadUnderWay> read(std::in_place, KeyOf(mine_.filehandle));
+  ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist, LockType::kRead));  // forbids none
+  absl::Notification answered;
+  std::thread locker([&] {
+    EXPECT_OK(Lock(user_, mine_, 4, 4, wire::kLockPersist));
+    answered.Notify();
+  });
+  while (States().size() < 2) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_FALSE(answered.WaitForNotificationWithTimeout(absl::Milliseconds(20)));
+  read.reset();
+  locker.join();
 }
 
 // Shows DAFS-4.4.1.3-06, DAFS-4.4.1.3-07, DAFS-4.4.1.3-08.
