@@ -220,3 +220,25 @@ def fence_agent(rig):
                    env=environment, timeout=60, status=None)
     check(done[0] != 0, "off succeeds although one of the servers did not answer")
     cluster.fence("init")
+
+
+# Shows the agent in /usr/sbin to the programs of a mount namespace.
+AS_INSTALLED = """set -e
+mount --make-rprivate /
+mount -t overlay -o lowerdir=/usr/sbin,upperdir=$1/upper,workdir=$1/work overlay /usr/sbin
+cp "$2" /usr/sbin/fence_dafs
+stonith_admin --metadata --agent fence_dafs
+"""
+
+
+@scenario(timeout=60, where="server", long_only=True)
+def fence_agent_of_pacemaker(rig):
+    """Pacemaker's own tool runs the agent, and what it prints is valid XML."""
+    rig.need("stonith_admin", "xmllint", "unshare")
+    for name in ("upper", "work"):
+        (rig.local / name).mkdir()
+    text = rig.run(["unshare", "-m", "bash", "-c", AS_INSTALLED, "-", rig.local, AGENT], cwd="/", merge=False)
+    metadata = rig.local / "metadata.xml"
+    metadata.write_text(text)
+    rig.run(["xmllint", "--noout", metadata], cwd="/")
+    check('<action name="monitor"' in text, text[:400])

@@ -58,6 +58,17 @@ class AutoRecoveryTest : public RecordedLocksTest {
     args.length = length;
     return store_->data().Allocate(caller, args);
   }
+  DafsStatus CopyRange(const Caller& caller, const Opened& opened, uint64_t from, uint64_t to,
+                       uint64_t length) {
+    wire::CopyRangeArgs args;
+    args.filehandle = args.source_filehandle = opened.filehandle;
+    args.state_id = args.source_state_id = opened.state_id;
+    args.source_offset = from;
+    args.offset = to;
+    args.length = length;
+    wire::CopyRangeRes res;
+    return store_->data().CopyRange(caller, args, &res);
+  }
   void Expire(const Caller& caller) {
     store_->releases().ExpireClient(caller.client_id);
     store_->rollbacks().AwaitIdle();
@@ -101,6 +112,8 @@ TEST_F(AutoRecoveryTest, TheEndOfALeaseUndoesChangesAndRevokesTheLock) {
   ASSERT_OK(Lock(user_, mine_, 0, wire::kLockToEnd, kAuto));
   EXPECT_OK(Write(user_, mine_, 2, "ab"));
   EXPECT_OK(Append(user_, mine_, "tail"));
+  EXPECT_OK(CopyRange(user_, mine_, 10, 4, 4));
+  EXPECT_EQ(Content(), "01abtail89tail");
   EXPECT_OK(Resize(user_, mine_, 3));
   EXPECT_OK(Write(user_, mine_, 100, "far"));
   EXPECT_OK(Allocate(user_, mine_, wire::AllocateMode::kPunchHole, 0, 5));
