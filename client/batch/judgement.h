@@ -1,4 +1,4 @@
-// What becomes of an item of a batch, as the state of the client decides: before it is sent, and
+// Decides by the state of the client what happens to an item of a batch: before it is sent, and
 // after the server has reported it. For client/batch only. Spec: 4.2.3, 5.2.3.
 // Belongs to the thread of the Batches. Nothing blocks.
 #pragma once

@@ -54,7 +54,7 @@ Findings CheckExports(const DoctorPlace& place);
 Findings CheckServer(const std::string& server, const TlsArguments& tls = {});
 
 // The parts of the above that tests call by themselves.
-// What adjtimex(2) has returned, and how far the clock may be off.
+// `state`: the return value of adjtimex(2). `most_error_us`: how far the clock may be off.
 Finding JudgeClock(int state, int64_t most_error_us);
 // A directory that is, or will be, exported: whether its file system has handles that last.
 Finding CheckHandles(const std::string& name, const std::string& directory);

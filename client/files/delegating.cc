@@ -193,7 +193,7 @@ Task<void> DelegationOperations::ReturnInUse(DelegationPtr delegation) {
   co_await task;
   for (const wire::StateId& open : opens) {
     // One that the server refused, because it had ended the delegation, is claimed at once: another
-    // client may take its locks, or remove the file. What is lost is reported.
+    // client may take its locks, or remove the file. Losses are reported.
     Task<absl::Status> reclaiming = executor_.reclaim().ReclaimOpen(open);
     absl::Status ignored = co_await reclaiming;
   }

@@ -24,8 +24,8 @@ class LockWait {
   // waiter's place for two seconds (server/store/holdings/lock_table.h).
   static constexpr absl::Duration kPauseLeast = absl::Milliseconds(1);
   static constexpr absl::Duration kPauseMost = absl::Milliseconds(100);
-  // The pause before the server has to be asked in case its announcement was lost. It keeps such a
-  // waiter's place three times as long.
+  // The pause before the next request to the server, in case its announcement was lost. The server
+  // keeps such a waiter's place three times as long.
   static constexpr absl::Duration kAnnouncedPause = absl::Seconds(5);
 
   // Calls `process` once, when a lock request has to wait; it returns LockOwner::process for this

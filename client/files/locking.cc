@@ -180,8 +180,8 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
       if (is_queued) Start(Abandon(who, owner, range));
       co_return answer;
     }
-    // The lock might have been released before Begin, or announced, so the server is asked for an
-    // announcement only now.
+    // The lock might have been released before Begin, or announced, so only this request asks the
+    // server for an announcement.
     if (first && (answer->is_local || WaitOptions(known.owner()) != 0)) continue;
     waits_.insert(wait);
     Task<absl::Status> pause = wait->Pause(announced);

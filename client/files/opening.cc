@@ -16,7 +16,7 @@
 namespace dafs::client {
 namespace {
 
-// What the open keeps from others.
+// Sets the accesses that the open denies to others.
 void Reserve(const OpenRequest& request, wire::OpenArgs& args) {
   args.share_deny = request.share_deny;
   if (request.deny_delete) args.delete_disp = wire::OpenDeleteDisp::kDeny;

@@ -58,8 +58,8 @@ class KeptRanges {
   void Clear();
 
  private:
-  // Each records the range as it is now. A range is dropped from the record before its memory can
-  // be used again.
+  // Each records the current state of the range. A range is dropped from the record before its
+  // memory can be used again.
   void Record(KeptRange& range) const;
   void RecordSize(const KeptRange& range) const;
   void Drop(const KeptRange& range) const;

@@ -12,7 +12,7 @@
 
 namespace dafs::client {
 
-// What a lock is beyond an ordinary one. Such a lock is always taken at the server.
+// Kinds of lock beyond an ordinary one. Such a lock is always taken at the server.
 struct LockOptions {
   bool persist = false;  // if the client fails, it is broken, not released (4.4.1.3)
   // If the client fails, its changes under the lock are undone (4.4.1.4).

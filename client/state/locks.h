@@ -69,7 +69,8 @@ class Locks {
   enum class Local : uint8_t {
     kGranted,
     kDenied,    // another owner of this client holds a conflicting lock, or is next in turn
-    kAtServer,  // the server must be asked: it has locks of this client in the file, or may soon
+    kAtServer,  // a request must decide: the server has locks of this client in the file, or may
+                // soon
   };
   // Locks without the server, for an owner with a local open. Only for Delegations. `wait`: that of
   // the caller, if it has begun; earlier ones come first. `before` as Granted returns it.
@@ -128,7 +129,7 @@ class Locks {
     wire::LockRange range;
     LoopWait::Waker waker;
     // Guarded by the table's mutex, which an annotation cannot name here.
-    bool awaits = false;     // the server has been asked to announce it
+    bool awaits = false;     // a request has asked the server to announce it
     bool announced = false;  // it has, since the last request
   };
   // The caller owns `wait`, which must live until EndWait.

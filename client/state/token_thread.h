@@ -59,7 +59,7 @@ class TokenThread {
   static bool HasLeftThread();
 
  private:
-  // What the thread uses. Owned by it and by this object.
+  // Shared with the thread. Owned by it and by this object.
   struct Queue {
     // Waits for the next job; null: no further one is run.
     std::shared_ptr<Job> Take() ABSL_LOCKS_EXCLUDED(mutex);

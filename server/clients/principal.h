@@ -16,8 +16,8 @@ namespace dafs::server {
 struct Principal {
   enum class Proof : uint32_t {
     kUnrecorded = 0,  // in files of versions that did not record it
-    kAddress = 1,     // none but the address
-    kTls = 2,         // TLS without a certificate of the client: only that it is encrypted
+    kAddress = 1,     // only its address
+    kTls = 2,         // TLS without a client certificate: only that it is encrypted
     kCertificate = 3,
     kKerberos = 4,
     kPassword = 5,

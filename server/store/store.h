@@ -90,7 +90,7 @@ class Store {
   // not open yet.
   std::optional<size_t> ExportOf(const wire::FsHandle& fshandle) const;
 
-  // What clients hold, and its end.
+  // State that clients hold, and its end.
   Delegations& delegations();
   Promises& promises();
   Grace& grace();  // started before the first client is served, and polled regularly

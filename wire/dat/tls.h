@@ -16,7 +16,7 @@
 
 namespace dafs::dat {
 
-// What TLS has proven about a peer. A value.
+// The facts that TLS has proven about a peer. A value.
 struct TlsPeer {
   // Whether the peer has proven to own a certificate that this side accepts.
   bool has_certificate = false;

@@ -19,7 +19,7 @@
 
 namespace dafs::server {
 
-// What a complete exchange has proven.
+// The outcome of a complete exchange.
 struct GssProof {
   std::shared_ptr<const std::string> principal;
   // The user that the client is; null: it may act for any user (--trusted).

@@ -19,7 +19,7 @@ constexpr char kWrongPort[] =
     "an export without `insecure` takes only clients with a port below 1024; mount as root, or "
     "export with insecure";
 
-// What an export demands that its port is not about, and the remedy. Null: nothing.
+// The demand of an export other than that for a port, with the remedy. Null: none.
 const char* DemandOf(Export::Misfit misfit) {
   switch (misfit) {
     case Export::Misfit::kNeedsTls:

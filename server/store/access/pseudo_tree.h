@@ -1,4 +1,4 @@
-// The directories above the exports, as they are now. A reload replaces them.
+// The current directories above the exports. A reload replaces them.
 // Thread-safe, except Renew: one thread at a time. Nothing blocks.
 #pragma once
 
@@ -22,7 +22,7 @@ class PseudoTree {
 
   // The result stays valid until the end.
   const PseudoFs& Get() const { return *newest_.load(std::memory_order_acquire); }
-  // Builds the directories again, from the exports as they are now.
+  // Builds the directories again, from the current exports.
   void Renew();
 
   // Whether an export at or below `node` admits the caller. WRONGSEC: none does, but one may with

@@ -39,7 +39,7 @@ struct StoreOptions {
   // Keeps files that lost their last name while open until the grace period ends. Otherwise they
   // are removed at once.
   bool keep_orphans = false;
-  // Of the old bytes of what was changed under AUTORECOVERY locks. 0: there are no such locks.
+  // Limit of the old bytes kept for changes under AUTORECOVERY locks. 0: there are no such locks.
   uint64_t undo_space_bytes = uint64_t{1} << 30;
   Promises::Limits promises;  // of_client 0: the server makes no promises
   Delegations::Options delegations;

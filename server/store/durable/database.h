@@ -44,7 +44,7 @@ class Database {
     // Executes it for the next parameters, without a row.
     absl::Status Run();
 
-    // Of the present row; columns count from 0. Valid until the next Step.
+    // Values of the current row; columns count from 0. Valid until the next Step.
     int64_t Int(int column) const;
     std::string_view Text(int column) const;
     std::span<const uint8_t> Blob(int column) const;

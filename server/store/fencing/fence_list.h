@@ -21,10 +21,10 @@ using FenceList = std::vector<std::string>;
 // Whether a session with this fence id (empty: it has none) may access what has `list`.
 bool Admits(const FenceList& list, std::string_view id);
 
-// What a list belongs to: a file, or the whole file system of a filehandle.
+// The object of a list: a file, or the whole file system of a filehandle.
 struct FencedObject {
   wire::FenceObject kind = wire::FenceObject::kFile;
-  // Of the file. Of a file system: its FSHandle, followed by zeros, which no file has.
+  // The file's key. For a file system: its FSHandle, followed by zeros, which no file has.
   ObjectKey key;
 
   static FencedObject File(const ObjectKey& file) { return {wire::FenceObject::kFile, file}; }

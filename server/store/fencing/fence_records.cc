@@ -9,7 +9,7 @@
 namespace dafs::server {
 namespace {
 
-// Of a file system, the key is only its FSHandle.
+// The stored key of a file system is only its FSHandle.
 std::span<const uint8_t> StoredKey(const FencedObject& object) {
   const std::span<const uint8_t> bytes(object.key.bytes);
   return object.kind == wire::FenceObject::kFile ? bytes : bytes.first(sizeof(wire::FsHandle));

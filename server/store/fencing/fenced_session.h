@@ -3,10 +3,10 @@
 // Spec: 4.4.4.1, 4.4.4.4 (draining).
 //
 // An access is one function of the store, from before it checks the lists until its system calls
-// have returned. What a request does before and between accesses (fetching data from the client's
-// memory, waiting for the holder of a delegation) changes nothing in a file, and its next access
-// checks the lists again. So a drain waits neither for the client, which may have stopped, nor for
-// its requests in a queue: those end with ACCES.
+// have returned. The steps of a request before and between accesses (fetching data from the
+// client's memory, waiting for the holder of a delegation) change nothing in a file, and its next
+// access checks the lists again. So a drain waits neither for the client, which may have stopped,
+// nor for its requests in a queue: those end with ACCES.
 //
 // Only sessions with a fence id have one of these: no other session can be drained.
 // Thread-safe; nothing blocks. An access costs one uncontended mutex.

@@ -1,4 +1,4 @@
-// What an open was used for, when it is closed: for the audit log.
+// The use of an open until its close, for the audit log.
 // A value.
 #pragma once
 

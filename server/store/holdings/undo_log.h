@@ -124,7 +124,7 @@ class UndoLog {
       ABSL_LOCKS_EXCLUDED(mutex_);
   wire::DafsStatus SaveLocks(Object& file, const std::vector<Lock>& locks, const UndoChange& change,
                              std::vector<Saving>* all) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Writes the rows of the entry: those of `added` only, or all of them anew.
+  // Writes the rows of the entry: those of `added` only, or all of them again.
   absl::Status WriteEntry(sqlite3* connection, const ObjectKey& file, const Entry& entry,
                           const UndoRecord* added = nullptr) const;
   absl::Mutex& SavingOf(const ObjectKey& file) {

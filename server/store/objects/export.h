@@ -46,8 +46,8 @@ struct Peer {
 
   // Null: the connection has no TLS. Shared by the connection and its requests.
   std::shared_ptr<const dat::TlsPeer> tls = nullptr;
-  // What the session has authenticated as: a Kerberos principal, "alice@EXAMPLE.COM", or the name
-  // that a password belongs to, "alice", which has no '@'. Null: neither. Shared likewise.
+  // The proven name of the session: a Kerberos principal, "alice@EXAMPLE.COM", or the name that a
+  // password belongs to, "alice", which has no '@'. Null: neither. Shared likewise.
   std::shared_ptr<const std::string> principal = nullptr;
 
   friend bool operator==(const Peer& a, const Peer& b) {

@@ -1,4 +1,4 @@
-// What the type of a file system says about it, as the mount table names the type.
+// Properties of a file system that follow from its type in the mount table.
 // Any thread. Sends no request to the file system.
 #pragma once
 

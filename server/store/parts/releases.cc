@@ -17,8 +17,8 @@ using wire::DafsStatus;
 
 namespace {
 
-// Tells Promises at the end of a close. The removal of the orphan's link changes the ctime, so it
-// comes before others may be promised the store_.attributes.
+// Reports the end of a close to Promises. The removal of the orphan's link changes the ctime, so it
+// comes before others may be promised the attributes.
 struct WriteEnd {
   Promises& promises;
   const wire::ClientId& client_id;

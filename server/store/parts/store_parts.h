@@ -75,7 +75,7 @@ struct StoreParts {
   ObjectLocks object_locks;
   KeptOrphans kept_orphans;
 
-  // What clients hold.
+  // State that clients hold.
   Promises promises;
   OpenTable opens;
   Delegations delegations;

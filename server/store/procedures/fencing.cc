@@ -76,8 +76,8 @@ void FencingProcedures::EndFenced(const wire::FileHandle& filehandle, wire::Fenc
   const auto contains = [&object](const ObjectKey& file) { return object.Contains(file); };
   for (const auto& delegation : store_.delegations.OfFiles(contains)) {
     if (fencing.Admits(delegation.fence_id, delegation.key)) continue;
-    // BC_RECALL makes the client drop what it has cached. What it has not written is refused, so
-    // requests of other clients need not wait for it.
+    // BC_RECALL makes the client drop its cache. Its unwritten data is refused, so requests of
+    // other clients need not wait for it.
     store_.delegations.BeginRecall(delegation.state_id);
     store_.releases.RevokeDelegation(delegation);
   }

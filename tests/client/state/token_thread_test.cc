@@ -10,7 +10,7 @@
 namespace dafs::client {
 namespace {
 
-// What a job and the test share: the job may outlive its TokenThread.
+// The state that a job and the test share: the job may outlive its TokenThread.
 struct Hanging {
   absl::Notification begun;
   absl::Notification go;

@@ -35,7 +35,7 @@ void AppendStatus(OM_uint32 code, int type, std::string* text) {
   } while (more != 0);
 }
 
-// What went wrong, in the library's words.
+// The error, in the library's words.
 std::string Reason(OM_uint32 major, OM_uint32 minor) {
   std::string text;
   // "Unspecified GSS failure" says nothing beside the minor status.
@@ -70,7 +70,7 @@ absl::StatusOr<std::string> TextOf(gss_name_t name) {
   return result;
 }
 
-// What both sides have in common.
+// The part that both sides have in common.
 class KerberosExchange : public Exchange {
  public:
   explicit KerberosExchange(const std::string& channel_binding)

@@ -107,7 +107,7 @@ absl::Status LoadCas(SSL_CTX* context, const TlsOptions& options) {
     return Bad("CA file", options.ca_file, TakeReason());
   }
   if (!options.is_server) return absl::OkStatus();
-  // Tells clients which certificates are accepted.
+  // Announces to clients which certificates are accepted.
   STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(options.ca_file.c_str());
   if (names == nullptr) return Bad("CA file", options.ca_file, TakeReason());
   SSL_CTX_set_client_CA_list(context, names);

@@ -1,1 +1,1 @@
-"""What a mount caches, and what other clients see."""
+"""The caches of a mount, and what other clients see."""

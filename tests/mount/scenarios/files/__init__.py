@@ -1,1 +1,1 @@
-"""What programs do with files."""
+"""Work of programs with files."""

@@ -1,1 +1,1 @@
-"""What an administrator does and sees."""
+"""The work of an administrator, and the reports for it."""

@@ -1,1 +1,1 @@
-"""What fails under a mount, and that no program notices."""
+"""Failures under a mount that no program notices."""

@@ -247,7 +247,7 @@ def hung_start(rig):
 
 @scenario(timeout=180, where="server", loopback=True)
 def hung_start_reclaim(rig):
-    """What was locked, or removed while open, in an export that hangs at the start is kept until it answers."""
+    """An export that hangs at the start keeps its locks and its removed open files until it answers."""
     rig.expect("session with .* lost", "no session for", "no answer", "session .* lost")
     grace = 8 * rig.slowness  # longer than the client pauses between two attempts
     hanging, hung = Hanging(rig), rig.base / "hung"
