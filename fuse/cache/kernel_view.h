@@ -55,9 +55,9 @@ class KernelView {
   bool MustAccept(const wire::FileAttributes& attributes) const {
     return restored_ || rights_ != RightsOf(attributes);
   }
-  // After Send: attributes that the kernel needs were sent, and hide a change. If the kernel's pages
-  // were dropped now, it would discard them, and check permissions and read by the old ones. So it
-  // must ask again at once, and the next answer hides a change, too.
+  // After Send: attributes that the kernel needs were sent, and hide a change. If the kernel's
+  // pages were dropped now, it would discard them, and check permissions and read by the old ones.
+  // So it must ask again at once, and the next answer hides a change, too.
   void OwePages() {
     owes_pages_ = true;
     valid_for_ = absl::ZeroDuration();

@@ -126,7 +126,7 @@ class Notifier {
   };
 
   std::unique_ptr<NotificationRelay> relay_;  // null: none
-  KernelChannel channel_;                     // its notifications may be sent by several threads at once
+  KernelChannel channel_;  // its notifications may be sent by several threads at once
   absl::Mutex mutex_;
   absl::flat_hash_map<uint64_t, Drops> drops_ ABSL_GUARDED_BY(mutex_);  // by node, while pending
   Lane pages_{*this, 1};

@@ -197,9 +197,10 @@ Outcome Mount::ServeKernel(std::vector<UniqueFd> devices, const HandoverRecord* 
     if (relay.ok()) {
       state_.notifier->SendBy(*std::move(relay));
     } else {
-      LogWarning(absl::StrCat(state_.options.source.text, ": ", facts_.mount_point,
-                              " may hang after a kill of mount.dafs: no process for notifications: ",
-                              relay.status().message()));
+      LogWarning(
+          absl::StrCat(state_.options.source.text, ": ", facts_.mount_point,
+                       " may hang after a kill of mount.dafs: no process for notifications: ",
+                       relay.status().message()));
     }
   }
   if (Outcome outcome = TakePromises(device_.get()); !outcome.ok()) return outcome;

@@ -1,6 +1,6 @@
-// The real dafsd, killed at each step of a change under an AUTORECOVERY lock, of its undo and of its
-// end, and killed again while it recovers: the file is as before the lock, or as the last
-// LOCKU left it, and never between.
+// The real dafsd, killed at each step of a change under an AUTORECOVERY lock, of its undo and of
+// its end, and killed again while it recovers: the file is as before the lock, or as the last LOCKU
+// left it, and never between.
 #include <gtest/gtest.h>
 
 #include <fstream>
