@@ -1,5 +1,6 @@
 #include "client/ctl/restart_command.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -53,6 +54,16 @@ absl::StatusOr<std::string> AskMountPoint(const std::string& socket) {
 }
 
 }  // namespace
+
+CLI::App* AddRestartCommand(CLI::App& app, std::string& mount_point, RestartOptions& options) {
+  CLI::App* const command =
+      app.add_subcommand("restart", "Replace the mount.dafs of a mount, unnoticed by programs");
+  CLI::Option* const one = command->add_option("MOUNTPOINT", mount_point, "a path on the mount");
+  command->add_flag("--all", options.all, "each mount of this machine")->excludes(one);
+  command->add_option("--program", options.program,
+                      "the mount.dafs to start; default: the file of the one that runs");
+  return command;
+}
 
 absl::Status Restart(const std::string& socket, const RestartOptions& options) {
   std::string request = "restart";

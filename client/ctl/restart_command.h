@@ -5,12 +5,19 @@
 
 #include "absl/status/status.h"
 
+namespace CLI {
+class App;
+}
+
 namespace dafs::client {
 
 struct RestartOptions {
   std::string program;  // empty: the file of the program that runs
   bool all = false;     // each mount of this machine
 };
+
+// Adds the command. `mount_point` and `options` outlive `app`.
+CLI::App* AddRestartCommand(CLI::App& app, std::string& mount_point, RestartOptions& options);
 
 // Asks the mount that answers on `socket`, and waits until its new program answers, for a minute at
 // most. kFailedPrecondition: the mount refuses, and goes on; the message says why. Others:

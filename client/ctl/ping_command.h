@@ -1,0 +1,30 @@
+// `dafsctl ping`: opens a session with a server and times NULL requests. Blocks.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/ctl/tls_arguments.h"
+
+namespace CLI {
+class App;
+}
+
+namespace dafs::client {
+
+struct PingOptions {
+  std::string server;  // host, host:port
+  int count = 4;       // of NULL requests
+  std::string proto = "auto";
+  double timeout_s = 2;  // for the connection, and for each reply
+  TlsArguments tls;
+};
+
+// Adds the command. `options` outlives `app`.
+CLI::App* AddPingCommand(CLI::App& app, PingOptions& options);
+
+// Prints the session, a line for each request, and their times in sum. Errors are one line for
+// people: the address, no connection by any transport, or no reply.
+absl::Status Ping(const PingOptions& options);
+
+}  // namespace dafs::client
