@@ -10,6 +10,8 @@
 #include <fstream>
 #include <string>
 
+#include "server/daemon/config_file.h"
+
 namespace dafs::server {
 namespace {
 
