@@ -64,14 +64,14 @@ TEST(Figures, AreTheDifferenceOfTwoReports) {
   EXPECT_EQ(figures.sessions_down, 1u);
 }
 
-TEST(Figures, OfTheFirstReportAndOfANewMountCountFromItsBeginning) {
+TEST(Figures, FirstReportAndNewMountCountFromTheStart) {
   const Json now = Mount(10'000'000, {{"WRITE_INLINE", Procedure(100, 8000)}});
   EXPECT_DOUBLE_EQ(FiguresOf(Json(), now, 1).writes.calls, 10);
   const Json earlier_mount = Mount(900'000'000, {{"WRITE_INLINE", Procedure(7000, 8000)}});
   EXPECT_DOUBLE_EQ(FiguresOf(earlier_mount, now, 1).writes.calls, 10);
 }
 
-TEST(Figures, OfAnOlderProgramAreZeroWhereItReportsNone) {
+TEST(Figures, CountsThatAnOlderProgramLacksAreZero) {
   Json now = Mount(1'000'000, {{"NULL", {{"calls", 2}, {"total_us", 20}}}});
   const MountFigures figures = FiguresOf(Json(), now, 1);
   EXPECT_DOUBLE_EQ(figures.others.calls, 2);

@@ -72,7 +72,7 @@ TEST_F(AttributesAfterTest, ComeOnlyToSessionsThatWantThem) {
 }
 
 // The request has changed what it reports, and other clients are not promised that any more.
-TEST_F(AttributesAfterTest, OfANewDirectoryAndItsParentArePromised) {
+TEST_F(AttributesAfterTest, NewDirectoryAndItsParentArePromised) {
   Serve();
   Extend();
   auto reply = Call(MakeDirectory(client_->directory, "d"), wire::kChfAnyAttributes);
@@ -111,7 +111,7 @@ TEST_F(AttributesAfterTest, PromiseOfASetattrIsKept) {
 }
 
 // Another client writes the file: no promise, as in the response to a GETATTR.
-TEST_F(AttributesAfterTest, OfAFileThatAnotherWritesAreNotPromised) {
+TEST_F(AttributesAfterTest, FileThatAnotherClientWritesIsNotPromised) {
   Serve();
   Extend();
   auto other = Connect("other");

@@ -86,7 +86,7 @@ TEST_F(LockAnnouncerTest, FreeLockIsAnnouncedToAClientThatWantsNoPromises) {
 }
 
 // Neither a client that is gone nor one without a channel holds up the next waiter.
-TEST_F(LockAnnouncerTest, WaiterWhoseChannelHasEndedIsPassedOver) {
+TEST_F(LockAnnouncerTest, WaiterWithoutAChannelIsSkipped) {
   Locker holder = Open("holder"), gone = Open("gone"), next = Open("next");
   ASSERT_EQ(holder.Lock(0), "DAFS_STATUS_OK");
   EXPECT_EQ(gone.Lock(wire::kLockAwaits), "DAFSERR_DENIED");

@@ -144,7 +144,7 @@ TEST_F(OpenMoreTest, ResultOfACallUnderWayIsUsed) {
   EXPECT_TRUE(added.status.ok()) << added.status;
 }
 
-TEST_F(OpenMoreTest, WhatWasOpenedIsDroppedIfAnotherExportFails) {
+TEST_F(OpenMoreTest, OpenedExportIsDroppedIfAnotherFails) {
   refused_ = {1};
   const Openings::Added added = OpenMore({0, 1, 2}, absl::InfiniteDuration());
   EXPECT_EQ(added.status.code(), absl::StatusCode::kNotFound);

@@ -231,7 +231,7 @@ TEST_F(PersistentLocksTest, AFlockLockIsMandatoryForTheWholeFile) {
   EXPECT_OK(Write(other_, theirs_, 0, "ok"));
 }
 
-TEST_F(PersistentLocksTest, WhoMayOnlyReadKeepsNobodyFromReading) {
+TEST_F(PersistentLocksTest, LockOfAReaderDoesNotBlockOtherReaders) {
   wire::OpenArgs args = OpenArgs(A(), "f");
   args.owner = "reader";
   args.share_access = wire::kShareRead;

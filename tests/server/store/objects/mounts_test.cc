@@ -637,7 +637,7 @@ TEST_F(StoreMountsTest, MountOnTheExportIsServedUntilItIsUnmounted) {
 }
 
 // The handles are the same as before, and the descriptors of the former mount are not used.
-TEST_F(StoreMountsTest, FileSystemMountedAnewIsServed) {
+TEST_F(StoreMountsTest, FileSystemMountedAgainIsServed) {
   exports_ = {Named("/m", "a/m")};
   WriteFile(Path("a/m/f"), "f");
   Start();
@@ -703,7 +703,7 @@ TEST_F(StoreLateExportTest, NoRequestReachesItBeforeItsJournalsAreSettled) {
 }
 
 // It would get threads of its own, and no delegations, until the server's next start.
-TEST_F(StoreLateExportTest, IsNotTakenForOneThatMayHang) {
+TEST_F(StoreLateExportTest, SlowExportIsNotMarkedAsHanging) {
   Start();
   const wire::FsHandle b = Handle({"deep", "b"}).fshandle;
   Begin();

@@ -386,7 +386,7 @@ class TlsConnections : public ::testing::Test {
   std::vector<std::string> refused_;
 };
 
-TEST_F(TlsConnections, FirstByteTellsTlsFromPlain) {
+TEST_F(TlsConnections, FirstByteDistinguishesTlsFromPlain) {
   Listen(certificates_.Server());
   ASSERT_TRUE(Connect(certificates_.Client()).ok());
   EXPECT_THAT(pair_->server.endpoint->description(), HasSubstr("TLSv1.3"));
