@@ -22,6 +22,7 @@
 #include "server/session/worker.h"
 #include "server/store/holdings/persistent_locks.h"
 #include "server/store/parts/releases.h"
+#include "server/store/parts/rollbacks.h"
 #include "server/store/store.h"
 
 namespace dafs::server {
@@ -103,8 +104,8 @@ absl::StatusOr<std::string> Unlock(const AdminView& view, const std::string& arg
   return absl::StrCat(locks, " locks of ", owners, " owners released on ", file, "\n");
 }
 
-// Forgets the broken locks of a file that no client repairs. `argument`: the file, as failed-locks
-// shows it: its path or its handle.
+// Forgets the broken locks of a file that no client repairs, and changes whose undo has failed.
+// `argument`: the file, as failed-locks shows it: its path or its handle.
 absl::StatusOr<std::string> ForgetLocks(const AdminView& view, const std::string& argument,
                                         std::string_view by) {
   if (argument.empty()) return absl::InvalidArgumentError("forget-locks: give FILE");
@@ -112,18 +113,26 @@ absl::StatusOr<std::string> ForgetLocks(const AdminView& view, const std::string
   PersistentLocks& locks = view.shared.store->persistent_locks();
   for (const ObjectKey& key : locks.Files()) {
     if (names.Of(key).path != argument && Hex(key) != argument) continue;
-    size_t count = 0;
-    if (const wire::DafsStatus status = locks.Forget(key, &count);
-        status != wire::DafsStatus::kOk) {
-      return absl::InternalError("forget-locks: it could not be stored; the log has the reason");
+    size_t given_up = 0, count = 0;
+    wire::DafsStatus status = view.shared.store->rollbacks().GiveUp(key, &given_up);
+    if (status == wire::DafsStatus::kOk) status = locks.Forget(key, &count);
+    if (status == wire::DafsStatus::kDelay) {
+      return absl::UnavailableError("forget-locks: the changes are being undone; try again");
     }
-    if (count == 0) break;
-    LogNotice(absl::StrCat("forget-locks by ", Text(by), ": ", count, " broken locks on ", argument,
-                           " are forgotten; whether the file is whole is not known"));
-    return absl::StrCat(count, " broken locks forgotten on ", argument, "\n");
+    if (status != wire::DafsStatus::kOk) {
+      return absl::InternalError(absl::StrCat("forget-locks: ", std::string(wire::Name(status)),
+                                              "; the log has the reason"));
+    }
+    if (count == 0 && given_up == 0) break;
+    const std::string said = absl::StrCat(
+        count, " broken locks forgotten on ", argument,
+        given_up > 0 ? absl::StrCat(", and the undo for ", given_up, " owners given up") : "");
+    LogNotice(absl::StrCat("forget-locks by ", Text(by), ": ", said,
+                           "; whether the file is whole is not known"));
+    return absl::StrCat(said, "\n");
   }
-  return absl::NotFoundError(
-      absl::StrCat("no broken lock on ", argument, "; see dafsctl server locks --broken"));
+  return absl::NotFoundError(absl::StrCat("no broken lock or failed undo on ", argument,
+                                          "; see dafsctl server locks --broken"));
 }
 
 // No new clients from now on, before maintenance; `undo` ends that.

@@ -376,19 +376,27 @@ int UndoLog::Sync(Object& file) {
 int UndoLog::Commit(Object& file, const LockHolder& holder, const LockRanges& kept,
                     Change* change) {
   *change = Change();
-  change->file = file.key();
-  change->holder = holder;
-  const std::optional<Entry> entry = EntryOf(file.key(), holder);
-  if (!entry) return 0;
+  if (!EntryOf(file.key(), holder)) return 0;
   const UniqueFd fd = OpenWhole(file);
   if (!fd.valid()) return errno;
   uint64_t size = 0;
   if (int error = SizeOfFile(fd.get(), &size); error != 0) return error;
   if (fdatasync(fd.get()) != 0) return errno;
   KillPoint(KillStep::kUndoSynced, Proc::kLocku);
-  change->id = entry->id;
-  change->after = AfterCommit(entry->record, kept, size);
+  *change = Final(file.key(), holder, kept, size);
   return 0;
+}
+
+UndoLog::Change UndoLog::Final(const ObjectKey& file, const LockHolder& holder,
+                               const LockRanges& kept, uint64_t file_size) const {
+  Change change;
+  change.file = file;
+  change.holder = holder;
+  if (const std::optional<Entry> entry = EntryOf(file, holder)) {
+    change.id = entry->id;
+    change.after = AfterCommit(entry->record, kept, file_size);
+  }
+  return change;
 }
 
 absl::Status UndoLog::Write(sqlite3* connection, Change* change) const {

@@ -88,6 +88,10 @@ class UndoLog {
   // errno.
   int Commit(Object& file, const LockHolder& holder, const wire::LockRanges& kept, Change* change)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The change by which the bytes of the file are final, but for `kept`, whatever was saved.
+  // Does not block.
+  Change Final(const ObjectKey& file, const LockHolder& holder, const wire::LockRanges& kept,
+               uint64_t file_size) const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Write(sqlite3* connection, Change* change) const;
   // After the transaction. Does nothing unless it has written the change and was committed.
   void Finish(const FileSystem& fs, const Change& change) ABSL_LOCKS_EXCLUDED(mutex_);

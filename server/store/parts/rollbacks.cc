@@ -8,7 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/text.h"
+#include "server/store/access/return_if_not_ok.h"
+#include "server/store/attributes/attributes.h"
 #include "server/store/parts/store_parts.h"
+#include "server/store/system/errno_status.h"
 #include "server/store/system/identity.h"
 #include "server/store/system/kill_switch.h"
 #include "wire/protocol/procedures.h"
@@ -84,13 +87,52 @@ void Rollbacks::UndoFile(const ObjectKey& file) {
   absl::MutexLock lock(&mutex_);
   under_way_.erase(file);
   if (done) {
-    said_.erase(file);
-  } else if (said_.insert(file).second) {
+    failed_.erase(file);
+  } else if (failed_.insert(file).second) {
     LogError(
         absl::StrCat("the changes of a failed client are not undone yet, and requests for that "
                      "part of the file wait: ",
-                     why, "; trying on"));
+                     why, "; trying on; dafsctl server locks --release gives it up"));
   }
+}
+
+DafsStatus Rollbacks::GiveUp(const ObjectKey& file, size_t* count) {
+  *count = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto is_free = [&] {
+      mutex_.AssertReaderHeld();
+      return !under_way_.contains(file);
+    };
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&is_free), kPatience)) return DafsStatus::kDelay;
+    if (!failed_.contains(file)) return DafsStatus::kOk;
+    under_way_.insert(file);
+  }
+  const DafsStatus status = GiveUpFile(file, count);
+  absl::MutexLock lock(&mutex_);
+  under_way_.erase(file);
+  if (status == DafsStatus::kOk) failed_.erase(file);
+  return status;
+}
+
+DafsStatus Rollbacks::GiveUpFile(const ObjectKey& key, size_t* count) {
+  RestoreOwnIdentity();
+  ObjectRef file = store_.cache.Find(key);
+  if (file == nullptr) STORE_RETURN_IF_NOT_OK(store_.objects.Open(store_.mac.Seal(key), &file));
+  struct statx stx;
+  if (Statx(file->path_fd(), &stx) != 0) return StatusFromErrno();
+  std::vector<PersistentLocks::Undoing> all;
+  STORE_RETURN_IF_NOT_OK(store_.persistent_locks.BeginUndo(key, &all));
+  for (const PersistentLocks::Undoing& undoing : all) {
+    UndoLog::Change change =
+        store_.undo_log.Final(key, undoing.holder, FileBytes(undoing.kept), stx.stx_size);
+    STORE_RETURN_IF_NOT_OK(store_.persistent_locks.Undone(key, undoing, [&](sqlite3* connection) {
+      return store_.undo_log.Write(connection, &change);
+    }));
+    store_.undo_log.Finish(file->fs(), change);
+    ++*count;
+  }
+  return DafsStatus::kOk;
 }
 
 bool Rollbacks::TryFile(const ObjectKey& key, std::string* why) {

@@ -3,10 +3,12 @@
 // that may hang are handled on that export's threads.
 // Spec: 4.4.1.4. server/store/holdings/undo_log.h.
 //
-// An undo that fails is repeated until it succeeds; the range gets DELAY until then.
+// An undo that fails is repeated until it succeeds or the administrator gives it up; the range gets
+// DELAY until then.
 // Thread-safe; nothing blocks but AwaitIdle and the destructor.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <thread>
 
@@ -18,6 +20,7 @@
 #include "server/store/holdings/persistent_locks.h"
 #include "server/store/objects/handle.h"
 #include "server/store/objects/object.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::server {
 
@@ -33,11 +36,17 @@ class Rollbacks {
 
   // There may be something to undo.
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
+  // For the administrator: changes of the file whose undo has failed stay. *count is the number of
+  // owners whose changes they are; 0: no undo has failed. Waits a second for an attempt that is
+  // under way, then DELAY. Otherwise blocks on the disk. Errors of the file; SERVERFAULT: it could
+  // not be stored.
+  wire::DafsStatus GiveUp(const ObjectKey& file, size_t* count) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns when nothing is to be undone. For tests.
   void AwaitIdle() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   static constexpr absl::Duration kRetryAfter = absl::Milliseconds(100);
+  static constexpr absl::Duration kPatience = absl::Seconds(1);
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   void StartAll() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -45,6 +54,8 @@ class Rollbacks {
   // Returns false if it must be repeated; *why says why.
   bool TryFile(const ObjectKey& file, std::string* why);
   bool TryLock(Object& file, const PersistentLocks::Undoing& undoing, std::string* why);
+  // The same as GiveUp, while no attempt is under way.
+  wire::DafsStatus GiveUpFile(const ObjectKey& key, size_t* count);
 
   StoreParts& store_;
   absl::Mutex mutex_;
@@ -52,8 +63,8 @@ class Rollbacks {
   bool wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_starting_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_set<ObjectKey> under_way_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_set<ObjectKey> said_ ABSL_GUARDED_BY(mutex_);  // failures that are in the log
+  absl::flat_hash_set<ObjectKey> under_way_ ABSL_GUARDED_BY(mutex_);  // undone or given up
+  absl::flat_hash_set<ObjectKey> failed_ ABSL_GUARDED_BY(mutex_);     // the log has the reason
 };
 
 }  // namespace dafs::server

@@ -1,6 +1,7 @@
 // The control socket of a server with known clients, opens and locks.
 #include <sys/wait.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
@@ -417,6 +418,32 @@ TEST_F(AdminTest, BrokenLocksAreShownAndForgotten) {
   EXPECT_THAT(Text("forget-locks" + file), HasSubstr("1 broken locks forgotten"));
   EXPECT_TRUE(Report("failed-locks")["locks"].empty());
   EXPECT_EQ(other.Lock(3, 1, LockType::kWrite), "DAFS_STATUS_OK");
+}
+
+TEST_F(AdminTest, AnUndoThatFailsIsGivenUp) {
+  const std::string file = " " + Path("a/f");
+  Opened holder = Open("c1", {"f"}), other = Open("c2", {"f"});
+  ASSERT_EQ(holder.Lock(0, 10, LockType::kWrite, wire::kLockAutorecovery), "DAFS_STATUS_OK");
+  wire::SetattrInlineArgs cut;
+  cut.filehandle = holder.filehandle;
+  cut.state_id = holder.state_id;
+  cut.obj_attributes.set(wire::kFattrObjectSize);
+  cut.obj_attributes.object_size = 3;
+  ASSERT_EQ(holder.client->Call(cut).name(), "DAFS_STATUS_OK");
+  EXPECT_THAT(Refusal("forget-locks" + file), HasSubstr("no broken lock or failed undo"));
+  for (const auto& undo : std::filesystem::directory_iterator(Path("a/.dafsd-orphans"))) {
+    ASSERT_TRUE(std::filesystem::remove(undo));  // so that nothing can be restored
+  }
+  ASSERT_THAT(Text("unlock all" + file), HasSubstr("1 locks of 1 owners released"));
+  const absl::Time deadline = Loop::Now() + kPatience;
+  absl::StatusOr<std::string> said = Ask("forget-locks" + file);
+  while (!said.ok() && Loop::Now() < deadline) said = Ask("forget-locks" + file);
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_THAT(*said, HasSubstr("0 broken locks forgotten"));
+  EXPECT_THAT(*said, HasSubstr("the undo for 1 owners given up"));
+  EXPECT_TRUE(Report("failed-locks")["locks"].empty());
+  EXPECT_EQ(other.Lock(0, 10, LockType::kWrite), "DAFS_STATUS_OK");
+  EXPECT_EQ(std::filesystem::file_size(Path("a/f")), 3u);
 }
 
 TEST_F(AdminTest, LocksThatOutliveTheirClientAreMarked) {
