@@ -11,7 +11,7 @@
 
 namespace dafs::server {
 
-// What one thread reads. In a cache line of its own.
+// The read of one thread. In a cache line of its own.
 struct alignas(64) ReadUnderWay::Slot {
   std::atomic<uint64_t> file{0};    // the hash of the key; valid while `number` is odd
   std::atomic<uint32_t> number{0};  // grows by one when a read begins and when it ends

@@ -5,7 +5,7 @@
 // A read begins before it looks for locks, and a LOCK shows before it waits: so each read is
 // awaited, or sees the lock. Both orders are those of sequentially consistent atomics.
 //
-// Of the process, not of a store: keys of files differ between stores or name the same file.
+// All stores of a process share it: their keys differ, or name the same file.
 // Thread-safe.
 #pragma once
 

@@ -88,8 +88,8 @@ class UndoLog {
   // errno.
   int Commit(Object& file, const LockHolder& holder, const wire::LockRanges& kept, Change* change)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The change by which the bytes of the file are final, but for `kept`, whatever was saved.
-  // Does not block.
+  // The change after which all bytes of the file but `kept` are final, saved or not. Does not
+  // block.
   Change Final(const ObjectKey& file, const LockHolder& holder, const wire::LockRanges& kept,
                uint64_t file_size) const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Write(sqlite3* connection, Change* change) const;

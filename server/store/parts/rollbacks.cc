@@ -92,7 +92,7 @@ void Rollbacks::UndoFile(const ObjectKey& file) {
     LogError(
         absl::StrCat("the changes of a failed client are not undone yet, and requests for that "
                      "part of the file wait: ",
-                     why, "; trying on; dafsctl server locks --release gives it up"));
+                     why, "; tries again; dafsctl server locks --release gives it up"));
   }
 }
 

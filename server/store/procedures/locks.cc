@@ -321,7 +321,7 @@ DafsStatus LockProcedures::Lock(const Caller& caller, const wire::LockArgs& args
            store_.releases.RevokeExpired(KeyOf(args.filehandle)));
   const ObjectKey key = KeyOf(args.filehandle);
   if (status == DafsStatus::kOk && store_.persistent_locks.MayConcern(key)) {
-    // 4.4.1.2: not answered while I/O is under way that it forbids. What begins later sees it.
+    // 4.4.1.2: not answered while I/O is under way that it forbids. Later I/O sees it.
     { absl::MutexLock writers(&store_.object_locks.AppendLock(key)); }
     if (wire::LockRangeOf(args.offset, args.length, args.lock_type).write) ReadUnderWay::Await(key);
   }
