@@ -12,6 +12,7 @@
 // changed under AUTORECOVERY locks undone: it gets DELAY until that is done.
 #include "wire/messages/locks.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/loop.h"
@@ -157,7 +158,31 @@ DafsStatus AwaitHidden(StoreParts& store, const Caller& caller, const Object& fi
       caller, file.key(), hides ? Delegations::Use::kWrites : Delegations::Use::kReads);
 }
 
-// The LockTable has granted `range`. Undoes that if it must be recorded and cannot be.
+// A LOCK has failed after the LockTable granted `range`. The owner holds what it held `before`.
+void TakeBack(StoreParts& store, const Object& file, const LockOwner& owner, const LockRange& range,
+              const wire::LockRanges& before, bool writable) {
+  const ObjectKey key = file.key();
+  KernelLock* const kernel = store.locks.FindKernel(key, owner);
+  if (kernel == nullptr) return;
+  std::unique_ptr<KernelLock> unused;  // the same, if the owner held nothing
+  wire::LockRanges gained;
+  gained.Set(range);
+  gained = Minus(std::move(gained), before);
+  for (const LockRange& part : gained.ranges()) {
+    kernel->Unlock(part.first, part.last);
+    store.locks.Clear(key, owner, part.first, part.last, &unused);
+  }
+  for (const LockRange& held : before.ranges()) {
+    if (!held.Overlaps(range) || held.write == range.write) continue;
+    const LockRange part{std::max(held.first, range.first), std::min(held.last, range.last),
+                         held.write};
+    if (kernel->Lock(file, part, store.locks.Held(key, owner), writable) == DafsStatus::kOk) {
+      store.locks.Grant(key, owner, part);
+    }
+  }
+}
+
+// Records `range`, which the LockTable has granted, if it must be.
 DafsStatus Record(StoreParts& store, const Caller& caller, const wire::LockArgs& args,
                   const ObjectRef& file, const LockOwner& owner, const LockRange& range) {
   const ObjectKey key = file->key();
@@ -173,16 +198,8 @@ DafsStatus Record(StoreParts& store, const Caller& caller, const wire::LockArgs&
     status = ReleaseRecorded(store, caller.client_id, file, key, owner.owner,
                              {range.first, range.last, /*write=*/true});
   }
-  if (status == DafsStatus::kOk) {
-    status = store.persistent_locks.Granted(caller, key, owner.owner, range, kind, repair);
-  }
-  if (status == DafsStatus::kOk) return status;
-  if (KernelLock* kernel = store.locks.FindKernel(key, owner)) {
-    kernel->Unlock(range.first, range.last);
-  }
-  std::unique_ptr<KernelLock> unused;
-  store.locks.Clear(key, owner, range.first, range.last, &unused);
-  return status;
+  if (status != DafsStatus::kOk) return status;
+  return store.persistent_locks.Granted(caller, key, owner.owner, range, kind, repair);
 }
 
 // ABORT of what `owner` waits for, or has changed in `range` under AUTORECOVERY locks. DELAY: that
@@ -249,10 +266,14 @@ DafsStatus LockFile(StoreParts& store, const Caller& caller, const wire::LockArg
   if (admitted == DafsStatus::kLockBroken) Denied(broken, res);
   STORE_RETURN_IF_NOT_OK(admitted);
   const LockCount count(store.locks, key, owner, caller.holdings);
+  const wire::LockRanges before = store.locks.Held(key, owner);
   Locking locking(store, *rights.object, owner, range, writable, mode);
-  const DafsStatus status = locking.Run(Blocks(args.lock_type), res);
-  if (status != DafsStatus::kOk) return status;
-  STORE_RETURN_IF_NOT_OK(Record(store, caller, args, rights.object, owner, range));
+  STORE_RETURN_IF_NOT_OK(locking.Run(Blocks(args.lock_type), res));
+  if (const DafsStatus recorded = Record(store, caller, args, rights.object, owner, range);
+      recorded != DafsStatus::kOk) {
+    TakeBack(store, *rights.object, owner, range, before, writable);
+    return recorded;
+  }
   if (reclaim) {
     if (is_owed) store.grace.ReclaimedLock(caller);
   } else {

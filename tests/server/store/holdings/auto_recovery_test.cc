@@ -1,5 +1,6 @@
 // AUTORECOVERY locks: what was changed under one is undone if its holder fails.
 // Spec: 4.4.1.4, 4.4.1.5, 4.4.1.6, 6.5.18.
+#include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
@@ -328,6 +329,35 @@ TEST_F(AutoRecoveryTest, ADatabaseThatCannotBeWrittenKeepsTheChangeOut) {
   EXPECT_OK(Write(user_, mine_, 0, "abcd"));
   Expire(user_);
   EXPECT_EQ(Content(), kBefore);
+}
+
+TEST_F(AutoRecoveryTest, ALockThatCannotBeRecordedChangesNoOtherLock) {
+  ASSERT_OK(Lock(user_, mine_, 0, 4, 0, LockType::kRead));
+  ASSERT_OK(Lock(user_, mine_, 4, 4, 0));
+  ASSERT_OK(Lock(user_, mine_, 20, 1, wire::kLockPersist));  // makes the database
+  Store::RestoreServerIdentity();
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(Path("state/locks.db").c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "ALTER TABLE plock RENAME TO gone", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  EXPECT_DAFS(kServerFault, Lock(user_, mine_, 0, 10, wire::kLockPersist));
+  ASSERT_EQ(sqlite3_exec(other, "ALTER TABLE gone RENAME TO plock", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(other);
+  EXPECT_OK(Lock(other_, theirs_, 0, 4, 0, LockType::kRead));
+  EXPECT_DAFS(kDenied, Lock(other_, theirs_, 0, 1, 0));
+  EXPECT_DAFS(kDenied, Lock(other_, theirs_, 4, 4, 0, LockType::kRead));
+  EXPECT_OK(Lock(other_, theirs_, 8, 2, 0));
+  // The same against programs on the server.
+  const UniqueFd local(open(Path("a/f").c_str(), O_RDWR));
+  struct flock range = {};
+  range.l_type = F_WRLCK;
+  range.l_start = 4;
+  range.l_len = 4;
+  EXPECT_NE(fcntl(local.get(), F_OFD_SETLK, &range), 0);
+  range.l_type = F_RDLCK;
+  range.l_start = 0;
+  EXPECT_EQ(fcntl(local.get(), F_OFD_SETLK, &range), 0);
 }
 
 TEST_F(AutoRecoveryTest, AFailedSaveKeepsTheChangeOutAndLeavesNoFile) {
