@@ -174,13 +174,16 @@ TEST(LoopTest, BusyLoopHoldsTheLimitUntilItIsIdle) {
   auto latency = device.Open();
   auto loop = Loop::Create({.cpu_latency = latency.get()});
   ASSERT_TRUE(loop.ok());
-  BeBusy(**loop);
-  EXPECT_THAT(device.written(), ElementsAre(0));
+  // Where other programs use the CPUs, the turns may not be dense at once, or the loop may look
+  // idle in between.
+  for (int i = 0; i < 1000 && device.written().empty(); ++i) BeBusy(**loop);
+  ASSERT_FALSE(device.written().empty());
+  EXPECT_EQ(device.written().front(), 0);
   // The loop sleeps until the check that finds it idle.
-  for (int i = 0; i < 4 && device.written().size() < 2; ++i) {
+  for (int i = 0; i < 4 && device.written().back() != kNoLimit; ++i) {
     (*loop)->RunOnce(absl::InfiniteDuration());
   }
-  EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
+  EXPECT_EQ(device.written().back(), kNoLimit);
 }
 
 TEST(LoopTest, ThreadBoundToOneCpuHoldsNoLimit) {
