@@ -156,6 +156,30 @@ TEST_P(BatchTest, OneRequestReadsAndWritesManyFiles) {
 }
 
 // Items that exceed the size of a request or response go in the next message.
+// 4.4.1.4. A batch is complete only when its data is in the file, and so is an abort.
+TEST_P(BatchTest, ItemsUnderAnAutoRecoveryLockAreUndone) {
+  const std::string content = Pattern(200000);
+  MakeLocal("a", content);
+  const OpenFile a = OpenFor("a");
+  const LockOwner owner{a.handle, a.state_id, 1};
+  const wire::LockRange range{0, 99999, /*write=*/true};
+  auto locked =
+      Await(files_->locks().Lock(root_user_, owner, range, nullptr, {.auto_recovery = true}));
+  ASSERT_STATUS_OK(locked);
+  Memory write = NewMemory(BufferUse::kWriteSource, 50000);
+  std::memset(write.at(), '*', 50000);
+  const BatchItem items[] = {
+      Item(wire::RwFlag::kWrite, a, *write.data,
+           {{.offset = 1000, .byte_count = 20000}, {.offset = 70000, .byte_count = 30000}})};
+  auto results = Await(batches_->Run(root_user_, items));
+  ASSERT_STATUS_OK(results);
+  ASSERT_STATUS_OK((*results)[0].status);
+  EXPECT_EQ(LocalContent("a").substr(1000, 20000), std::string(20000, '*'));
+  ASSERT_STATUS_OK(Await(files_->locks().Abort(root_user_, owner, range)));
+  EXPECT_EQ(LocalContent("a"), content);
+  ASSERT_STATUS_OK(Await(files_->locks().Unlock(root_user_, owner, 0, 99999)));
+}
+
 TEST_P(BatchTest, ItemsBeyondOneMessageGoInTheNext) {
   MakeLocal("a", std::string(4000, 'x'));  // all reads have the same target
   const OpenFile a = OpenFor("a");
