@@ -1,6 +1,6 @@
-// The promises of one answer (WIRE 9.6). The procedure gives them before it reads what they cover.
-// The response carries a bit only if every promise that the bit covers was given.
-// One request, on one thread at a time. Nothing blocks.
+// The promises of one response (WIRE 9.6). The procedure gives them before it reads what they
+// cover. The response carries a bit only if every promise that the bit covers was given. One
+// request, on one thread at a time. Nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ class AnswerPromises {
   void Names(const Object& directory);
   // The procedure is about to read the attributes of an object. Returns whether they are promised.
   bool Attributes(const FileSystem& fs, const ObjectKey& key);
-  // The answer depends on this export.
+  // The response depends on this export.
   void DependsOn(const Export& exported);
-  // The answer depends on names, or contains attributes, that cannot be promised.
+  // The response depends on names, or contains attributes, that cannot be promised.
   void NoNames() { has_names_ = false; }
   void NoAttributes() { has_attributes_ = false; }
 
-  // Adds to the response the bits for what the answer contains: kSpcondNames, kSpcondAttributes.
+  // Adds to the response the bits for what the response contains: kSpcondNames, kSpcondAttributes.
   void Report(uint16_t contained) const;
 
  private:

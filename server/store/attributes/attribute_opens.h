@@ -40,7 +40,7 @@ class AttributeOpens {
   explicit AttributeOpens(uint32_t instance) : instance_(instance & kInstanceMask) {}
 
   // Adds an open. A second open of the same owner and attribute replaces the first: the client
-  // repeats a request after it lost the answer. RESOURCE: too many opens.
+  // repeats a request after it lost the response. RESOURCE: too many opens.
   wire::DafsStatus Add(AttributeOpen open, wire::StateId* state_id);
 
   // Calls `use` with an open, under the lock. BAD_STATEID, STALE_STATEID.

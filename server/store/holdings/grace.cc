@@ -76,7 +76,7 @@ void Grace::Arrived(size_t export_index, Owed owed, absl::Time until) {
   Settle();
 }
 
-// Ends the period once no client may reclaim, no file is in doubt, and no answer to an OPEN is
+// Ends the period once no client may reclaim, no file is in doubt, and no response to an OPEN is
 // unfetched. After its time limit, it goes on for late exports that have arrived.
 void Grace::Settle() {
   std::erase_if(expected_, [](const auto& client) { return !client.second->owes(); });
@@ -117,7 +117,7 @@ DafsStatus Grace::CheckDoubt(const Caller& caller, const ObjectKey& file) const 
 }
 
 // A client that makes a new request has reclaimed its locks and reservations (5.2.5). If its count
-// is not 0, the client missed the answers that granted the rest, or the count was unknown. With a
+// is not 0, the client missed the responses that granted the rest, or the count was unknown. With a
 // late export it may be that the client could not reclaim them yet.
 void Grace::NewRequest(const Caller& caller) {
   if (IsAnyLate()) return;

@@ -9,11 +9,11 @@
 // when the server ended, other clients cannot use the file until the writer has fetched the
 // outcome. The period ends early once all expected clients have reclaimed.
 //
-// The counts may be too high: a client may have missed the last answers that granted something. So
-// a new request shows that its client has no more locks and reservations to reclaim: it reclaims
+// The counts may be too high: a client may have missed the last responses that granted something.
+// So a new request shows that its client has no more locks and reservations to reclaim: it reclaims
 // its locks before it makes new requests (5.2.5).
 //
-// The counts may be too low as well: after the restart a client may fetch the answer to an OPEN
+// The counts may be too low as well: after the restart a client may fetch the response to an OPEN
 // that it missed, or that the restarted server finished. It then reclaims that open. So opens are
 // expected until the Response Caches with such answers are discarded.
 //
@@ -69,8 +69,8 @@ class Grace {
     std::string client_name;
     wire::SessionId session_id;  // its Response Cache has the outcome
   };
-  // An open whose reclaim does not decrease the count: the client may have missed the answer to its
-  // CLOSE, or the server ended before it counted the OPEN.
+  // An open whose reclaim does not decrease the count: the client may have missed the response to
+  // its CLOSE, or the server ended before it counted the OPEN.
   struct Uncounted {
     ObjectKey file;
     std::string client_name;
@@ -84,7 +84,7 @@ class Grace {
     Holdings* unknown = nullptr;
     std::vector<Doubt> doubts;
     std::vector<Uncounted> uncounted;
-    // Lost sessions with the answer to an OPEN that the client may not have received.
+    // Lost sessions with the response to an OPEN that the client may not have received.
     std::vector<wire::SessionId> unknown_opens;
     // Called when the time limit of the exports that were not late ends their period before that of
     // the others, before a request sees that. Must not call the Grace. Null: nothing.
@@ -145,7 +145,7 @@ class Grace {
 
   // The writer has fetched the outcomes in its lost session.
   void Asked(const wire::SessionId& session_id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The client needs no more answers of the lost session.
+  // The client needs no more responses of the lost session.
   void Discarded(const wire::SessionId& session_id) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Exports whose period has ended.

@@ -116,7 +116,7 @@ struct Export {
   // handles.
   bool lasting_handles = false;
   // changed_by=clients: the administrator states that only clients of this server change files in
-  // the export. Then an answer may carry kSpcondOnlyClients (WIRE 9.6).
+  // the export. Then a response may carry kSpcondOnlyClients (WIRE 9.6).
   bool only_clients_change = false;
   // A reload has taken it away: it admits no client.
   bool removed = false;

@@ -328,7 +328,7 @@ DafsStatus AttributeProcedures::Verify(const Caller& caller, const wire::FileHan
                                        const wire::FileAttributes& attributes) {
   if ((attributes.valid & ~kFattrReadable) != 0) return DafsStatus::kNotSupp;
   wire::FileAttributes actual;
-  Caller unpromised = caller;  // the answer contains no attributes
+  Caller unpromised = caller;  // the response contains no attributes
   unpromised.promises = nullptr;
   unpromised.awaited = nullptr;
   STORE_RETURN_IF_NOT_OK(Getattr(unpromised, filehandle, attributes.valid, &actual));

@@ -54,7 +54,7 @@ DafsStatus DataProcedures::CacheHint(const Caller& caller, const wire::CacheHint
                                      absl::AnyInvocable<void()>* later) {
   const bool prefetch = (args.cache_hint & wire::kCacheHintPrefetch) != 0;
   wire::FileAttributes none;
-  Caller unpromised = caller;  // the answer contains no attributes
+  Caller unpromised = caller;  // the response contains no attributes
   unpromised.promises = nullptr;
   STORE_RETURN_IF_NOT_OK(
       AttributeProcedures(store_).Getattr(unpromised, args.filehandle, 0, &none));

@@ -48,8 +48,8 @@ wire::Verifier CookieVerifier(const wire::FileHandle& directory) {
   return verifier;
 }
 
-// The entries of one answer. They end when the sink takes no more, or when dircount, a hint for the
-// size of names and cookies, is used up.
+// The entries of one response. They end when the sink takes no more, or when dircount, a hint for
+// the size of names and cookies, is used up.
 class Listing {
  public:
   Listing(ReaddirSink sink, uint32_t dircount)
