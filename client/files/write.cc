@@ -78,7 +78,7 @@ template <class Part>
 using WriteCall =
     EitherCall<InlineWriteCallOf<Part, wire::WriteInlineArgs>, WriteDirectCallOf<Part>>;
 
-// The same for the answer to a write of `size` bytes. *committed: how stable they are.
+// The same for the response to a write of `size` bytes. *committed: how stable they are.
 template <class Part>
 absl::Status Join(WriteResult& total, WriteCall<Part>& write, uint32_t size,
                   wire::StableHow* committed) {

@@ -22,7 +22,7 @@ constexpr absl::Duration kLookAgain = absl::Milliseconds(1);  // for conditions 
 constexpr int kMostRounds = 8;
 constexpr uint32_t kLookAtStoreEvery = 16;  // writes
 
-// Whether `status` is the server's answer, rather than a failure to reach the server.
+// Whether `status` is the server's response, rather than a failure to reach the server.
 bool IsRefusal(const absl::Status& status) { return wire::HasDafsStatus(status); }
 
 // Whether a COMMIT failed because the data did not reach the disk. After any other error nothing is

@@ -20,7 +20,7 @@
 
 namespace dafs::client {
 
-// Whether `status` is the server's answer that the file, and so its data, no longer exists.
+// Whether `status` is the server's response that the file, and so its data, no longer exists.
 bool IsGone(const absl::Status& status);
 
 class CommitSchedule;

@@ -1,5 +1,5 @@
 // Finds out which members of a chain the server executed before their session was lost, and what
-// the chain does next. The old session's Response Cache has the answers (request_outcome.h).
+// the chain does next. The old session's Response Cache has the responses (request_outcome.h).
 // Spec: 5.2.5 (use of the Response Cache), 4.3.4 (chains).
 // Belongs to the thread of its loop; one for each worker.
 #pragma once

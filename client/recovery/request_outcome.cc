@@ -135,7 +135,7 @@ Task<absl::StatusOr<RequestOutcome>> QueryOutcome(SessionKeeper& session_keeper,
     if (!status.ok()) co_return status;
     const DafsStatus answer = query.answer();
     // Either the query was damaged, or CHKSUM is the stored response. In the second case every
-    // retry gives the same answer.
+    // retry gives the same response.
     if (answer == DafsStatus::kChksum && ++damaged <= kMostDamaged) continue;
     RequestOutcome outcome = OutcomeOf(query.check_ok(), answer);
     if (IsOfOtherClient(session_keeper, call, query)) outcome = RequestOutcome::kForgotten;

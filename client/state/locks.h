@@ -9,9 +9,8 @@
 //
 // Finds only deadlocks among processes of this client; fcntl(2) promises that for one system. A
 // server with kExtensionLockWaits finds those of several clients. The graph holds only the locks
-// held here at present, not past answers of the server, so a lock that was released cannot complete
-// a cycle.
-// Thread-safe; nothing blocks.
+// held here at present, not past responses of the server, so a lock that was released cannot
+// complete a cycle. Thread-safe; nothing blocks.
 #pragma once
 
 #include <atomic>

@@ -1,10 +1,10 @@
 // The server's promises to announce changes (WIRE 9.6). A response may carry a promise about its
-// answer; until the server has announced a change, the answer may be cached without asking again.
-// This class decides whether a promise still holds. client/status/lease_keeper.h asks the server
-// for promises and ends them; PromiseObserver drops what was cached under them.
+// contents; until the server has announced a change, the response may be cached without asking
+// again. This class decides whether a promise still holds. client/status/lease_keeper.h asks the
+// server for promises and ends them; PromiseObserver drops what was cached under them.
 //
 // Thread-safe; nothing blocks, except AwaitAnswer. sequence, IsGood, offered and active take no
-// lock: workers call them for each answer.
+// lock: workers call them for each response.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 namespace dafs::client {
 
-// Comes with an answer about an object: its attributes, or the names of the directory. A value.
+// Comes with a response about an object: its attributes, or the names of the directory. A value.
 struct Promise {
   uint64_t asked = 0;         // Promises::sequence() before the request was sent; 0: no promise
   bool only_clients = false;  // without it, programs on the server may change it unannounced
@@ -70,10 +70,10 @@ class Promises {
   // Returns the promise that a response gives: `kind` is wire::kSpcondNames or
   // wire::kSpcondAttributes. `asked`: the sequence of its request.
   static Promise Given(uint64_t asked, uint16_t spec_cond, uint16_t kind);
-  // Whether the answer that came with `promise` still holds. `object`: whose attributes they are,
+  // Whether the response that came with `promise` still holds. `object`: whose attributes they are,
   // or the directory of the names. Rarely false although it does.
-  // A thread that caches the answer first records that it does, where PromiseObserver finds it, and
-  // then calls this.
+  // A thread that caches the response first records that it does, where PromiseObserver finds it,
+  // and then calls this.
   bool IsGood(const Promise& promise, const wire::FileHandle& object) const {
     return promise.asked >= good_since_.load(std::memory_order_acquire) &&
            promise.asked >= ChangedAt(object).load(std::memory_order_acquire);
@@ -91,8 +91,9 @@ class Promises {
            absl::ToInt64Nanoseconds(now - heard) < patience_.load(std::memory_order_relaxed);
   }
 
-  // `object` is about to change. No answer to a request that was sent before this is good any more,
-  // nor, rarely, one about another object. Call before the observer looks for what it has cached.
+  // `object` is about to change. No response to a request that was sent before this is good any
+  // more, nor, rarely, one about another object. Call before the observer looks for what it has
+  // cached.
   void Changed(const wire::FileHandle& object);
   // The same for all objects. The server continues to give promises.
   void ChangedAll() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -136,7 +137,7 @@ class Promises {
   }
   void EndLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Counts changes. An answer whose `asked` is lower than the entry of its object in changed_at_,
+  // Counts changes. A response whose `asked` is lower than the entry of its object in changed_at_,
   // or than good_since_, may be older than a change.
   std::atomic<uint64_t> sequence_{1};
   std::atomic<uint64_t> good_since_{kNever};  // kNever: not active
