@@ -8,8 +8,9 @@
 
 #include "client/c/objects.h"
 
-using namespace dafs;
-using namespace dafs::c;
+// The functions of C are outside of namespaces.
+using namespace dafs;     // NOLINT(google-build-using-namespace)
+using namespace dafs::c;  // NOLINT(google-build-using-namespace)
 using client::AsyncIo;
 using client::IoCompletion;
 using client::IoId;
@@ -183,7 +184,7 @@ int dafs_group_open(dafs_session* session, dafs_group** group) {
     *group = nullptr;
     const uintptr_t handle = Adopt(s.groups, std::make_unique<Group>(s));
     if (handle == 0) return Fail(EMFILE, "dafs_group_open: too many handles");
-    *group = reinterpret_cast<dafs_group*>(handle);
+    *group = HandleOf<dafs_group>(handle);
     return 0;
   }));
 }

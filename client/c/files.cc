@@ -3,8 +3,9 @@
 
 #include "client/c/objects.h"
 
-using namespace dafs;
-using namespace dafs::c;
+// The functions of C are outside of namespaces.
+using namespace dafs;     // NOLINT(google-build-using-namespace)
+using namespace dafs::c;  // NOLINT(google-build-using-namespace)
 using client::FileLock;
 
 namespace {
@@ -89,7 +90,7 @@ int dafs_open(dafs_session* session, const char* path, const dafs_open_options* 
       s.session->CloseFile(io).IgnoreError();
       return Fail(EMFILE, "dafs_open: too many handles");
     }
-    *file = reinterpret_cast<dafs_file*>(handle);
+    *file = HandleOf<dafs_file>(handle);
     return 0;
   }));
 }

@@ -40,4 +40,11 @@ class HandleTable {
   std::vector<size_t> free_ ABSL_GUARDED_BY(mutex_);
 };
 
+// The handle as the program has it.
+template <class Handle>
+Handle* HandleOf(uintptr_t number) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): nothing dereferences it
+  return reinterpret_cast<Handle*>(number);
+}
+
 }  // namespace dafs::c

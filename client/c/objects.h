@@ -188,7 +188,7 @@ uintptr_t Adopt(std::set<uintptr_t>& set, std::unique_ptr<T> object) {
   const uintptr_t handle = HandleTable::Get().Add(T::kKind, object.get());
   if (handle != 0) {
     set.insert(handle);
-    object.release();
+    static_cast<void>(object.release());
   }
   return handle;
 }

@@ -30,8 +30,9 @@ dafs_attributes ToC(const wire::FileAttributes& from) {
 
 }  // namespace dafs::c
 
-using namespace dafs;
-using namespace dafs::c;
+// The functions of C are outside of namespaces.
+using namespace dafs;     // NOLINT(google-build-using-namespace)
+using namespace dafs::c;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
@@ -94,7 +95,7 @@ int Publish(Session& session, const char* call, std::vector<client::DirectoryEnt
   const uintptr_t handle =
       Adopt(session.lists, std::make_unique<List>(List{session, std::move(entries), 0}));
   if (handle == 0) return Fail(EMFILE, std::string(call) + ": too many handles");
-  *list = reinterpret_cast<dafs_list*>(handle);
+  *list = HandleOf<dafs_list>(handle);
   return 0;
 }
 

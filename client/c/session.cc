@@ -132,8 +132,9 @@ void Session::SignalGroups() {
 
 }  // namespace dafs::c
 
-using namespace dafs;
-using namespace dafs::c;
+// The functions of C are outside of namespaces.
+using namespace dafs;     // NOLINT(google-build-using-namespace)
+using namespace dafs::c;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
@@ -159,8 +160,8 @@ int dafs_session_open(const dafs_options* options, dafs_session** session) {
     }
     const uintptr_t handle = HandleTable::Get().Add(Kind::kSession, made.get());
     if (handle == 0) return Fail(EMFILE, "dafs_session_open: too many handles");
-    made.release();
-    *session = reinterpret_cast<dafs_session*>(handle);
+    static_cast<void>(made.release());  // dafs_session_close owns it again
+    *session = HandleOf<dafs_session>(handle);
     return 0;
   }));
 }
