@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "wire/messages/server_identity.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/header.h"
 #include "wire/protocol/types.h"
@@ -21,6 +23,8 @@ struct Negotiated {
   bool rdma_read_channel = false;     // direct writes need an RDMA-read Channel
   bool back_control_channel = false;  // the server takes asynchronous batches
   bool attributes_after = false;      // responses may carry attributes (WIRE 9.8)
+  // Which server this is; nullopt: it does not say (WIRE 9.5).
+  std::optional<wire::ServerIdentityRes> identity;
   uint32_t max_credentials = 0;
   uint32_t max_request_size = wire::kFirstReceiveBytes;  // until the agreement (3.2.6.3)
   uint32_t max_response_size = 0;

@@ -206,6 +206,18 @@ Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
   const uint64_t granted = ask.ok() ? ask.res.granted & ask.args.wanted : 0;
   context_.client.limits().extensions.store(granted, std::memory_order_relaxed);
   context_.negotiated.attributes_after = (granted & wire::kExtensionAttributesAfter) != 0;
+  if (granted == 0) co_return absl::OkStatus();  // it has no private procedures
+  Task<absl::Status> identifying = AskForIdentity(deadline);
+  absl::Status status = co_await identifying;
+  co_return status;
+}
+
+// Each session asks, since another server may answer at the same address.
+Task<absl::Status> Negotiation::AskForIdentity(absl::Time deadline) {
+  Call<wire::ServerIdentityArgs> ask;
+  Task<absl::Status> asking = Send(ask, deadline);
+  CO_RETURN_IF_ERROR(co_await asking);
+  if (ask.ok() && !ask.res.server_id.is_zero()) context_.negotiated.identity = ask.res;
   co_return absl::OkStatus();
 }
 

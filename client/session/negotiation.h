@@ -25,8 +25,8 @@ class Negotiation {
   Negotiation& operator=(const Negotiation&) = delete;
 
   // Sends CLIENT_CONNECT_AUTH, or CLIENT_CONNECT, SECINFO and CLIENT_AUTH, or for GSS
-  // CLIENT_CONNECT and CLIENT_AUTH, then asks for extensions of the draft. Stores the agreed values
-  // in the context. Errors: those of Session::Establish.
+  // CLIENT_CONNECT and CLIENT_AUTH, then asks for extensions of the draft and which server this is.
+  // Stores the agreed values in the context. Errors: those of Session::Establish.
   Task<absl::Status> Run(absl::Time deadline);
 
  private:
@@ -36,6 +36,7 @@ class Negotiation {
   Task<absl::Status> ConnectThenLogIn(absl::Time deadline);
   Task<absl::Status> Authenticate(const wire::SecinfoRes& offered, absl::Time deadline);
   Task<absl::Status> AskForExtensions(absl::Time deadline);
+  Task<absl::Status> AskForIdentity(absl::Time deadline);
   Task<absl::Status> Send(CallBase& call, absl::Time deadline);
   template <class Args>
   void Propose(Args& args) const;

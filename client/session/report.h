@@ -24,6 +24,9 @@ struct SessionReport {
   std::string passed_over;  // why earlier attempts failed; empty: the first succeeded
   absl::Duration age;
   std::string session_id;  // hexadecimal
+  std::string server_id;   // hexadecimal; empty: the server does not say which one it is
+  uint32_t instance = 0;
+  std::string cluster_id;  // escaped
   bool trusted = false;
   bool checksums = false;
   bool big_endian = false;

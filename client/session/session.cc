@@ -189,6 +189,11 @@ void Session::Fill(SessionReport& report) const {
   report.peer = peer().ToString();
   report.age = Loop::Now() - since_;
   const Negotiated& agreed = negotiated();
+  if (agreed.identity.has_value()) {
+    report.server_id = wire::HexOf(agreed.identity->server_id);
+    report.instance = agreed.identity->instance;
+    report.cluster_id = absl::CHexEscape(agreed.identity->cluster_id);
+  }
   report.session_id = absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(agreed.session_id.bytes.data()), 8));
   report.trusted = agreed.trusted;

@@ -27,6 +27,10 @@ void AppendSession(const SessionReport& s, std::string* out) {
       s.big_endian ? "big" : "little", s.checksums ? "on" : "off", s.max_request_size,
       s.max_response_size, s.max_credentials, s.nreq, s.max_requests, s.target_nreq, s.slots,
       s.slots_taken, s.waiting_for_slots);
+  if (!s.server_id.empty()) {
+    absl::StrAppend(out, "    server ", s.server_id, ", instance ", s.instance, ", cluster ",
+                    s.cluster_id, "\n");
+  }
   if (!s.memory.empty()) {
     absl::StrAppend(out, "    data buffers: ", s.memory);
     if (s.memory_by_windows) {

@@ -97,13 +97,15 @@ std::string StatusReportText(const Json& report) {
       "dafsd %s, process %d, up %s since %s\n"
       "  listens on %s\n"
       "  state directory %s\n"
+      "  server %s, instance %d, cluster %s\n"
       "  %d exports, %d not served yet\n"
       "  %d clients, %d connections of at most %d, lease %s\n"
       "  %d opens, %d locks, %d waiting, %d descriptors\n",
       TextOf(report, "version"), NumberOf(report, "process"), Time(report, "up_us"),
       TextOf(report, "since"),
       absl::StrJoin(report["listens"].get<std::vector<std::string>>(), ", "),
-      TextOf(report, "state_directory"), NumberOf(report, "exports"),
+      TextOf(report, "state_directory"), TextOf(report, "server_id"), NumberOf(report, "instance"),
+      TextOf(report, "cluster_id"), NumberOf(report, "exports"),
       NumberOf(report, "exports_not_served"), NumberOf(report, "clients"),
       NumberOf(report, "connections"), NumberOf(report, "connections_most"),
       Time(report, "lease_us"), NumberOf(report, "opens"), NumberOf(report, "locks"),

@@ -55,6 +55,9 @@ struct ServerOptions {
   std::string password_file;
   std::vector<ListenAddress> listen;  // empty: 127.0.0.1 and ::1, port 20149, by TCP
   std::string state_dir;              // exists; two servers never share one
+  // Names the servers of which each may take the place of another (WIRE 9.5), 1..255 printable
+  // characters. Empty: this server alone.
+  std::string cluster_id;
   // The path of the control socket (server/admin); empty: none. If it cannot be made, that is an
   // error, or only logged if the administrator has not named the path.
   std::string admin_socket;

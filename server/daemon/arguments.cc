@@ -3,14 +3,18 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "runtime/status_macros.h"
 #include "server/admin/admin_socket.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::server {
 namespace {
@@ -53,6 +57,8 @@ void DeclareAuthentication(CLI::App& app, Config& config) {
 void DeclareProcess(CLI::App& app, Config& config, Arguments& arguments) {
   app.add_option("--state-dir", config.server.state_dir,
                  "directory for state that must survive a restart");
+  app.add_option("--cluster-id", config.server.cluster_id,
+                 "a name that servers of the same files share; default: the id of this server");
   app.add_option("--config", arguments.config,
                  "a file with these options, one `key = value` per line");
   app.add_option("--pid-file", config.pid_file, "default: dafsd.pid in the state directory");
@@ -155,6 +161,13 @@ absl::Status ConvertAddresses(const Arguments& arguments, ServerOptions& server)
 absl::Status ConvertProcess(const Arguments& arguments, Config& config) {
   if (!arguments.audit_classes.empty()) {
     ASSIGN_OR_RETURN(config.server.audit.classes, ParseAuditClasses(arguments.audit_classes));
+  }
+  const std::string& cluster_id = config.server.cluster_id;
+  if (cluster_id.size() > wire::kClusterIdBound.max_bytes ||
+      !std::all_of(cluster_id.begin(), cluster_id.end(), absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cluster-id: at most ", wire::kClusterIdBound.max_bytes,
+                     " printable ASCII characters without a space"));
   }
   config.confine = arguments.confine == "on";
   if (arguments.slow_ms > 3600000) return absl::InvalidArgumentError("--slow-log: at most 3600000");

@@ -35,6 +35,7 @@
 #include "server/store/holdings/promises.h"
 #include "server/store/parts/export_directories.h"
 #include "server/store/parts/export_reload.h"
+#include "server/store/system/server_id.h"
 #include "server/store/system/state_dir.h"
 
 namespace dafs::server {
@@ -151,6 +152,7 @@ absl::Status Server::Begin(const Providers& providers) {
   if (!o.password_file.empty()) passwords_ = std::make_unique<Pool>(1);
   export_pools_ = std::make_unique<ExportPools>(o.exports.size() + ExportSet::kRoom);
   RETURN_IF_ERROR(OpenStore());
+  RETURN_IF_ERROR(LoadIdentity());
   recalls_ = std::make_unique<Recalls>(*store_, *callbacks_, *chores_, options_.recall_time);
   std::string said;
   cpu_latency_ = CpuLatency::For(o.cpu_latency, IdleFactsOfMachine(), CpuLatency::kDevice, &said);
@@ -171,6 +173,7 @@ absl::Status Server::Begin(const Providers& providers) {
                       .responses = responses_.get(),
                       .budget = &budget_,
                       .refusals = &refusals_,
+                      .identity = &identity_,
                       .workers = &workers_,
                       .cpu_latency = cpu_latency_.get(),
                       .audit = audit_.get()};
@@ -255,6 +258,14 @@ absl::Status Server::OpenStore() {
     StartGrace(std::move(unknown), late);
   });
   store_->EndGrace(Loop::Now());  // ends it if no client has anything to reclaim
+  return absl::OkStatus();
+}
+
+absl::Status Server::LoadIdentity() {
+  ASSIGN_OR_RETURN(identity_.server_id, LoadOrCreateServerId(options_.state_dir));
+  identity_.instance = store_->instance();
+  identity_.cluster_id = options_.cluster_id;
+  if (identity_.cluster_id.empty()) identity_.cluster_id = wire::HexOf(identity_.server_id);
   return absl::OkStatus();
 }
 

@@ -27,6 +27,7 @@
 #include "server/session/shared/session_table.h"
 #include "server/store/store.h"
 #include "wire/dat/dat.h"
+#include "wire/messages/server_identity.h"
 
 namespace dafs::server {
 
@@ -93,6 +94,7 @@ class Server {
   absl::Status Begin(const Providers& providers);
   absl::Status LoadRecords();
   absl::Status OpenStore();
+  absl::Status LoadIdentity();
   void StartGrace(UnknownOutcomes unknown, const std::vector<size_t>& late);
   absl::Duration GraceTime() const;
   bool AwaitIdle(absl::Time deadline);
@@ -114,6 +116,7 @@ class Server {
   std::unique_ptr<Callbacks> callbacks_;           // outlives the sessions
   std::unique_ptr<LockAnnouncer> lock_announcer_;  // the same
   std::unique_ptr<Recalls> recalls_;               // the same
+  wire::ServerIdentityRes identity_;
   SessionTable sessions_;
   std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
   CreditBudget budget_;

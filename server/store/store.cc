@@ -132,6 +132,8 @@ Inventory Store::inventory() const { return Inventory(*parts_); }
 
 RestartCheck& Store::restart_check() { return groups_->restart_check; }
 
+uint32_t Store::instance() const { return parts_->instance; }
+
 WriteVerifier& Store::write_verifiers() { return *parts_->write_verifier; }
 
 wire::FileHandle Store::HandleOf(const ObjectKey& key) const { return parts_->mac.Seal(key); }

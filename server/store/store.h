@@ -103,6 +103,8 @@ class Store {
   Rollbacks& rollbacks();
   Inventory inventory() const;  // for the administrator
 
+  uint32_t instance() const;  // NextInstance of this start
+
   // After a restart.
   RestartCheck& restart_check();
   WriteVerifier& write_verifiers();  // of the files in all exports

@@ -487,6 +487,9 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     c.current_state_id = *state_id;
   }
   if (proc == Proc::kOpenHandle && !open_handle) return c.Refuse(request, DafsStatus::kNotSupp);
+  if (proc == Proc::kServerIdentity && !identity.has_value()) {
+    return c.Refuse(request, DafsStatus::kNotSupp);
+  }
   ++executed[proc];
   wire::EncodeOptions options;
   std::vector<std::byte> data;
@@ -549,6 +552,8 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     opens.erase(wire::OpaqueToUint64(args.state_id));
   } else if constexpr (proc == Proc::kExtensions) {
     res.granted = args.wanted & extensions;
+  } else if constexpr (proc == Proc::kServerIdentity) {
+    res = *identity;
   } else if constexpr (proc == Proc::kOpenHandle) {
     res.filehandle = args.filehandle;
     res.state_id = c.current_state_id = OpenIn(*this, res.filehandle, args.owner);

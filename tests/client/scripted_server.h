@@ -165,9 +165,10 @@ class ScriptedServer final : public dat::Provider {
   bool keeps_unanswered = true;  // recognises a lost session even if it kept no response of it
   absl::Status windows = absl::UnimplementedError("scripted: no windows");  // Domain::windows
   size_t windows_bound = 0;                                                 // so far
-  size_t windows_ended = 0;  // invalidated by their owner so far
-  bool open_handle = true;   // has the private procedure OPEN_HANDLE
-  uint64_t extensions = 0;   // that it grants
+  size_t windows_ended = 0;                         // invalidated by their owner so far
+  bool open_handle = true;                          // has the private procedure OPEN_HANDLE
+  uint64_t extensions = 0;                          // that it grants
+  std::optional<wire::ServerIdentityRes> identity;  // nullopt: NOTSUPP
   // In place of an open that wants one. An OPEN for writing upgrades a read delegation; kNone ends
   // it.
   wire::OpenDelegationType delegates = wire::OpenDelegationType::kNone;

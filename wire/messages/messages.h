@@ -15,6 +15,7 @@
 #include "wire/messages/read_write.h"
 #include "wire/messages/readdir.h"
 #include "wire/messages/response_cache.h"
+#include "wire/messages/server_identity.h"
 #include "wire/messages/session.h"
 #include "wire/protocol/procedures.h"
 

@@ -23,6 +23,7 @@ inline constexpr Bound kOwnerBound = {1024, DafsStatus::kInval};  // lock owner,
 inline constexpr Bound kFenceIdBound = {1024, DafsStatus::kInval};
 inline constexpr Bound kAuthBound = {1024, DafsStatus::kInval};  // auth_id, password, cred name
 inline constexpr Bound kServerNameBound = {1024, DafsStatus::kInval};
+inline constexpr Bound kClusterIdBound = {255, DafsStatus::kInval};
 inline constexpr Bound kGssBound = {65535, DafsStatus::kInval};  // GSS token, GSS name
 inline constexpr Bound kOidBound = {255, DafsStatus::kInval};
 inline constexpr Bound kWhoBound = {1024, DafsStatus::kInval};  // owner, owner_group, who, mime

@@ -66,6 +66,20 @@ using Analyzer = Opaque<struct AnalyzerTag, 8>;      // echoed byte for byte, 6.
 using CredHandle = Opaque<struct CredHandleTag, 4>;  // dafs_cred_handle_type; zero: the default
 using FsHandle = Opaque<struct FsHandleTag, 16>;     // dafs_FSHandle_type
 using FileId = Opaque<struct FileIdTag, 48>;
+using ServerId = Opaque<struct ServerIdTag, 16>;  // of SERVER_IDENTITY (WIRE 9.5); never zero
+
+// `id` as hexadecimal digits, for logs and reports.
+template <class Tag, size_t N>
+std::string HexOf(const Opaque<Tag, N>& id) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * N);
+  for (const uint8_t byte : id.bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
 
 // dafs_filehandle_type (6.1.4): the file system, which clients may compare, and the opaque file.
 struct FileHandle {

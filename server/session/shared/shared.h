@@ -7,6 +7,7 @@
 #include "runtime/cpu_latency.h"
 #include "server/clients/options.h"
 #include "server/session/shared/procedure.h"
+#include "wire/messages/server_identity.h"
 
 namespace dafs::server {
 
@@ -42,6 +43,7 @@ struct Shared {
   ResponseCache* responses = nullptr;
   CreditBudget* budget = nullptr;
   RefusalLog* refusals = nullptr;
+  const wire::ServerIdentityRes* identity = nullptr;              // of this server; does not change
   const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // all, before any session
   CpuLatency* cpu_latency = nullptr;                              // null: none
   AuditLog* audit = nullptr;                                      // null: nothing is recorded

@@ -93,6 +93,29 @@ TEST_F(SessionTest, ConnectsNegotiatesAndAuthenticates) {
   EXPECT_EQ(data[12], std::byte{1});
 }
 
+TEST_F(SessionTest, AsksWhichServerItIs) {
+  server_.extensions = wire::kExtensionLockWaits;
+  ASSERT_OK(MakeSession());
+  EXPECT_EQ(server_.log.back().proc, Proc::kServerIdentity);
+  EXPECT_FALSE(session_->negotiated().identity.has_value()) << "NOTSUPP: an older server";
+  wire::ServerIdentityRes identity;
+  identity.instance = 7;
+  identity.cluster_id = "a\nb";
+  server_.identity = identity;
+  session_.reset();
+  ASSERT_OK(MakeSession());
+  EXPECT_FALSE(session_->negotiated().identity.has_value()) << "an id of zeros is none";
+  identity.server_id.bytes[0] = 1;
+  server_.identity = identity;
+  session_.reset();
+  ASSERT_OK(MakeSession());
+  EXPECT_EQ(session_->negotiated().identity, identity);
+  SessionReport report;
+  session_->Fill(report);
+  EXPECT_EQ(report.server_id, "01" + std::string(30, '0'));
+  EXPECT_EQ(report.cluster_id, "a\\nb");
+}
+
 TEST_F(SessionTest, UsesSeparateRequestsIfConnectAuthIsUnsupported) {
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure == Proc::kClientConnectAuth) {

@@ -125,6 +125,22 @@ TEST(Report, NamesPendingOperationsTheOldestFirst) {
             R"("age_us":3000000})");
 }
 
+// Shows DAFS-A.5-01 (the client's part): which server each session reached.
+TEST(Report, ShowsTheIdentityOfTheServerIfItSaysOne) {
+  MountReport report;
+  SessionReport& session = report.workers.emplace_back().session;
+  session.up = true;
+  EXPECT_THAT(StatusText(report), testing::Not(HasSubstr("instance")));
+  session.server_id = "0102";
+  session.instance = 7;
+  session.cluster_id = "files";
+  EXPECT_THAT(StatusText(report), HasSubstr("    server 0102, instance 7, cluster files\n"));
+  const Json json = Json::parse(ReportJson(report))["workers"][0]["session"];
+  EXPECT_EQ(json["server_id"], "0102");
+  EXPECT_EQ(json["instance"], 7);
+  EXPECT_EQ(json["cluster_id"], "files");
+}
+
 // Programs read these keys, so they stay.
 TEST(Report, JsonHasTheKeysThatProgramsRead) {
   MountReport report;
@@ -147,13 +163,13 @@ TEST(Report, JsonHasTheKeysThatProgramsRead) {
   const Json& first = json["workers"][0];
   EXPECT_THAT(Keys(first), testing::ElementsAre("name", "connects", "session", "fetched",
                                                 "reissued", "buffers"));
-  EXPECT_THAT(
-      Keys(first["session"]),
-      testing::ElementsAre("transport", "peer", "memory", "memory_by_windows", "windows_bound",
-                           "windows_ended", "passed_over", "age_us", "session_id", "trusted",
-                           "checksums", "big_endian", "max_request_size", "max_response_size",
-                           "max_requests", "max_credentials", "nreq", "target_nreq", "slots",
-                           "slots_taken", "waiting_for_slots", "outstanding"));
+  EXPECT_THAT(Keys(first["session"]),
+              testing::ElementsAre(
+                  "transport", "peer", "memory", "memory_by_windows", "windows_bound",
+                  "windows_ended", "passed_over", "age_us", "session_id", "server_id", "instance",
+                  "cluster_id", "trusted", "checksums", "big_endian", "max_request_size",
+                  "max_response_size", "max_requests", "max_credentials", "nreq", "target_nreq",
+                  "slots", "slots_taken", "waiting_for_slots", "outstanding"));
   EXPECT_EQ(first["session"]["outstanding"].dump(), R"([{"procedures":"NULL","age_us":5}])");
   EXPECT_THAT(Keys(first["buffers"]),
               testing::ElementsAre("total", "leased", "quarantined", "kept", "waiting", "waits",

@@ -104,6 +104,9 @@ TEST_F(AdminTest, StatusCountsWhatClientsHold) {
   EXPECT_EQ(status["lock_waiters"], 1);
   EXPECT_EQ(status["process"], getpid());
   EXPECT_EQ(status["state_directory"], Path("state"));
+  EXPECT_EQ(status["server_id"].get<std::string>().size(), 32u);
+  EXPECT_EQ(status["instance"], 1);
+  EXPECT_EQ(status["cluster_id"], status["server_id"]);
   EXPECT_EQ(status["exports"], 1);
   EXPECT_EQ(status["exports_not_served"], 0);
   EXPECT_EQ(status["grace"]["active"], false);

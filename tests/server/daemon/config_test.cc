@@ -160,6 +160,15 @@ TEST(ConfigTest, CpuLatencyIsAWordOrMicroseconds) {
   EXPECT_EQ(wish("3").longest, absl::Microseconds(3));
 }
 
+TEST(ConfigTest, ClusterIdIsAName) {
+  auto config = ParseConfig({"--export=/a=/srv/a", "--state-dir=/x", "--cluster-id=files"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->server.cluster_id, "files");
+  for (const std::string& wrong : {std::string("a b"), std::string("\n"), std::string(256, 'a')}) {
+    EXPECT_FALSE(ParseConfig({"--export=/a=/srv", "--state-dir=/x", "--cluster-id=" + wrong}).ok());
+  }
+}
+
 TEST(ConfigTest, ReportsMistakesInOptions) {
   auto message = [](std::vector<std::string> arguments) {
     auto config = ParseConfig(arguments);

@@ -305,6 +305,27 @@ TEST(GoldenTest, ExtensionsAndByteNames) {
   EXPECT_EQ(found, lookup);
 }
 
+// The layout in wire/messages/server_identity.h: 32 bytes, followed by the cluster id.
+TEST(GoldenTest, ServerIdentity) {
+  RequestHeader h;
+  EXPECT_EQ(Encoded(h, ServerIdentityArgs(), ByteOrder::kLittle).substr(64), "0704000028000000");
+  ServerIdentityRes res;
+  for (uint8_t i = 0; i < 16; ++i) res.server_id.bytes[i] = i;
+  res.instance = 7;
+  res.cluster_id = "c1";
+  ResponseHeader r;
+  std::vector<std::byte> out(80);
+  EXPECT_EQ(EncodeResponse(r, res, ByteOrder::kBig, out).value_or(0), 80u);
+  EXPECT_EQ(Hex(out).substr(80),
+            "000102030405060708090a0b0c0d0e0f"
+            "00000007"
+            "00000000"
+            "00000020"
+            "00000000"
+            "000000026331"
+            "0000");
+}
+
 // The layout in wire/messages/locks.h: 80 bytes, followed by the owner.
 TEST(GoldenTest, OpenOwnerLittleEndian) {
   RequestHeader h;
