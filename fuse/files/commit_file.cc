@@ -4,17 +4,17 @@
 
 namespace dafs::fuse {
 
-Task<absl::Status> CommitFile(client::Files& files, std::shared_ptr<OpenState> open) {
+Task<absl::Status> CommitFile(UserFiles& files, std::shared_ptr<OpenState> open) {
   absl::StatusOr<wire::Verifier> verifier =
-      co_await files.commits().Commit(*open->opener, open->handle, 0, 0);
+      co_await files.Of(*open->opener).commits().Commit(*open->opener, open->handle, 0, 0);
   const absl::Status lost = NoteLostData(files, *open);
   // A refusal by the server is the reason why the data was lost.
   if (!lost.ok() && wire::HasDafsStatus(verifier.status())) co_return absl::OkStatus();
   co_return verifier.status();
 }
 
-absl::Status NoteLostData(client::Files& files, const OpenState& open) {
-  absl::Status lost = files.commits().TakeFailure(open.handle);
+absl::Status NoteLostData(UserFiles& files, const OpenState& open) {
+  absl::Status lost = files.Of(*open.opener).commits().TakeFailure(open.handle);
   if (!lost.ok()) open.writes->NoteFailure(lost);  // already logged where it was found
   return lost;
 }

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "client/files/files.h"
 #include "fuse/files/open_files.h"
+#include "fuse/files/user_files.h"
 #include "runtime/task.h"
 
 namespace dafs::fuse {
@@ -15,10 +15,10 @@ namespace dafs::fuse {
 // Sends COMMIT at once for the file of `open`. OK: the data is safe, or it is lost and every open
 // file reports that (WriteTracker::ErrorForFsync). After an error the data is still uncommitted,
 // and no other open file reports the error.
-Task<absl::Status> CommitFile(client::Files& files, std::shared_ptr<OpenState> open);
+Task<absl::Status> CommitFile(UserFiles& files, std::shared_ptr<OpenState> open);
 
 // If data of the file was lost since the last call, records the error for all that have the file
 // open. Returns the error.
-absl::Status NoteLostData(client::Files& files, const OpenState& open);
+absl::Status NoteLostData(UserFiles& files, const OpenState& open);
 
 }  // namespace dafs::fuse

@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "client/state/identity.h"
 #include "fuse/files/live_files.h"
 #include "wire/protocol/types.h"
 
@@ -32,6 +33,8 @@ struct LockOwner {
   uint64_t number = 0;   // unique in the mount
   uint64_t process = 0;  // the same for all owners of one kernel_owner; not 0
   std::string name;      // as the server knows it (wire/protocol/process_owner.h)
+  // Of the open file of its first lock: the user of its OPEN. Not null.
+  std::shared_ptr<const client::Identity> opener;
 
   // Guarded by the table's mutex, which an annotation cannot name here.
   wire::StateId state_id;  // of its open among client::Opens; zero: not opened yet

@@ -230,6 +230,15 @@ absl::Status RestoreDirectories(const HandoverRecord& record, MountState& state)
   return absl::OkStatus();
 }
 
+// The user of an owner's OPEN: of a file through which it locked. After RestoreFiles.
+std::shared_ptr<const client::Identity> OpenerOf(const HandoverRecord::Owner& owner,
+                                                 const MountState& state) {
+  for (const uint64_t handle : owner.handles) {
+    if (const std::shared_ptr<OpenState> open = state.open_files.Find(handle)) return open->opener;
+  }
+  return std::make_shared<client::Identity>();  // of a damaged record
+}
+
 absl::Status RestoreOwners(const HandoverRecord& record, MountState& state) {
   std::vector<LockOwner> owners;
   for (const HandoverRecord::Owner& saved : record.owners) {
@@ -239,6 +248,7 @@ absl::Status RestoreOwners(const HandoverRecord& record, MountState& state) {
     owner.number = saved.number;
     owner.process = saved.process;
     owner.name = saved.name;
+    owner.opener = OpenerOf(saved, state);
     owner.state_id = saved.state_id;
     owner.pid = saved.pid;
     owner.handles.insert(saved.handles.begin(), saved.handles.end());

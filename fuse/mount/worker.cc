@@ -351,7 +351,7 @@ void Worker::Resume(UniqueFd fd, std::vector<std::vector<std::byte>> retracted) 
     if (!channel_.has_value()) {
       channel_.emplace(std::move(*shared));
       if (state_.in_flight != nullptr) calls_.RecordIn(in_flight_.emplace(*state_.in_flight));
-      operations_.emplace(state_, *files_, *channel_);
+      operations_.emplace(state_, user_files_, *channel_);
       files_->OnReport(
           [this](client::WorkerReport& report) { operations_->Report(calls_, report); });
       loop_->Add(this);

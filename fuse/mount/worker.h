@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
 #include "client/session/report.h"
+#include "fuse/files/user_files.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/kernel/ring.h"
 #include "fuse/operations/mount_state.h"
@@ -125,6 +126,7 @@ class Worker : private Pollable {
   MountState& state_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<client::Files> files_;
+  UserFiles user_files_{*files_};
   std::optional<KernelChannel> channel_;
   std::unique_ptr<KernelRing> ring_;
   uint64_t next_wake_ = uint64_t{1} << 62;            // request numbers that the kernel never uses

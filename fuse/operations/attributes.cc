@@ -63,7 +63,7 @@ Task<void> AttributeOperations::Getattr(Call& call) {
   }
   if (who == nullptr) who = CallerOf(state_, call);
   absl::StatusOr<client::Attributes> attributes =
-      co_await files_.attributes().GetAttributes(*who, node->handle);
+      co_await files_.Of(*who).attributes().GetAttributes(*who, node->handle);
   if (attributes.ok()) {
     context_.attributes.Reply(call, call.nodeid(), *attributes);
     question.HasAnswer();
@@ -103,9 +103,11 @@ Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(const C
   const wire::FileAttributes nothing;
   const wire::StateId no_open;
   absl::StatusOr<client::Attributes> attributes =
-      co_await files_.attributes().SetAttributes(*writer->opener, node.handle, no_open, nothing);
+      co_await files_.Of(*writer->opener)
+          .attributes()
+          .SetAttributes(*writer->opener, node.handle, no_open, nothing);
   if (ErrnoFromStatus(attributes.status()) == EPERM) {
-    attributes = co_await files_.attributes().GetAttributes(*who, node.handle);
+    attributes = co_await files_.Of(*who).attributes().GetAttributes(*who, node.handle);
   }
   co_return attributes;
 }
@@ -122,7 +124,7 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
   });
   if (open != nullptr) {
     absl::StatusOr<client::Attributes> attributes =
-        co_await files_.attributes().SetAttributes(*who, node.handle, open->state_id, set);
+        co_await files_.Of(*who).attributes().SetAttributes(*who, node.handle, open->state_id, set);
     // It may have been closed meanwhile.
     if (!absl::IsAborted(attributes.status())) co_return attributes;
   }
@@ -131,8 +133,8 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) co_return file.status();
   absl::StatusOr<client::Attributes> attributes =
-      co_await files_.attributes().SetAttributes(*who, node.handle, file->state_id, set);
-  absl::Status closed = co_await files_.opens().Close(file->state_id, /*can_wait=*/true);
+      co_await files_.Of(*who).attributes().SetAttributes(*who, node.handle, file->state_id, set);
+  absl::Status closed = co_await files_.Of(*who).opens().Close(file->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // the open ends with the lease
   co_return attributes;
 }
@@ -143,7 +145,8 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
 Task<void> AttributeOperations::DropOlderPages(InodeView node, bool sets_size) {
   if (node.type != wire::ObjectType::kReg || state_.notifier == nullptr ||
       state_.attributes.KernelHasOthersChanges(node.nodeid) ||
-      files_.opens().IsProtected(node.handle) || !state_.write_trackers.MayBeOpen(node.nodeid)) {
+      files_.mount().opens().IsProtected(node.handle) ||
+      !state_.write_trackers.MayBeOpen(node.nodeid)) {
     co_return;
   }
   const std::shared_ptr<OpenState> reader = state_.open_files.FindIf([&](const OpenState& open) {
@@ -185,7 +188,7 @@ Task<void> AttributeOperations::Setattr(Call& call) {
   if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
   AttributeChange change(context_, *node);
   Task<absl::StatusOr<client::Attributes>> setting =
-      by_open ? files_.attributes().SetAttributes(*who, node->handle, state_id, set)
+      by_open ? files_.Of(*who).attributes().SetAttributes(*who, node->handle, state_id, set)
               : SetSize(who, *node, set);
   absl::StatusOr<client::Attributes> attributes = co_await setting;
   // If another user truncates through root's descriptor, the set-id bits must be cleared.
@@ -193,7 +196,8 @@ Task<void> AttributeOperations::Setattr(Call& call) {
       who->uid == 0 && call.header().uid != 0) {
     const wire::FileAttributes nothing;
     const wire::StateId no_open;
-    attributes = co_await files_.attributes().SetAttributes(*who, node->handle, no_open, nothing);
+    attributes =
+        co_await files_.Of(*who).attributes().SetAttributes(*who, node->handle, no_open, nothing);
   }
   if (set.valid == 0 && ErrnoFromStatus(attributes.status()) == EPERM) {
     Task<absl::StatusOr<client::Attributes>> taking =
@@ -220,7 +224,7 @@ Task<void> AttributeOperations::Access(Call& call) {
   CallerIdentity who = CallerOf(state_, call);
   uint32_t wanted = AccessFromMask(access.mask, node->type == wire::ObjectType::kDir);
   absl::StatusOr<uint32_t> granted =
-      co_await files_.attributes().Access(*who, node->handle, wanted);
+      co_await files_.Of(*who).attributes().Access(*who, node->handle, wanted);
   if (!granted.ok()) {
     call.ReplyStatus(granted.status());
   } else {

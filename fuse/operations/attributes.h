@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/request_nodes.h"
@@ -36,7 +37,7 @@ class AttributeOperations {
   Context& context_;
   RootStatus& root_;
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
 };
 
 }  // namespace dafs::fuse

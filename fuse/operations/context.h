@@ -4,6 +4,7 @@
 
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
+#include "fuse/files/user_files.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/operations/attribute_replies.h"
 #include "fuse/operations/entry_replies.h"
@@ -18,13 +19,13 @@ namespace dafs::fuse {
 
 struct Context {
   // All three must outlive it.
-  Context(MountState& state_in, client::Files& files_in, KernelChannel& channel)
+  Context(MountState& state_in, UserFiles& files_in, KernelChannel& channel)
       : state(state_in), files(files_in), attributes(state, channel) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   MountState& state;
-  client::Files& files;
+  UserFiles& files;
   const CallerProc callers;  // the system calls of callers, in /proc
   AttributeReplies attributes;
   EntryReplies entries{state, attributes};
@@ -35,7 +36,7 @@ struct Context {
   // Called before a change of mode, owner, group or ACL. Commits data that might have to be written
   // again, while its writers are still allowed to write it.
   Task<void> BeforeRightsChange(const client::Identity& who, const InodeView& node) {
-    return files.commits().CommitOfOthers(who, node.handle);
+    return files.Of(who).commits().CommitOfOthers(who, node.handle);
   }
 };
 

@@ -21,8 +21,10 @@ Task<absl::Status> DataOperations::ReadRest(const OpenState& open, uint64_t offs
                                             std::string& data) {
   while (data.size() < size) {
     auto wanted = static_cast<uint32_t>(size - data.size());
-    absl::StatusOr<client::ReadResult> more = co_await files_.data().Read(
-        *open.opener, open.handle, open.state_id, offset + data.size(), lease, wanted, quiet);
+    absl::StatusOr<client::ReadResult> more = co_await files_.Of(*open.opener)
+                                                  .data()
+                                                  .Read(*open.opener, open.handle, open.state_id,
+                                                        offset + data.size(), lease, wanted, quiet);
     if (!more.ok()) co_return more.status();
     data.append(reinterpret_cast<const char*>(lease.payload()), more->count);
     if (more->eof || more->count == 0) break;
@@ -44,14 +46,18 @@ Task<void> DataOperations::Read(Call& call) {
   }
   state_.attributes.InvalidatePrefetched(open->nodeid);  // atime
   absl::StatusOr<client::BufferLease> lease =
-      co_await files_.buffers().Acquire(client::BufferUse::kReadTarget, read.size);
+      co_await files_.Of(*open->opener)
+          .buffers()
+          .Acquire(client::BufferUse::kReadTarget, read.size);
   if (!lease.ok()) {
     call.ReplyStatus(lease.status());
     co_return;
   }
   const bool quiet = (read.flags & O_NOATIME) != 0;  // may have been set with fcntl(2)
-  absl::StatusOr<client::ReadResult> result = co_await files_.data().Read(
-      *open->opener, open->handle, open->state_id, read.offset, *lease, read.size, quiet);
+  absl::StatusOr<client::ReadResult> result =
+      co_await files_.Of(*open->opener)
+          .data()
+          .Read(*open->opener, open->handle, open->state_id, read.offset, *lease, read.size, quiet);
   if (!result.ok()) {
     call.ReplyStatus(result.status());
     co_return;
@@ -87,7 +93,8 @@ Task<void> DataOperations::Flush(Call& call) {
   absl::Status reported;
   // All writes of a file are tracked together. A close of a reader does not wait for them.
   if ((ShareOf(open->flags) & wire::kShareWrite) != 0) {
-    if (state_.options.sync_on_close && files_.commits().NeedsCommit(open->handle)) {
+    if (state_.options.sync_on_close &&
+        files_.Of(*open->opener).commits().NeedsCommit(open->handle)) {
       Task<absl::Status> committing = CommitFile(files_, open);
       reported = co_await committing;
     }

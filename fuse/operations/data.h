@@ -9,6 +9,7 @@
 #include "client/files/files.h"
 #include "client/memory/buffer_pool.h"
 #include "fuse/files/open_files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
@@ -31,7 +32,7 @@ class DataOperations {
 
   Context& context_;
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
 };
 
 }  // namespace dafs::fuse

@@ -116,7 +116,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
   } else {
     absl::StatusOr<client::Attributes> found =
-        co_await files_.attributes().GetAttributes(*who, node->handle);
+        co_await files_.Of(*who).attributes().GetAttributes(*who, node->handle);
     if (found.ok()) attributes = *std::move(found);
     there = found.status();
   }
@@ -211,7 +211,9 @@ Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
     std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes,
     client::Attributes* after) {
   absl::StatusOr<client::BufferLease> lease =
-      co_await files_.buffers().Acquire(client::BufferUse::kReadTarget, kChunkBytes);
+      co_await files_.Of(*directory->opener)
+          .buffers()
+          .Acquire(client::BufferUse::kReadTarget, kChunkBytes);
   if (!lease.ok()) co_return lease.status();
   auto chunk = std::make_shared<DirectoryChunk>();
   chunk->from_cookie = cookie;
@@ -233,8 +235,10 @@ Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
   const uint64_t listing =
       begins ? state_.whole_directories.BeginListing(directory->handle) : uint64_t{0};
   const auto read = [&](uint64_t with) {
-    return files_.directories().ReadDirectory(*directory->opener, directory->handle, cookie,
-                                              cookieverf, kChunkBytes, with, *lease, after);
+    return files_.Of(*directory->opener)
+        .directories()
+        .ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf, kChunkBytes, with,
+                       *lease, after);
   };
   absl::StatusOr<client::DirectoryPage> page = co_await read(wanted);
   if (acls && wire::DafsFromStatus(page.status()) == wire::DafsStatus::kReaddirNoSpc) {

@@ -15,6 +15,7 @@
 #include "client/files/files.h"
 #include "client/state/node.h"
 #include "fuse/files/open_files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/kernel/directory_answer.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
@@ -55,7 +56,7 @@ class DirectoryOperations {
 
   Context& context_;
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
   // Whether the directory that was released last had been listed. If so, OPENDIR reads the first
   // entries, because it sends a request anyway. A program that only syncs a directory reads none.
   bool last_was_listed_ = true;

@@ -76,11 +76,11 @@ int LockErrno(const absl::Status& status, const Options& options) {
 // If the request waits, returns when the lock is granted or the caller gets any signal.
 Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(Call& call,
                                                                   const Request& request,
+                                                                  const client::Identity& who,
                                                                   const client::LockOwner& owner) {
-  const client::Identity& who = *request.open->opener;
   if (!request.waits) {
     Task<absl::StatusOr<client::LockAnswer>> task =
-        files_.locks().Lock(who, owner, request.range, nullptr, request.options);
+        files_.Of(who).locks().Lock(who, owner, request.range, nullptr, request.options);
     absl::StatusOr<client::LockAnswer> answer = co_await task;
     co_return answer;
   }
@@ -90,7 +90,7 @@ Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(Call& call,
   call.on_interrupt = [&wait] { wait.Cancel(); };
   if (call.interrupted) wait.Cancel();
   Task<absl::StatusOr<client::LockAnswer>> task =
-      files_.locks().Lock(who, owner, request.range, &wait, request.options);
+      files_.Of(who).locks().Lock(who, owner, request.range, &wait, request.options);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   call.on_interrupt = nullptr;
   co_return answer;
@@ -156,8 +156,10 @@ Task<void> LockOperations::Unlock(Call& call, const Request& request) {
   const OpenState& open = *request.open;
   absl::Status status;
   if (!open.state_id.is_zero()) {
-    status = co_await files_.locks().Unlock(*open.opener, {open.handle, open.state_id},
-                                            request.range.first, request.range.last);
+    status = co_await files_.Of(*open.opener)
+                 .locks()
+                 .Unlock(*open.opener, {open.handle, open.state_id}, request.range.first,
+                         request.range.last);
   }
   if (status.ok()) {
     ReplyDone(call);
@@ -174,7 +176,7 @@ Task<void> LockOperations::AbortFlock(Call& call, const Request& request) {
     co_return;
   }
   const client::LockOwner owner{open.handle, open.state_id};
-  Task<absl::Status> aborting = files_.locks().Abort(*open.opener, owner, request.range);
+  Task<absl::Status> aborting = files_.Of(*open.opener).locks().Abort(*open.opener, owner, request.range);
   const absl::Status status = co_await aborting;
   if (!status.ok()) {
     call.ReplyErrno(LockErrno(status, state_.options));
@@ -198,13 +200,13 @@ Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
     call.ReplyErrno(ENOLCK);  // a server that cannot open this file by its handle
     co_return;
   }
-  Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
+  Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, who, owner);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   Task<bool> replying = Reply(call, open, answer);
   const bool delivered = co_await replying;
   if (!delivered) {
     absl::Status ignored =
-        co_await files_.locks().GiveBack(who, owner, request.range, answer->before);
+        co_await files_.Of(who).locks().GiveBack(who, owner, request.range, answer->before);
     ignored.IgnoreError();
   }
 }
@@ -213,6 +215,7 @@ Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
   LockOwner fresh;
   fresh.nodeid = call.nodeid();
   fresh.kernel_owner = request.kernel_owner;
+  fresh.opener = request.open->opener;
   for (bool again = true; again;) {
     fresh.number = state_.NewOwnerNumber();
     LockOwnerRef owner = state_.lock_owners.Enter(fresh, request.handle, request.pid);
@@ -221,7 +224,8 @@ Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
     absl::StatusOr<client::LockOwner> open = co_await opening;
     absl::StatusOr<client::LockAnswer> answer = absl::UnknownError("not asked");
     if (open.ok()) {
-      Task<absl::StatusOr<client::LockAnswer>> taking = TakeLock(call, request, *open);
+      Task<absl::StatusOr<client::LockAnswer>> taking =
+          TakeLock(call, request, *owner->opener, *open);
       answer = co_await taking;
     } else {
       answer = open.status();
@@ -236,8 +240,9 @@ Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
       delivered = co_await replying;
     }
     if (!delivered) {
-      absl::Status ignored = co_await files_.locks().GiveBack(*request.open->opener, *open,
-                                                              request.range, answer->before);
+      absl::Status ignored = co_await files_.Of(*owner->opener)
+                                 .locks()
+                                 .GiveBack(*owner->opener, *open, request.range, answer->before);
       ignored.IgnoreError();
     }
     Task<void> leaving = context_.lock_owners.Leave(owner);
@@ -254,8 +259,9 @@ Task<void> LockOperations::UnlockRecords(Call& call, const Request& request) {
   absl::Status status;
   const client::LockOwner open{request.open->handle, state_.lock_owners.OpenOf(*owner)};
   if (!open.state_id.is_zero()) {
-    status = co_await files_.locks().Unlock(*request.open->opener, open, request.range.first,
-                                            request.range.last);
+    status = co_await files_.Of(*owner->opener)
+                 .locks()
+                 .Unlock(*owner->opener, open, request.range.first, request.range.last);
   }
   call.ReplyErrno(LockErrno(status, state_.options));
   Task<void> leaving = context_.lock_owners.Leave(owner);
@@ -334,9 +340,10 @@ Task<void> LockOperations::Getlk(Call& call) {
   }
   LockOwnerRef owner = state_.lock_owners.EnterExisting(call.nodeid(), lk.owner);
   const std::string name = owner != nullptr ? owner->name : state_.NewOwner();
+  const client::Identity& who = owner != nullptr ? *owner->opener : *open->opener;
   const wire::LockRange range = RangeOf(lk);
   absl::StatusOr<std::optional<client::LockConflict>> found =
-      co_await files_.locks().TestLock(*open->opener, open->handle, name, range);
+      co_await files_.Of(who).locks().TestLock(who, open->handle, name, range);
   if (!found.ok()) {
     call.ReplyErrno(LockErrno(found.status(), state_.options));
   } else {

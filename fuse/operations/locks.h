@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
 #include "fuse/files/open_files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
@@ -35,6 +36,7 @@ class LockOperations {
   Task<void> SetRecordLock(Call& call, const Request& request);
   Task<void> UnlockRecords(Call& call, const Request& request);
   Task<absl::StatusOr<client::LockAnswer>> TakeLock(Call& call, const Request& request,
+                                                    const client::Identity& who,
                                                     const client::LockOwner& owner);
   Task<bool> Reply(Call& call, const OpenState& open,
                    const absl::StatusOr<client::LockAnswer>& answer);
@@ -43,7 +45,7 @@ class LockOperations {
 
   Context& context_;
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
 };
 
 }  // namespace dafs::fuse

@@ -4,8 +4,8 @@
 // Belongs to one worker's thread. Nothing blocks; the coroutine ends with its replies.
 #pragma once
 
-#include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/request_nodes.h"
 #include "runtime/task.h"
@@ -15,7 +15,7 @@ namespace dafs::fuse {
 
 // Whether the node has lost a name by which the kernel may have opened it. `attributes`: those that
 // came with the open.
-Task<bool> HasLostName(MountState& state, client::Files& files, CallerIdentity who, InodeView node,
+Task<bool> HasLostName(MountState& state, UserFiles& files, CallerIdentity who, InodeView node,
                        const wire::FileAttributes& attributes);
 
 }  // namespace dafs::fuse

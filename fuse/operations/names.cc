@@ -42,9 +42,9 @@ Task<void> NameOperations::Lookup(Call& call) {
   const std::optional<absl::Time> before = context_.pending.BeforeAsking();
   client::Promise absent;
   absl::StatusOr<client::Node> node =
-      co_await files_.names().Lookup(*who, parent->handle, name, &absent);
+      co_await files_.Of(*who).names().Lookup(*who, parent->handle, name, &absent);
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(state_, call, who)) {
-    node = co_await files_.names().Lookup(*who, parent->handle, name, &absent);
+    node = co_await files_.Of(*who).names().Lookup(*who, parent->handle, name, &absent);
   }
   co_await context_.pending.Revalidate(*who, before, node);
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt &&
@@ -58,9 +58,9 @@ Task<void> NameOperations::Lookup(Call& call) {
 // exists in it. Errors are left to the lookups that follow.
 Task<void> NameOperations::ReadMade(CallerIdentity who, InodeView directory, uint64_t listing) {
   absl::StatusOr<client::BufferLease> lease =
-      co_await files_.buffers().Acquire(client::BufferUse::kReadTarget, kMadeBytes);
+      co_await files_.Of(*who).buffers().Acquire(client::BufferUse::kReadTarget, kMadeBytes);
   if (!lease.ok()) co_return;
-  Task<absl::StatusOr<client::DirectoryPage>> reading = files_.directories().ReadDirectory(
+  Task<absl::StatusOr<client::DirectoryPage>> reading = files_.Of(*who).directories().ReadDirectory(
       *who, directory.handle, 0, wire::Verifier(), kMadeBytes, 0, *lease);
   absl::StatusOr<client::DirectoryPage> page = co_await reading;
   client::Promise promise;
@@ -78,7 +78,8 @@ Task<void> NameOperations::Readlink(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
-  absl::StatusOr<std::string> target = co_await files_.names().ReadLink(*who, node->handle);
+  absl::StatusOr<std::string> target =
+      co_await files_.Of(*who).names().ReadLink(*who, node->handle);
   if (!target.ok()) {
     NoteGone(state_, call.nodeid(), target.status());
     call.ReplyStatus(target.status());
@@ -102,8 +103,8 @@ Task<void> NameOperations::Symlink(Call& call) {
   if (!parent) co_return;
   CallerIdentity who = CallerOf(state_, call);
   DirectoryChange change(context_, *parent, name);
-  absl::StatusOr<client::Node> node =
-      co_await files_.names().MakeSymlink(*who, parent->handle, name, target, change.after());
+  absl::StatusOr<client::Node> node = co_await files_.Of(*who).names().MakeSymlink(
+      *who, parent->handle, name, target, change.after());
   change.End();
   context_.entries.Reply(call, node, {call.nodeid(), std::string(name)});
 }
@@ -125,7 +126,7 @@ Task<void> NameOperations::Mknod(Call& call) {
   uint32_t mode = co_await ModeOfNew(context_, *who, *parent, mknod.mode, mknod.umask);
   mode &= wire::kModeBits;
   DirectoryChange change(context_, *parent, name);
-  absl::StatusOr<client::Node> node = co_await files_.names().MakeNode(
+  absl::StatusOr<client::Node> node = co_await files_.Of(*who).names().MakeNode(
       *who, parent->handle, name, type, device, mode, change.after());
   change.End();
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
@@ -141,8 +142,8 @@ Task<void> NameOperations::Mkdir(Call& call) {
   uint32_t mode = co_await ModeOfNew(context_, *who, *parent, mkdir.mode, mkdir.umask);
   wire::FileAttributes attributes = NewFileAttributes(mode);
   DirectoryChange change(context_, *parent, name);
-  absl::StatusOr<client::Node> node =
-      co_await files_.names().MakeDirectory(*who, parent->handle, name, attributes, change.after());
+  absl::StatusOr<client::Node> node = co_await files_.Of(*who).names().MakeDirectory(
+      *who, parent->handle, name, attributes, change.after());
   change.End();
   // Then the first lookup in it lists it.
   const bool keeps_absent =
@@ -178,8 +179,8 @@ Task<void> NameOperations::Unlink(Call& call) {
     change.CountRemoval();
   };
   removal();
-  absl::Status removed = co_await files_.names().Remove(*who, parent->handle, name, change.after(),
-                                                        nullptr, file ? &file->handle : nullptr);
+  absl::Status removed = co_await files_.Of(*who).names().Remove(
+      *who, parent->handle, name, change.after(), nullptr, file ? &file->handle : nullptr);
   removal();
   change.Removed(name, removed.ok() && !call.answered());
   change.End();
@@ -234,11 +235,11 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   client::Attributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
   client::Promise names;
   Task<absl::Status> renaming =
-      flags == 0 ? files_.names().Rename(*who, from->handle, old_name, to->handle, new_name,
-                                         from_change.after(), to_after, &names,
-                                         replaced ? &replaced->handle : nullptr)
-                 : files_.names().Rename2(*who, from->handle, old_name, to->handle, new_name, flags,
-                                          &names);
+      flags == 0 ? files_.Of(*who).names().Rename(*who, from->handle, old_name, to->handle,
+                                                  new_name, from_change.after(), to_after, &names,
+                                                  replaced ? &replaced->handle : nullptr)
+                 : files_.Of(*who).names().Rename2(*who, from->handle, old_name, to->handle,
+                                                   new_name, flags, &names);
   auto removal = [&] {
     state_.attributes.NameRemoved();
     state_.attributes.DirectoryRemoved();
@@ -288,8 +289,8 @@ Task<void> NameOperations::Link(Call& call) {
   CallerIdentity who = CallerOf(state_, call);
   DirectoryChange change(context_, *directory, name);
   context_.attributes.MarkChanged(link.oldnodeid);
-  absl::StatusOr<client::Node> node =
-      co_await files_.names().Link(*who, file->handle, directory->handle, name, change.after());
+  absl::StatusOr<client::Node> node = co_await files_.Of(*who).names().Link(
+      *who, file->handle, directory->handle, name, change.after());
   change.End();
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
     if (!is_retry) {  // its name may now lead to another file
@@ -299,7 +300,7 @@ Task<void> NameOperations::Link(Call& call) {
     // link(2) fails with ENOENT if the file has lost its last name. ESTALE would reach the program
     // if another client removed that name without this kernel's knowledge.
     absl::StatusOr<client::Attributes> left =
-        co_await files_.attributes().GetAttributes(*who, file->handle);
+        co_await files_.Of(*who).attributes().GetAttributes(*who, file->handle);
     if (left.ok() && left->num_links == 0) {
       call.ReplyErrno(ENOENT);
       co_return;

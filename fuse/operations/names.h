@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "client/files/files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/request_nodes.h"
@@ -39,7 +40,7 @@ class NameOperations {
 
   Context& context_;
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
 };
 
 }  // namespace dafs::fuse

@@ -19,7 +19,7 @@ Task<absl::StatusOr<std::string>> DefaultAclOf(Context& context, const client::I
                                                InodeView directory) {
   const absl::Time asked = Loop::Now();
   absl::StatusOr<std::string> acl =
-      co_await context.files.xattrs().GetXattr(who, directory.handle, kDefaultAclXattr);
+      co_await context.files.Of(who).xattrs().GetXattr(who, directory.handle, kDefaultAclXattr);
   const bool none = wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNoEnt ||
                     wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNotSupp;
   if (none && context.state.attributes.KeepsFiles()) {

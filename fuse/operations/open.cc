@@ -53,8 +53,8 @@ Task<void> OpenOperations::Open(Call& call) {
   const bool lost_name = co_await losing;
   if (lost_name && !is_retry) {
     LookElsewhere(state_, call, call.nodeid());
-    files_.opens().StopLocalOpens(node->handle);
-    absl::Status closed = co_await files_.opens().Close(file->state_id, /*can_wait=*/true);
+    files_.Of(*who).opens().StopLocalOpens(node->handle);
+    absl::Status closed = co_await files_.Of(*who).opens().Close(file->state_id, /*can_wait=*/true);
     closed.IgnoreError();
     co_return;
   }
@@ -112,7 +112,7 @@ Task<void> OpenOperations::Create(Call& call) {
   request.truncate = (create.flags & O_TRUNC) != 0;
   DirectoryChange change(context_, *parent, name);
   absl::StatusOr<client::OpenFile> file =
-      co_await files_.opens().Open(*who, request, change.after());
+      co_await files_.Of(*who).opens().Open(*who, request, change.after());
   change.End();
   if (!file.ok()) {
     Task<void> replying = ReplyNotCreated(call, who, *parent, name, create.flags, file.status());
@@ -132,7 +132,8 @@ Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, Inode
   int error = ErrnoFromStatus(failed);
   if (error == ELOOP) error = ESTALE;
   if (error == EINVAL || (error == EPERM && OpensToAppend(flags))) {
-    absl::StatusOr<client::Node> there = co_await files_.names().Lookup(*who, parent.handle, name);
+    absl::StatusOr<client::Node> there =
+        co_await files_.Of(*who).names().Lookup(*who, parent.handle, name);
     const bool is_file = there.ok() && there->attributes.object_type == wire::ObjectType::kReg;
     if (there.ok() && is_file == (error == EPERM)) error = ESTALE;  // OPEN handles it
   }
@@ -169,7 +170,8 @@ Task<void> OpenOperations::Tmpfile(Call& call) {
   request.owner = MountState::OwnerOfRequest(call.header().unique);
   uint32_t mode = co_await ModeOfNew(context_, *who, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
-  absl::StatusOr<client::OpenFile> file = co_await files_.opens().OpenUnlinked(*who, request);
+  absl::StatusOr<client::OpenFile> file =
+      co_await files_.Of(*who).opens().OpenUnlinked(*who, request);
   if (!file.ok()) {
     call.ReplyStatus(file.status());
     co_return;

@@ -10,6 +10,7 @@
 #include "client/files/files.h"
 #include "fuse/cache/dentry_name.h"
 #include "fuse/cache/inode_table.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/request_nodes.h"
@@ -40,7 +41,7 @@ class OpenOperations {
 
   Context& context_;
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
 };
 
 }  // namespace dafs::fuse

@@ -112,8 +112,10 @@ void Operations::ForgetNode(uint64_t nodeid, uint64_t count) {
   // A file that the kernel forgets while it has uncommitted data was probably removed.
   const std::optional<wire::FileHandle> gone = ForgetLookups(context_.state, nodeid, count);
   if (!gone.has_value()) return;
-  context_.files.commits().DropIfRemoved(*gone);
-  context_.files.opens().Unused(*gone);  // the server would keep the removed file
+  context_.files.ForEach([&](client::Files& files) {
+    files.commits().DropIfRemoved(*gone);
+    files.opens().Unused(*gone);  // the server would keep the removed file
+  });
 }
 
 void Operations::BatchForget(RequestReader in) {

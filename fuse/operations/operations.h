@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "client/files/files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/operations/attributes.h"
 #include "fuse/operations/context.h"
@@ -32,8 +33,8 @@ namespace dafs::fuse {
 class Operations {
  public:
   // All three must outlive it.
-  Operations(MountState& state, client::Files& files, KernelChannel& channel)
-      : context_(state, files, channel), slow_(state, files) {}
+  Operations(MountState& state, UserFiles& files, KernelChannel& channel)
+      : context_(state, files, channel), slow_(state, files.mount()) {}
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
@@ -55,9 +56,9 @@ class Operations {
 
   // Called when the worker ends. Commits what was written, then calls `done`.
   void CommitAll(std::function<void()> done) {
-    context_.files.commits().CommitAll(std::move(done));
+    context_.files.mount().commits().CommitAll(std::move(done));
   }
-  bool AllCommitted() const { return context_.files.commits().all_committed(); }
+  bool AllCommitted() const { return context_.files.mount().commits().all_committed(); }
   // Called after the loop has ended and after Files::Shutdown. Ends the calls that wait for pending
   // writes of other workers.
   void Shutdown() { context_.pending.Shutdown(); }

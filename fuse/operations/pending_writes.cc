@@ -93,7 +93,7 @@ Task<void> PendingWrites::Revalidate(const client::Identity& who, std::optional<
     co_return;
   co_await Drained(known);
   absl::StatusOr<client::Attributes> attributes =
-      co_await files_.attributes().GetAttributes(who, node->handle);
+      co_await files_.Of(who).attributes().GetAttributes(who, node->handle);
   if (attributes.ok()) {
     node->attributes = *std::move(attributes);
   } else {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/files/files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
 #include "runtime/loop_wait.h"
@@ -22,7 +23,7 @@ namespace dafs::fuse {
 class PendingWrites {
  public:
   // Both must outlive it.
-  PendingWrites(MountState& state, client::Files& files) : state_(state), files_(files) {}
+  PendingWrites(MountState& state, UserFiles& files) : state_(state), files_(files) {}
   PendingWrites(const PendingWrites&) = delete;
   PendingWrites& operator=(const PendingWrites&) = delete;
 
@@ -49,7 +50,7 @@ class PendingWrites {
 
  private:
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
   absl::flat_hash_set<LoopWait*> waits_;  // of the calls that wait
   bool closed_ = false;
 };

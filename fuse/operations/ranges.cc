@@ -54,8 +54,10 @@ Task<void> RangeOperations::Fallocate(Call& call) {
   }
   context_.attributes.MarkDataChanged(open->nodeid);
   // Fails with EOPNOTSUPP, not ENOSYS, if the server cannot do it: other modes may still work.
-  absl::Status done = co_await files_.ranges().Allocate(*open->opener, open->handle, open->state_id,
-                                                        *mode, fallocate.offset, fallocate.length);
+  absl::Status done = co_await files_.Of(*open->opener)
+                          .ranges()
+                          .Allocate(*open->opener, open->handle, open->state_id, *mode,
+                                    fallocate.offset, fallocate.length);
   context_.attributes.MarkDataChanged(open->nodeid);
   call.ReplyStatus(done);
 }
@@ -74,8 +76,10 @@ Task<void> RangeOperations::Lseek(Call& call) {
   }
   const wire::SeekWhat what =
       lseek.whence == SEEK_DATA ? wire::SeekWhat::kData : wire::SeekWhat::kHole;
-  absl::StatusOr<uint64_t> found = co_await files_.ranges().Seek(
-      *open->opener, open->handle, open->state_id, what, lseek.offset);
+  absl::StatusOr<uint64_t> found =
+      co_await files_.Of(*open->opener)
+          .ranges()
+          .Seek(*open->opener, open->handle, open->state_id, what, lseek.offset);
   if (found.ok()) {
     fuse_lseek_out out = {.offset = *found};
     call.Reply({AsBytes(out)});
@@ -95,14 +99,20 @@ Task<void> RangeOperations::CopyFileRange(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
+  if (&files_.Of(*from->opener) != &files_.Of(*to->opener)) {
+    call.ReplyErrno(EXDEV);  // the kernel then copies by reading and writing
+    co_return;
+  }
   co_await context_.pending.Drained(to->nodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
   context_.attributes.MarkDataChanged(to->nodeid);
   state_.attributes.InvalidatePrefetched(from->nodeid);  // atime
   const uint64_t length = std::min(copy.len, kMostCopied);
   absl::StatusOr<client::CopyResult> copied =
-      co_await files_.ranges().CopyRange(*to->opener, from->handle, from->state_id, copy.off_in,
-                                         to->handle, to->state_id, copy.off_out, length);
+      co_await files_.Of(*to->opener)
+          .ranges()
+          .CopyRange(*to->opener, from->handle, from->state_id, copy.off_in, to->handle,
+                     to->state_id, copy.off_out, length);
   context_.attributes.MarkDataChanged(to->nodeid);
   if (!copied.ok()) {
     // After ENOSYS the kernel copies by reading and writing.

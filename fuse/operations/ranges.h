@@ -5,6 +5,7 @@
 #pragma once
 
 #include "client/files/files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
@@ -24,7 +25,7 @@ class RangeOperations {
  private:
   Context& context_;
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
 };
 
 }  // namespace dafs::fuse

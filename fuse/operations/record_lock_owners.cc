@@ -10,11 +10,14 @@ Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const OpenStat
                                                                   LockOwnerRef owner) {
   const uint32_t share = ShareOf(open.flags);
   client::LockOwner known{open.handle, state_.lock_owners.OpenOf(*owner), owner->process};
-  const std::shared_ptr<const client::OpenInfo> info = files_.opens().InfoOf(known.state_id);
+  client::Files& files = files_.Of(*owner->opener);
+  const std::shared_ptr<const client::OpenInfo> info = files.opens().InfoOf(known.state_id);
   if (info != nullptr && (share & ~info->share_access) == 0) co_return known;
-  if (!open.state_id.is_zero()) {
+  // A process may have a descriptor that another user has opened.
+  const bool is_of_opener = &files_.Of(*open.opener) == &files;
+  if (!open.state_id.is_zero() && is_of_opener) {
     absl::StatusOr<wire::StateId> lent =
-        co_await files_.opens().OpenForOwner(open.state_id, share, owner->name, known.state_id);
+        co_await files.opens().OpenForOwner(open.state_id, share, owner->name, known.state_id);
     if (lent.ok()) {
       state_.lock_owners.Opened(*owner, *lent);
       known.state_id = *lent;
@@ -26,7 +29,7 @@ Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const OpenStat
   node.nodeid = owner->nodeid;
   node.handle = open.handle;
   Task<absl::StatusOr<client::OpenFile>> opening =
-      opens_.Open(*open.opener, node, open.flags, owner->name);
+      opens_.Open(is_of_opener ? *open.opener : *owner->opener, node, open.flags, owner->name);
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) co_return file.status();
   if (file->state_id.is_zero()) {
@@ -45,7 +48,7 @@ Task<void> RecordLockOwners::Leave(LockOwnerRef owner) {
 
 Task<void> RecordLockOwners::Close(LockOwnerRef owner) {
   const wire::StateId open = state_.lock_owners.OpenOf(*owner);
-  absl::Status closed = co_await files_.opens().Close(open);
+  absl::Status closed = co_await files_.Of(*owner->opener).opens().Close(open);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
   state_.lock_owners.Closed(*owner);
 }
@@ -58,10 +61,11 @@ Task<void> RecordLockOwners::End(LockOwners::Ended ended) {
     co_return;
   }
   const wire::StateId open = state_.lock_owners.OpenOf(*ended.owner);
-  const std::shared_ptr<const client::OpenInfo> info = files_.opens().InfoOf(open);
+  client::Files& files = files_.Of(*ended.owner->opener);
+  const std::shared_ptr<const client::OpenInfo> info = files.opens().InfoOf(open);
   if (info == nullptr) co_return;
   absl::Status unlocked =
-      co_await files_.locks().Unlock(info->who, {info->handle, open}, 0, wire::kFlockByte - 1);
+      co_await files.locks().Unlock(info->who, {info->handle, open}, 0, wire::kFlockByte - 1);
   unlocked.IgnoreError();
 }
 

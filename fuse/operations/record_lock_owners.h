@@ -7,6 +7,7 @@
 #include "client/files/files.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/files/open_files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/server_opens.h"
 #include "runtime/task.h"
@@ -16,7 +17,7 @@ namespace dafs::fuse {
 class RecordLockOwners {
  public:
   // All three must outlive it.
-  RecordLockOwners(MountState& state, client::Files& files, ServerOpens& opens)
+  RecordLockOwners(MountState& state, UserFiles& files, ServerOpens& opens)
       : state_(state), files_(files), opens_(opens) {}
   RecordLockOwners(const RecordLockOwners&) = delete;
   RecordLockOwners& operator=(const RecordLockOwners&) = delete;
@@ -33,7 +34,7 @@ class RecordLockOwners {
   Task<void> Close(LockOwnerRef owner);
 
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
   ServerOpens& opens_;
 };
 

@@ -30,7 +30,7 @@ class RootStatus {
   static constexpr absl::Duration kGlance = absl::Milliseconds(50);
 
   explicit RootStatus(Context& context)
-      : context_(context), state_(context.state), files_(context.files) {}
+      : context_(context), state_(context.state), files_(context.files.mount()) {}
 
   // Each answers `call`.
   Task<void> Getattr(Call& call, InodeView root);

@@ -52,8 +52,9 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity&
   request.share_access = ShareOf(flags);
   Task<absl::StatusOr<client::OpenFile>> opening =
       flags & kOpenForExec
-          ? files_.opens().OpenForExecution(who, node.handle, request.owner)
-          : files_.opens().OpenByHandle(who, node.handle, request.share_access, request.owner);
+          ? files_.Of(who).opens().OpenForExecution(who, node.handle, request.owner)
+          : files_.Of(who).opens().OpenByHandle(who, node.handle, request.share_access,
+                                                request.owner);
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (wire::DafsFromStatus(file.status()) == wire::DafsStatus::kPerm && OpensToAppend(flags)) {
     Task<absl::StatusOr<client::OpenFile>> again = OpenToAppend(who, node, flags, file.status());
@@ -66,13 +67,13 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity&
   if (dentry.name.empty() || !parent) co_return file;
   request.directory = parent->handle;
   request.name = dentry.name;
-  absl::StatusOr<client::OpenFile> named = co_await files_.opens().Open(who, request);
+  absl::StatusOr<client::OpenFile> named = co_await files_.Of(who).opens().Open(who, request);
   if (!named.ok()) {
     if (IsRefusal(named.status())) co_return named;
     co_return file;
   }
   if (named->handle == node.handle) co_return named;
-  absl::Status closed = co_await files_.opens().Close(named->state_id);
+  absl::Status closed = co_await files_.Of(who).opens().Close(named->state_id);
   closed.IgnoreError();
   co_return file;
 }
@@ -86,11 +87,12 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::I
                                                                  absl::Status refused) {
   uint32_t needed = wire::kAccessExtend;
   if ((ShareOf(flags) & wire::kShareRead) != 0) needed |= wire::kAccessRead;
-  Task<absl::StatusOr<uint32_t>> asking = files_.attributes().Access(who, node.handle, needed);
+  Task<absl::StatusOr<uint32_t>> asking =
+      files_.Of(who).attributes().Access(who, node.handle, needed);
   const absl::StatusOr<uint32_t> access = co_await asking;
   if (!access.ok() || (*access & needed) != needed) co_return refused;
   Task<absl::StatusOr<client::Attributes>> looking =
-      files_.attributes().GetAttributes(who, node.handle);
+      files_.Of(who).attributes().GetAttributes(who, node.handle);
   absl::StatusOr<client::Attributes> attributes = co_await looking;
   if (!attributes.ok()) co_return attributes.status();
   client::OpenFile file;
@@ -102,7 +104,7 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::I
 std::optional<client::OpenFile> ServerOpens::OpenLocally(const client::Identity& who,
                                                          const InodeView& node, uint32_t flags,
                                                          std::string owner) {
-  return files_.opens().OpenLocally(who, node.handle, ShareOf(flags), std::move(owner));
+  return files_.Of(who).opens().OpenLocally(who, node.handle, ShareOf(flags), std::move(owner));
 }
 
 void ServerOpens::DropUnanswered(const Call& call) {
@@ -167,11 +169,12 @@ Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
   const bool may_write_again =
       open->by_own_right &&
       (open->opener->uid == 0 || open->owner_changes == open->writes->owner_changes());
-  if (!may_write_again && OpensToWrite(open->flags) && files_.commits().NeedsCommit(open->handle)) {
-    Task<void> committing = files_.commits().CommitNow(open->handle);
+  client::Files& files = files_.Of(*open->opener);
+  if (!may_write_again && OpensToWrite(open->flags) && files.commits().NeedsCommit(open->handle)) {
+    Task<void> committing = files.commits().CommitNow(open->handle);
     co_await committing;
   }
-  absl::Status closed = co_await files_.opens().Close(open->state_id, /*can_wait=*/true);
+  absl::Status closed = co_await files.opens().Close(open->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // no caller waits for it; the open ends with the lease
   state_.live_files.Drop(*open);
 }

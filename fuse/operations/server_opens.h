@@ -12,6 +12,7 @@
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/files/open_files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/kernel/protocol.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/request_nodes.h"
@@ -29,7 +30,7 @@ bool BypassesPages(uint32_t flags);
 class ServerOpens {
  public:
   // Both must outlive it.
-  ServerOpens(MountState& state, client::Files& files) : state_(state), files_(files) {}
+  ServerOpens(MountState& state, UserFiles& files) : state_(state), files_(files) {}
   ServerOpens(const ServerOpens&) = delete;
   ServerOpens& operator=(const ServerOpens&) = delete;
 
@@ -60,7 +61,7 @@ class ServerOpens {
                                                       absl::Status refused);
 
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
 };
 
 }  // namespace dafs::fuse

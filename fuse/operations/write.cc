@@ -27,10 +27,12 @@ void ReplyWritten(Call& call, uint32_t size) {
 Task<void> WriteOperations::WriteData(const OpenState& open, const client::BufferLease& lease,
                                       Transfer& transfer) {
   while (transfer.done < transfer.size) {
-    absl::StatusOr<client::WriteResult> result = co_await files_.data().Write(
-        *open.opener, open.handle, open.state_id, transfer.offset + transfer.done, lease,
-        transfer.done, transfer.size - transfer.done, transfer.stability,
-        transfer.wants_after ? &transfer.after : nullptr);
+    absl::StatusOr<client::WriteResult> result =
+        co_await files_.Of(*open.opener)
+            .data()
+            .Write(*open.opener, open.handle, open.state_id, transfer.offset + transfer.done, lease,
+                   transfer.done, transfer.size - transfer.done, transfer.stability,
+                   transfer.wants_after ? &transfer.after : nullptr);
     if (result.ok() && result->count == 0) {
       transfer.failed = absl::InternalError("write: nothing taken");
     }
@@ -51,12 +53,15 @@ Task<void> WriteOperations::AppendData(const OpenState& open, const client::Buff
                                         : wire::StableHow::kFileSync;
   while (transfer.done < transfer.size) {
     const uint32_t part =
-        std::min(transfer.size - transfer.done, files_.transfers().append_bytes());
-    absl::StatusOr<client::AppendResult> result = co_await files_.data().Append(
-        *open.opener, open.handle, open.state_id, lease, transfer.done, part, stability);
+        std::min(transfer.size - transfer.done, files_.Of(*open.opener).transfers().append_bytes());
+    absl::StatusOr<client::AppendResult> result =
+        co_await files_.Of(*open.opener)
+            .data()
+            .Append(*open.opener, open.handle, open.state_id, lease, transfer.done, part,
+                    stability);
     // The server's limit is lower than assumed; append_bytes() has changed.
     if (wire::DafsFromStatus(result.status()) == wire::DafsStatus::kWriteTooBig &&
-        part > files_.transfers().append_bytes()) {
+        part > files_.Of(*open.opener).transfers().append_bytes()) {
       continue;
     }
     if (!result.ok()) {

@@ -14,6 +14,7 @@
 #include "client/memory/buffer_pool.h"
 #include "client/state/node.h"
 #include "fuse/files/open_files.h"
+#include "fuse/files/user_files.h"
 #include "fuse/files/write_streams.h"
 #include "fuse/kernel/protocol.h"
 #include "fuse/operations/context.h"
@@ -30,7 +31,7 @@ class WriteOperations {
       : context_(context),
         state_(context.state),
         files_(context.files),
-        streams_(context.files.buffers()) {}
+        streams_(context.files.mount().buffers()) {}
 
   // Called by Operations::Serve. Answers `call`; with write-behind, data that is gathered meanwhile
   // is sent after the answer.
@@ -63,7 +64,7 @@ class WriteOperations {
 
   Context& context_;
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
   WriteStreams streams_;
 };
 

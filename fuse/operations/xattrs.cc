@@ -72,10 +72,10 @@ Task<absl::StatusOr<std::string>> XattrOperations::GetValue(const client::Identi
                                                             std::string_view name) {
   if (name != kNfs4AclXattr) {
     absl::StatusOr<std::string> value =
-        co_await files_.xattrs().GetXattr(who, file, wire::AttributeOf(name));
+        co_await files_.Of(who).xattrs().GetXattr(who, file, wire::AttributeOf(name));
     co_return value;
   }
-  absl::StatusOr<std::vector<wire::Ace>> acl = co_await files_.acls().GetAcl(who, file);
+  absl::StatusOr<std::vector<wire::Ace>> acl = co_await files_.Of(who).acls().GetAcl(who, file);
   if (!acl.ok()) co_return acl.status();
   co_return EncodeNfs4Acl(*acl);
 }
@@ -84,7 +84,7 @@ Task<absl::StatusOr<std::string>> XattrOperations::GetValue(const client::Identi
 Task<void> XattrOperations::LookForUsual(const client::Identity& who, const InodeView& node) {
   const absl::Time asked = Loop::Now();
   absl::StatusOr<std::vector<std::string>> names =
-      co_await files_.xattrs().ListXattrs(who, node.handle);
+      co_await files_.Of(who).xattrs().ListXattrs(who, node.handle);
   if (wire::DafsFromStatus(names.status()) == wire::DafsStatus::kNotSupp) names.emplace();
   if (!names.ok()) co_return;  // the request for the attribute itself fails likewise
   for (const Usual& usual : kUsual) {
@@ -193,8 +193,8 @@ Task<void> XattrOperations::Setxattr(Call& call) {
     client::XattrMode mode = client::XattrMode::kAny;
     if (flags & XATTR_CREATE) mode = client::XattrMode::kCreate;
     if (flags & XATTR_REPLACE) mode = client::XattrMode::kReplace;
-    status =
-        co_await files_.xattrs().SetXattr(*who, node->handle, wire::AttributeOf(name), value, mode);
+    status = co_await files_.Of(*who).xattrs().SetXattr(*who, node->handle, wire::AttributeOf(name),
+                                                        value, mode);
   }
   change.End();
   state_.absent_xattrs.Forget(call.nodeid(), Loop::Now());
@@ -203,7 +203,7 @@ Task<void> XattrOperations::Setxattr(Call& call) {
 
 Task<absl::Status> XattrOperations::SetNfs4Acl(const client::Identity& who, const InodeView& node,
                                                std::vector<wire::Ace> acl) {
-  Task<absl::Status> task = files_.acls().SetAcl(who, node.handle, std::move(acl));
+  Task<absl::Status> task = files_.Of(who).acls().SetAcl(who, node.handle, std::move(acl));
   absl::Status status = co_await task;
   // Mode and POSIX ACL have changed, too, which the kernel does not know.
   context_.attributes.Forget(node.nodeid);
@@ -217,7 +217,7 @@ Task<void> XattrOperations::Listxattr(Call& call) {
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
   absl::StatusOr<std::vector<std::string>> names =
-      co_await files_.xattrs().ListXattrs(*who, node->handle);
+      co_await files_.Of(*who).xattrs().ListXattrs(*who, node->handle);
   std::string list;
   // If the server's file system has no attributes, the list is empty.
   if (wire::DafsFromStatus(names.status()) == wire::DafsStatus::kNotSupp) names.emplace();
@@ -250,7 +250,7 @@ Task<void> XattrOperations::Removexattr(Call& call) {
   }
   AttributeChange change(context_, *node);
   absl::Status status =
-      co_await files_.xattrs().RemoveXattr(*who, node->handle, wire::AttributeOf(name));
+      co_await files_.Of(*who).xattrs().RemoveXattr(*who, node->handle, wire::AttributeOf(name));
   change.End();
   // As on local file systems, removing an ACL that does not exist succeeds.
   if (IsPosixAcl(name) && wire::DafsFromStatus(status) == wire::DafsStatus::kNoEnt) {

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
+#include "fuse/files/user_files.h"
 #include "fuse/operations/context.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
@@ -47,7 +48,7 @@ class XattrOperations {
 
   Context& context_;
   MountState& state_;
-  client::Files& files_;
+  UserFiles& files_;
 };
 
 }  // namespace dafs::fuse

@@ -47,7 +47,10 @@ class CommitFileTest : public client::testing::ScriptedTest {
   }
   // Commits in the background, as for a closed file.
   void CommitBehind() { RunUntilDone(*loop_, files_->commits().CommitNow(writer_->handle)); }
-  absl::Status Fsync() { return Await(CommitFile(*files_, writer_)); }
+  absl::Status Fsync() {
+    UserFiles user_files(*files_);
+    return Await(CommitFile(user_files, writer_));
+  }
   DafsStatus Reported(client::WriteTracker::ErrorCursor& cursor) {
     return wire::DafsFromStatus(writer_->writes->ErrorForFsync(cursor));
   }
