@@ -38,7 +38,8 @@ TokenThread::~TokenThread() {
     queue_->jobs.clear();
     thread = std::move(thread_);
     if (thread.joinable()) {
-      joins = queue_->mutex.AwaitWithTimeout(absl::Condition(&queue_->has_ended), kMostWait);
+      joins = queue_->mutex.AwaitWithTimeout(absl::Condition(&queue_->has_ended),
+                                             HasLeftThread() ? absl::ZeroDuration() : kMostWait);
     }
   }
   if (!thread.joinable()) return;
@@ -57,24 +58,26 @@ std::shared_ptr<TokenThread::Job> TokenThread::Run(Loop& loop, absl::AnyInvocabl
   auto job = std::make_shared<Job>(loop, std::move(work), std::move(done));
   absl::MutexLock lock(&queue_->mutex);
   queue_->jobs.push_back(job);
+  if (std::exchange(queue_->has_ended, false)) thread_.join();
   if (!thread_.joinable()) {
-    thread_ = std::thread([queue = queue_] {
-      while (std::shared_ptr<Job> next = queue->Take()) Job::Run(next);
-      absl::MutexLock ended(&queue->mutex);
-      queue->has_ended = true;
+    thread_ = std::thread([queue = queue_, most = idle_for_] {
+      while (std::shared_ptr<Job> next = queue->Take(most)) Job::Run(next);
     });
   }
   return job;
 }
 
-std::shared_ptr<TokenThread::Job> TokenThread::Queue::Take() {
+std::shared_ptr<TokenThread::Job> TokenThread::Queue::Take(absl::Duration most) {
   const auto has_work = [this] {
     mutex.AssertHeld();
     return is_ending || !jobs.empty();
   };
   absl::MutexLock lock(&mutex);
-  mutex.Await(absl::Condition(&has_work));
-  if (is_ending) return nullptr;
+  mutex.AwaitWithTimeout(absl::Condition(&has_work), most);
+  if (is_ending || jobs.empty()) {
+    has_ended = true;
+    return nullptr;
+  }
   std::shared_ptr<Job> job = std::move(jobs.front());
   jobs.pop_front();
   return job;

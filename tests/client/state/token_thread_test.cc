@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <filesystem>
 #include <memory>
 
 #include "absl/synchronization/notification.h"
@@ -52,6 +54,28 @@ TEST(TokenThreadTest, DoneRunsOnTheLoopAfterTheWork) {
   thread.Run(
       *loop, [work] { *work = 1; }, [&is_done, work] { is_done = *work == 1; });
   while (!is_done) RunUntilDone(*loop, loop->Sleep(absl::Milliseconds(1)));
+}
+
+// The tasks of this process.
+size_t Threads() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(TokenThreadTest, IdleThreadEndsAndTheNextJobStartsAnother) {
+  auto loop = *Loop::Create();
+  TokenThread thread(absl::ZeroDuration());
+  const size_t before = Threads();
+  for (int i = 0; i < 3; ++i) {
+    bool is_done = false;
+    thread.Run(
+        *loop, [] {}, [&is_done] { is_done = true; });
+    while (!is_done) RunUntilDone(*loop, loop->Sleep(absl::Milliseconds(1)));
+    while (Threads() > before) RunUntilDone(*loop, loop->Sleep(absl::Milliseconds(1)));
+  }
 }
 
 }  // namespace
