@@ -92,7 +92,7 @@ BufferBlocks::BufferBlocks(std::shared_ptr<BufferSlab> slab, const Sizes& sizes)
   if (!writes_are_shared_) write_memory = memory.subspan(write_part, writes * large);
   Carve(BufferKind::kWrite, write_memory.first((writes - 1) * large), sizes.large_bytes, in_large);
   AddBlock(BufferKind::kWrite, write_memory.last(large), sizes.large_bytes);
-  PrepareReserve(sizes.lock_reserve);
+  PrepareReserve(sizes);
 }
 
 void BufferBlocks::Carve(BufferKind kind, std::span<std::byte> part, uint32_t payload_bytes,
@@ -126,14 +126,14 @@ void BufferBlocks::AddBlock(BufferKind kind, std::span<std::byte> memory, uint32
 }
 
 // Uses small pages: the reserve is used when little else is, and a huge page would double its size.
-void BufferBlocks::PrepareReserve(bool lock) {
+void BufferBlocks::PrepareReserve(const Sizes& sizes) {
   BufferBlock& reserve = blocks_.back();
   reserve.reserve = true;
   reserve.resident = true;
   resident_bytes_ += reserve.memory.size();
   madvise(reserve.memory.data(), reserve.memory.size(), MADV_NOHUGEPAGE);
-  Populate(reserve.memory);
-  if (lock) mlock(reserve.memory.data(), reserve.memory.size());
+  if (sizes.keeps_reserve) Populate(reserve.memory);
+  if (sizes.lock_reserve) mlock(reserve.memory.data(), reserve.memory.size());
 }
 
 // ---- Buffers ---------------------------------------------------------------------------------

@@ -68,6 +68,7 @@ class BufferBlocks {
     size_t bytes = 0;          // of the slab; rounded up to pages
     uint32_t large_bytes = 0;  // whole pages
     uint32_t small_bytes = 0;
+    bool keeps_reserve = true;
     bool lock_reserve = false;
     std::string name;                                          // "server:/export", for the log
     std::function<std::span<std::byte>(size_t)> write_memory;  // BufferPoolOptions
@@ -131,7 +132,7 @@ class BufferBlocks {
   void Carve(internal::BufferKind kind, std::span<std::byte> part, uint32_t payload_bytes,
              uint32_t buffers_of_block);
   void AddBlock(internal::BufferKind kind, std::span<std::byte> memory, uint32_t payload_bytes);
-  void PrepareReserve(bool lock);
+  void PrepareReserve(const Sizes& sizes);
   internal::BufferBlock* FindFree(internal::BufferKind kind);
   bool MakeResident(internal::BufferBlock& block);
   absl::Status RegisterBlock(internal::BufferBlock& block);

@@ -86,6 +86,7 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(const BufferPoolO
                    BufferBlocks::Create({.bytes = sizes.bytes,
                                          .large_bytes = sizes.large_bytes,
                                          .small_bytes = sizes.small_bytes,
+                                         .keeps_reserve = sizes.keeps_reserve,
                                          .lock_reserve = sizes.lock_reserve,
                                          .name = sizes.name,
                                          .write_memory = sizes.write_memory}));

@@ -57,7 +57,8 @@ struct BufferPoolOptions {
   uint32_t small_bytes = 128u << 10;  // payload of a small one (reads only)
   // Zero: resident memory is not released.
   absl::Duration release_unused_after = absl::Seconds(60);
-  bool lock_reserve = false;  // keeps one write buffer from being paged out (mlock)
+  bool keeps_reserve = true;  // one write buffer is resident from the start
+  bool lock_reserve = false;  // keeps it from being paged out (mlock)
   std::string name;           // "server:/export", for the log
   // Returns so many bytes, from a page on, for the write buffers; they outlive the pool, and are
   // shared memory. If it is empty or returns none, all buffers are in one slab.

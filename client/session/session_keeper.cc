@@ -5,12 +5,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/check.h"
+#include "runtime/log.h"
+#include "wire/auth/credentials.h"
 
 namespace dafs::client {
 namespace {
 
 // The longest pause before the replacement of a session that was lost right after it began.
 constexpr absl::Duration kMostAfterQuickLoss = absl::Seconds(1);
+// The least time between attempts of a user without a ticket.
+constexpr absl::Duration kAskAgainAfter = absl::Seconds(5);
 
 absl::Status Cancelled() { return absl::CancelledError("the mount ends"); }
 
@@ -49,6 +53,7 @@ Task<absl::StatusOr<Session*>> SessionKeeper::Ready(absl::Time deadline) {
   for (;;) {
     if (shut_down_) co_return Cancelled();
     if (Session* session = this->session()) co_return session;
+    if (!building_ && Loop::Now() < ask_again_at_) co_return refused_;
     // If the session is still dying, Lost starts the rebuild.
     if (!building_ && (session_ == nullptr || session_->dead())) StartRebuild();
     absl::Status status = co_await ready_.Wait(deadline);
@@ -71,6 +76,8 @@ Task<absl::Status> SessionKeeper::Try(dat::Provider& provider, const dat::Addres
   if (status.ok()) {
     session_->OnLost([this] { Lost(); });
     history_.Began();
+    refused_ = absl::OkStatus();
+    ask_again_at_ = absl::InfinitePast();
     if (on_ready_) on_ready_(*session_);
     co_return status;
   }
@@ -139,12 +146,30 @@ Task<void> SessionKeeper::Rebuild() {
       history_.LogReplaced(*session_, attempts);
       break;
     }
+    if (NoteRefusal(status)) break;
     history_.LogRetry(status);
     Task<absl::Status> waiting = Pause(backoff.Next());
     status = co_await waiting;
   }
   building_ = false;
   if (!shut_down_) ready_.WakeAll(absl::OkStatus());
+}
+
+// With fails_without_credentials: whether who this side is was not proven. Requests then fail, and
+// the first one after a while tries again.
+bool SessionKeeper::NoteRefusal(const absl::Status& status) {
+  if (!client_.options().fails_without_credentials ||
+      !(absl::IsFailedPrecondition(status) || absl::IsUnauthenticated(status) ||
+        absl::IsPermissionDenied(status))) {
+    return false;
+  }
+  if (refused_.ok()) {
+    LogWarning(absl::StrCat(history_.name(), ": ", status.message(), "; requests fail until then"));
+  }
+  refused_ = absl::UnauthenticatedError(status.message());
+  if (auth::HaveExpired(status)) refused_.SetPayload(auth::kExpiredCredentials, absl::Cord());
+  ask_again_at_ = Loop::Now() + kAskAgainAfter;
+  return true;
 }
 
 // Called by the session's Die, after all outstanding requests were resumed.

@@ -36,6 +36,7 @@ class SessionKeeper {
   }
   // Waits for a session, and starts to build one if that is not in progress. kDeadlineExceeded: the
   // message says why there is no session and for how long. kCancelled: Shutdown was called.
+  // kUnauthenticated: see ClientOptions::fails_without_credentials.
   Task<absl::StatusOr<Session*>> Ready(absl::Time deadline);
 
   // `ready` runs when a session is established, before waiters are resumed. `lost` runs when a
@@ -69,6 +70,7 @@ class SessionKeeper {
   void StartRebuild();
   void Lost();
   absl::Duration PauseAfterLoss();
+  bool NoteRefusal(const absl::Status& status);
 
   Client& client_;
   Loop& loop_;
@@ -79,6 +81,8 @@ class SessionKeeper {
   std::unique_ptr<Session> session_;
   absl::AnyInvocable<void(Session&)> on_ready_;
   absl::AnyInvocable<void(Session&)> on_lost_;
+  absl::Status refused_;  // by the last attempt, which this side or the server has refused
+  absl::Time ask_again_at_ = absl::InfinitePast();
   bool building_ = false;
   bool shut_down_ = false;
   Backoff after_quick_loss_;  // grows with each session lost right after it began

@@ -11,6 +11,24 @@
 #include "wire/protocol/limits.h"
 
 namespace dafs::client {
+
+void Limits::CopyFrom(const Limits& other) {
+  const auto copy = [](auto& to, const auto& from) {
+    to.store(from.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  };
+  copy(max_read, other.max_read);
+  copy(max_write, other.max_write);
+  copy(max_append, other.max_append);
+  copy(lease_seconds, other.lease_seconds);
+  copy(no_direct_reads, other.no_direct_reads);
+  copy(no_direct_writes, other.no_direct_writes);
+  copy(no_direct_readdir, other.no_direct_readdir);
+  copy(no_open_handle, other.no_open_handle);
+  copy(no_open_execute, other.no_open_execute);
+  copy(no_make_node, other.no_make_node);
+  copy(no_open_owner, other.no_open_owner);
+  copy(extensions, other.extensions);
+}
 namespace {
 
 constexpr uint32_t kLeastMessage = 1024;  // WIRE 11.3

@@ -73,6 +73,10 @@ struct ClientOptions {
   // With kGss: a server that does not let this client act for other users is an error. Otherwise
   // all requests are made by the user that the client has proven to be (3.1.1.1.2).
   bool must_be_trusted = false;
+  // The client is one user, who may have no ticket. While this side cannot prove who it is, or the
+  // server refuses that, requests fail with kUnauthenticated (auth::HaveExpired: the ticket has
+  // expired). Otherwise they wait. A request after 5 s tries again.
+  bool fails_without_credentials = false;
 
   wire::ByteOrder byte_order = HostByteOrder();
   bool checksums = false;              // message and direct checksums, WIRE 6
@@ -127,6 +131,9 @@ struct ClientOptions {
 
 // Values that the server reported about the export; zero: not known yet.
 struct Limits {
+  // Takes those of another client of the same export.
+  void CopyFrom(const Limits& other);
+
   std::atomic<uint64_t> max_read{0};
   std::atomic<uint64_t> max_write{0};
   std::atomic<uint64_t> max_append{0};

@@ -10,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "tests/client/server_fixture.h"
 #include "tests/wire/auth/fake_gss.h"
+#include "wire/auth/credentials.h"
 
 namespace dafs::client {
 namespace {
@@ -107,6 +108,29 @@ TEST_F(LoginTest, RefusalsNameTheirRemedy) {
               HasSubstr("--trusted"));
   EXPECT_THAT(message(std::string(69632, 'x'), absl::StatusCode::kFailedPrecondition),
               HasSubstr("msgsize=69632"));
+}
+
+// With fails_without_credentials.
+TEST_F(LoginTest, RequestsOfAUserWithoutATicketFail) {
+  auto initiator = std::make_shared<FakeInitiator>(std::vector<std::string>{"bad"});
+  ClientOptions options = OptionsWith(initiator);
+  options.must_be_trusted = false;
+  options.fails_without_credentials = true;
+  EXPECT_FALSE(Refusal(options).ok());
+  absl::Status status = Await(files_->Null());
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
+  EXPECT_FALSE(auth::HaveExpired(status));
+  const int begun = initiator->begun();
+  EXPECT_FALSE(Await(files_->Null()).ok());
+  EXPECT_EQ(initiator->begun(), begun);  // not asked again at once
+
+  initiator = std::make_shared<FakeInitiator>(std::vector<std::string>{"alice@R daemon"});
+  initiator->SetAnswer(auth::ExpiredError("Kerberos: the ticket has expired"));
+  options.initiator = initiator;
+  EXPECT_FALSE(Refusal(options).ok());
+  status = Await(files_->Null());
+  EXPECT_TRUE(auth::HaveExpired(status)) << status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
 }
 
 // Its tokens take as long as a key distribution centre that does not answer.
