@@ -11,6 +11,7 @@
 // Thread-safe: several workers may write to an open file. Nothing blocks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
@@ -27,6 +28,10 @@ class WriteTracker {
   // not be committed.
   void NoteFailure(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // User `uid` writes. False: nobody else has, since the last call with `uid`.
+  bool ExchangeUser(uint32_t uid) {
+    return last_user_.exchange(uid, std::memory_order_relaxed) != uid;
+  }
   // Whether the next write will probably fail: neither fsync nor close has reported the last error,
   // or no write has succeeded since.
   bool doubtful() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -51,6 +56,9 @@ class WriteTracker {
   bool HasUnseenError() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  static constexpr uint64_t kNoUser = ~uint64_t{0};
+
+  std::atomic<uint64_t> last_user_{kNoUser};  // publishes no other data
   mutable absl::Mutex mutex_;
   uint64_t owner_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);  // of the last failure

@@ -42,6 +42,7 @@ class LeaseKeeper::Impl {
     options_ = options.options;
     slow_ = options.slow;
     answer_ = options.answer;
+    users_ = options.users;
     restarts_ = options.restarts;
     restarted_at_ = options.restarted_at;
     const std::string& mount_point = client_.options().mount_point;
@@ -213,6 +214,7 @@ class LeaseKeeper::Impl {
     Gather<WorkerReport>::Result gathered = gather->Await();
     report.workers = std::move(gathered.reports);
     report.silent_workers = gathered.missing;
+    if (users_ != nullptr) report.users = users_();
     session_keeper_->Fill(report.workers.emplace_back());
     return report;
   }
@@ -224,6 +226,7 @@ class LeaseKeeper::Impl {
   absl::Duration slow_;
   const absl::Time since_ = Loop::Now();
   std::function<std::optional<absl::StatusOr<std::string>>(std::string_view, bool)> answer_;
+  std::function<std::vector<UserReport>()> users_;
   uint64_t restarts_ = 0;
   absl::Time restarted_at_;
   std::unique_ptr<Loop> loop_;

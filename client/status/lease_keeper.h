@@ -12,12 +12,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/state/client.h"
 #include "client/state/promises.h"
+#include "client/status/mount_report.h"
 
 namespace dafs::client {
 
@@ -34,6 +36,8 @@ struct LeaseKeeperOptions {
       answer;
   uint64_t restarts = 0;    // how often another program has continued this mount
   absl::Time restarted_at;  // wall clock
+  // The users who have sessions. On the keeper's thread; must not block. May be null.
+  std::function<std::vector<UserReport>()> users = {};
   // With ClientOptions::callbacks: drops what is cached under promises. Null: nothing is. Must
   // outlive the keeper.
   PromiseObserver* promise_observer = nullptr;

@@ -14,6 +14,13 @@
 
 namespace dafs::client {
 
+// A user who has a session, if each user has one.
+struct UserReport {
+  uint32_t uid = 0;
+  size_t opens = 0;      // at the server
+  absl::Duration quiet;  // since the last response; infinite: there was none
+};
+
 struct MountReport {
   std::string server_name;  // "host:/export"
   std::string mount_point;
@@ -31,6 +38,7 @@ struct MountReport {
   Delegations::Counts delegations;
   std::vector<WorkerReport> workers;  // the control session last
   size_t silent_workers = 0;          // did not report in time
+  std::vector<UserReport> users;      // the last active one first
 
   // The calls of all workers.
   wire::CallTotals Totals() const;

@@ -130,6 +130,14 @@ Json Procedures(const wire::CallTotals& totals) {
 }  // namespace
 
 std::string ReportJson(const MountReport& report) {
+  Json users = Json::array();
+  for (const UserReport& user : report.users) {
+    const bool has_answer = user.quiet != absl::InfiniteDuration();
+    users.push_back(
+        {{"uid", user.uid},
+         {"opens", user.opens},
+         {"quiet_us", has_answer ? Json(absl::ToInt64Microseconds(user.quiet)) : Json(nullptr)}});
+  }
   Json workers = Json::array();
   for (const WorkerReport& worker : report.workers) workers.push_back(Worker(worker));
   const Json json = {
@@ -154,6 +162,7 @@ std::string ReportJson(const MountReport& report) {
       {"calls", Operations(report)},
       {"silent_workers", report.silent_workers},
       {"workers", std::move(workers)},
+      {"users", std::move(users)},
       {"bucket_bounds_us", LatencyHistogram::BoundsUs()},
       {"procedures", Procedures(report.Totals())}};
   // Compact and as UTF-8. The error handler keeps a strange name from throwing an exception.

@@ -16,6 +16,21 @@ std::string Short(absl::Duration duration) {
       duration, duration < absl::Seconds(1) ? absl::Microseconds(1) : absl::Milliseconds(1)));
 }
 
+// With many users, those that were active last.
+void AppendUsers(const std::vector<UserReport>& users, std::string* out) {
+  constexpr size_t kMost = 20;
+  if (users.empty()) return;
+  absl::StrAppend(out, "  sessions of ", users.size(), users.size() == 1 ? " user\n" : " users\n");
+  for (size_t i = 0; i < users.size() && i < kMost; ++i) {
+    const bool has_answer = users[i].quiet != absl::InfiniteDuration();
+    absl::StrAppend(
+        out, "    user ", users[i].uid, ": ", users[i].opens, " open files, ",
+        has_answer ? absl::StrCat("last answer ", Short(users[i].quiet), " ago") : "no answer yet",
+        "\n");
+  }
+  if (users.size() > kMost) absl::StrAppend(out, "    and ", users.size() - kMost, " more\n");
+}
+
 void AppendSession(const SessionReport& s, std::string* out) {
   absl::StrAppendFormat(
       out,
@@ -79,6 +94,7 @@ std::string StatusText(const MountReport& report) {
         absl::FormatTime("%Y-%m-%d %H:%M:%S", report.restarted_at, absl::LocalTimeZone()), "\n");
   }
   if (!report.cpu_latency.empty()) absl::StrAppend(&out, "  ", report.cpu_latency, "\n");
+  AppendUsers(report.users, &out);
   for (size_t i = 0; i < report.workers.size(); ++i) {
     const WorkerReport& w = report.workers[i];
     absl::StrAppendFormat(&out, "  %s, %u reconnects\n", w.name,

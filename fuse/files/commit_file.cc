@@ -5,6 +5,10 @@
 namespace dafs::fuse {
 
 Task<absl::Status> CommitFile(UserFiles& files, std::shared_ptr<OpenState> open) {
+  if (files.has_users()) {  // otherwise the COMMIT of one user covers all
+    Task<void> committing = files.CommitOfOthers(*open->opener, open->handle);
+    co_await committing;
+  }
   absl::StatusOr<wire::Verifier> verifier =
       co_await files.Of(*open->opener).commits().Commit(*open->opener, open->handle, 0, 0);
   const absl::Status lost = NoteLostData(files, *open);
@@ -14,7 +18,7 @@ Task<absl::Status> CommitFile(UserFiles& files, std::shared_ptr<OpenState> open)
 }
 
 absl::Status NoteLostData(UserFiles& files, const OpenState& open) {
-  absl::Status lost = files.Of(*open.opener).commits().TakeFailure(open.handle);
+  absl::Status lost = files.TakeFailure(open.handle);
   if (!lost.ok()) open.writes->NoteFailure(lost);  // already logged where it was found
   return lost;
 }

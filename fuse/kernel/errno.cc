@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "client/files/dafs_errno.h"
+#include "wire/auth/credentials.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {
@@ -22,6 +23,8 @@ int ErrnoFromStatus(const absl::Status& status) {
       return ENOMEM;
     case absl::StatusCode::kInvalidArgument:
       return EINVAL;
+    case absl::StatusCode::kUnauthenticated:  // a user without a ticket
+      return auth::HaveExpired(status) ? EKEYEXPIRED : EACCES;
     case absl::StatusCode::kDeadlineExceeded:  // of a soft mount
       return ETIMEDOUT;
     default:

@@ -85,6 +85,7 @@ ClientId TakeClientId(const Options& options, const ClientIdPlaces& places) {
   }
   if (options.sec == Sec::kKrb5Host) all += "\nkrb5host";
   if (options.sec == Sec::kText) all += "\ntext";
+  if (options.sec == Sec::kKrb5) all += "\nkrb5";
   mkdir(places.locks.c_str(), 0700);
   for (int n = 0; n < kMountsAtOnce; ++n) {
     std::string number;

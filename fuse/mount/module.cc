@@ -8,33 +8,27 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::fuse {
-namespace {
 
-// Returns null, and why.
-void* Load(const char* file, std::string* why) {
+absl::StatusOr<std::string> FindModule(const std::string& file, const std::string& purpose) {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   for (const std::filesystem::path& folder :
        {program.parent_path(), std::filesystem::path(DAFS_MODULE_DIR)}) {
     const std::filesystem::path path = folder / file;
-    if (!path.is_absolute() || !std::filesystem::exists(path, error)) continue;
-    void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (module == nullptr) *why = dlerror();
-    return module;
+    if (path.is_absolute() && std::filesystem::exists(path, error)) return path.string();
   }
-  *why = absl::StrCat(file, " is not in ", DAFS_MODULE_DIR, "; install mount.dafs again");
-  return nullptr;
+  return absl::FailedPreconditionError(absl::StrCat(purpose, ": ", file, " is not in ",
+                                                    DAFS_MODULE_DIR, "; install mount.dafs again"));
 }
 
-}  // namespace
-
 absl::StatusOr<void*> LoadModule(const ModuleNames& names) {
-  std::string why;
-  void* const module = Load(names.file, &why);
+  ASSIGN_OR_RETURN(const std::string path, FindModule(names.file, names.purpose));
+  void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(names.purpose, ": ", why));
+    return absl::FailedPreconditionError(absl::StrCat(names.purpose, ": ", dlerror()));
   }
   const auto* version = static_cast<const char*>(dlsym(module, names.version));
   void* const entry = dlsym(module, names.entry);

@@ -37,6 +37,22 @@ Outcome SystemError(const std::string& what) {
   return {ExitCode::kSystem, what + ": " + std::strerror(errno)};
 }
 
+// The users who have sessions, the last active one first.
+std::vector<client::UserReport> ReportUsers(const UserClients* users) {
+  std::vector<client::UserReport> reports;
+  if (users == nullptr) return reports;
+  const absl::Time now = Loop::Now();
+  for (const std::shared_ptr<UserClient>& user : users->All()) {
+    const absl::Time last = user->client->last_activity();
+    reports.push_back({.uid = user->uid,
+                       .opens = user->client->opens().size(),
+                       .quiet = last == absl::UnixEpoch() ? absl::InfiniteDuration() : now - last});
+  }
+  std::sort(reports.begin(), reports.end(),
+            [](const auto& a, const auto& b) { return a.quiet < b.quiet; });
+  return reports;
+}
+
 }  // namespace
 
 Mount::Mount(const Options& options, const EndSignals& signals, const Daemon& daemon,
@@ -63,6 +79,7 @@ Outcome Mount::Begin() {
   Outcome outcome = CheckMountPoint(state_.options);
   if (outcome.ok()) outcome = WatchEnd();
   if (outcome.ok()) outcome = client_.Make(state_.options, may_lock_);
+  state_.users = client_.users();
   if (outcome.ok()) outcome = StartWorkers();
   if (outcome.ok()) outcome = FindRoot();
   if (!outcome.ok() || state_.options.fake) return outcome;
@@ -134,6 +151,8 @@ void Mount::DecideWhoChecks() {
   const auto& limits = client_.get().limits();
   facts_.squashed = limits.squashed.load(std::memory_order_relaxed);
   facts_.squashed_in_part = limits.squashed_in_part.load(std::memory_order_relaxed);
+  // With a session for each user, what the server does with this machine says nothing about them.
+  if (state_.users != nullptr) return;
   if (facts_.squashed && !state_.options.default_permissions_given) {
     state_.default_permissions = false;
   }
@@ -252,6 +271,7 @@ Outcome Mount::StartLeaseKeeper() {
                                        bool by_owner) { return desk_.Answer(request, by_owner); },
                       .restarts = restarts_,
                       .restarted_at = restarted_at_,
+                      .users = [this] { return ReportUsers(state_.users); },
                       .promise_observer = breaks_.get()});
   if (!keeper.ok()) return {ExitCode::kSystem, std::string(keeper.status().message())};
   lease_keeper_ = *std::move(keeper);

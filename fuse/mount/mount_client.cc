@@ -5,23 +5,40 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/state/password_initiator.h"
 #include "fuse/mount/gss_module.h"
 #include "fuse/mount/handover.h"
+#include "fuse/mount/module.h"
 #include "fuse/mount/mount_error.h"
 #include "fuse/mount/shared_directories.h"
 #include "fuse/mount/tls_module.h"
 #include "runtime/status_macros.h"
+#include "wire/auth/user/user_initiator.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/verbs/verbs.h"
 
 namespace dafs::fuse {
 namespace {
+
+// A user's session has fewer slots and buffers than that of a mount, since there are many.
+constexpr uint32_t kRequestsOfUser = 16;
+constexpr size_t kBufferBytesOfUser = size_t{16} << 20;
+
+// Replaces %{uid}.
+std::string CacheOfUser(std::string ccache, uint32_t uid) {
+  constexpr std::string_view kUid = "%{uid}";
+  for (size_t at = ccache.find(kUid); at != ccache.npos; at = ccache.find(kUid, at)) {
+    ccache.replace(at, kUid.size(), std::to_string(uid));
+  }
+  return ccache;
+}
 
 constexpr char kHostKeytab[] = "/etc/krb5.keytab";
 
@@ -101,7 +118,7 @@ absl::Status AddAuthentication(const Options& o, client::ClientOptions& c) {
                                            .keytab = o.keytab.empty() ? kHostKeytab : o.keytab,
                                            .principal = o.principal}));
   c.auth = client::Auth::kGss;
-  c.must_be_trusted = true;
+  c.must_be_trusted = o.sec == Sec::kKrb5Host;
   return absl::OkStatus();
 }
 
@@ -120,8 +137,7 @@ absl::Status MountClient::AddTransports(const Options& o, client::ClientOptions&
     absl::StatusOr<std::shared_ptr<dat::TlsContext>> tls = NewTlsFromModule(TlsOptionsOf(o));
     if (!tls.ok()) return tls.status();
     tcp.tls = *std::move(tls);
-    tcp_ = dat::NewIwarpProvider(tcp);
-    c.providers.push_back(tcp_.get());
+    UseTcp(tcp, c);
     c.left_out = "rdma: it has no TLS";
     return absl::OkStatus();
   }
@@ -132,10 +148,17 @@ absl::Status MountClient::AddTransports(const Options& o, client::ClientOptions&
     c.left_out = "rdma: no RDMA device on this machine";
   }
   if (o.proto != Proto::kRdma) {
-    tcp_ = dat::NewIwarpProvider(tcp);
-    c.providers.push_back(tcp_.get());
+    UseTcp(tcp, c);
   }
   return absl::OkStatus();
+}
+
+// There are not enough reserved ports for the sessions of many users, and Kerberos needs none.
+void MountClient::UseTcp(dat::IwarpOptions tcp, client::ClientOptions& c) {
+  tcp_ = dat::NewIwarpProvider(tcp);
+  c.providers.push_back(tcp_.get());
+  tcp.reserved_port = false;
+  users_tcp_ = dat::NewIwarpProvider(tcp);
 }
 
 Outcome MountClient::Make(const Options& options, bool may_lock) {
@@ -149,7 +172,42 @@ Outcome MountClient::Make(const Options& options, bool may_lock) {
   }
   client_id_ = TakeClientId(options, {.locks = kRuntimeDirectory, .secret = kStateDirectory});
   c.client_id_string = client_id_.text;
-  return Create(std::move(c));
+  client::ClientOptions of_users = c;
+  if (Outcome outcome = Create(std::move(c)); !outcome.ok()) return outcome;
+  return options.sec == Sec::kKrb5 ? MakeUsers(options, std::move(of_users)) : Outcome();
+}
+
+// The clients of users have names of their own, since a server gives a name to one principal.
+Outcome MountClient::MakeUsers(const Options& options, client::ClientOptions base) {
+  absl::StatusOr<std::string> helper = FindModule("dafs-gss-user", "sec=krb5");
+  if (!helper.ok()) return {ExitCode::kUsage, std::string(helper.status().message())};
+  base.client_verifier = client_->options().client_verifier;
+  base.callbacks = base.promises = base.delegations = false;
+  base.fails_without_credentials = true;
+  base.max_requests = std::min(base.max_requests, kRequestsOfUser);
+  base.buffers.bytes = std::min(base.buffers.bytes, kBufferBytesOfUser);
+  base.buffers.keeps_reserve = base.buffers.lock_reserve = false;
+  for (dat::Provider*& provider : base.providers) {
+    if (provider == tcp_.get()) provider = users_tcp_.get();
+  }
+  const auto make = [this, base, helper = *helper, ccache = options.ccache,
+                     host = options.source.host](uint32_t uid) {
+    client::ClientOptions c = base;
+    absl::StrAppend(&c.server_name, ", user ", uid);
+    absl::StrAppend(&c.client_id_string, "/uid:", uid);
+    c.initiator = auth::NewUserInitiator(
+        {.helper = helper, .uid = uid, .server_host = host, .ccache = CacheOfUser(ccache, uid)});
+    absl::StatusOr<std::unique_ptr<client::Client>> made = client::Client::Create(std::move(c));
+    if (made.ok()) {
+      (*made)->limits().CopyFrom(client_->limits());
+      (*made)->root().Restore(client_->root().Save());
+    }
+    return made;
+  };
+  absl::StatusOr<std::unique_ptr<client::Client>> nobody = client::Client::Create(base);
+  if (!nobody.ok()) return {ExitCode::kUsage, std::string(nobody.status().message())};
+  users_ = std::make_unique<UserClients>(options.max_user_sessions, make, *std::move(nobody));
+  return {};
 }
 
 Outcome MountClient::MakeAgain(const Options& options, bool may_lock, const HandoverRecord& record,

@@ -6,12 +6,14 @@
 
 #include "absl/status/status.h"
 #include "client/state/client.h"
+#include "fuse/files/user_clients.h"
 #include "fuse/mount/client_id.h"
 #include "fuse/mount/exit_code.h"
 #include "fuse/mount/handover_record.h"
 #include "fuse/options/options.h"
 #include "runtime/unique_fd.h"
 #include "wire/dat/dat.h"
+#include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::fuse {
 
@@ -32,17 +34,23 @@ class MountClient {
   Outcome MakeAgain(const Options& options, bool may_lock, const HandoverRecord& record,
                     UniqueFd lock);
   client::Client& get() { return *client_; }
+  // With sec=krb5: the clients of the users. Null: there are none.
+  UserClients* users() { return users_.get(); }
   // The lock of the client id, for the guardian; -1: none.
   int lock() const { return client_id_.lock.get(); }
 
  private:
   Outcome Create(client::ClientOptions options);
+  Outcome MakeUsers(const Options& options, client::ClientOptions base);
+  void UseTcp(dat::IwarpOptions tcp, client::ClientOptions& client);
   absl::Status AddTransports(const Options& options, client::ClientOptions& client);
 
   ClientId client_id_;
   std::unique_ptr<dat::Provider> rdma_;
   std::unique_ptr<dat::Provider> tcp_;
+  std::unique_ptr<dat::Provider> users_tcp_;
   std::unique_ptr<client::Client> client_;
+  std::unique_ptr<UserClients> users_;
 };
 
 }  // namespace dafs::fuse

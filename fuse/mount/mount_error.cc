@@ -19,7 +19,7 @@ std::string ServerText(const Options& o) {
 std::string SecurityRemedy(const Options& o) {
   std::string port = std::string("a port below 1024: mount as root") +
                      (o.reserved_port ? "" : " without noresvport") + ", or export with insecure";
-  if (o.sec == Sec::kKrb5Host) {
+  if (o.sec == Sec::kKrb5Host || o.sec == Sec::kKrb5) {
     return "the export does not admit the principal of this machine; add it to the export's "
            "principals=, and krb5 to its sec=, or mount with xprtsec=tls for sec=krb5p";
   }

@@ -43,6 +43,14 @@ bool IsAwaited(std::span<const std::byte> request) {
   }
 }
 
+absl::StatusOr<std::unique_ptr<UserFiles>> MakeUserFiles(MountState& state, client::Files& mount) {
+  if (state.users == nullptr) return std::make_unique<UserFiles>(mount);
+  ASSIGN_OR_RETURN(std::unique_ptr<client::Files> refused,
+                   client::Files::Create(state.users->nobody(), mount.loop()));
+  refused->Shutdown();
+  return std::make_unique<UserFiles>(mount, *state.users, std::move(refused));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client::Client& client,
@@ -51,22 +59,27 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client:
       std::unique_ptr<Loop> loop,
       Loop::Create({.max_spin = state.options.spin, .cpu_latency = state.cpu_latency.get()}));
   ASSIGN_OR_RETURN(std::unique_ptr<client::Files> files, client::Files::Create(client, *loop));
-  std::unique_ptr<Worker> worker(new Worker(state, std::move(loop), std::move(files)));
+  ASSIGN_OR_RETURN(std::unique_ptr<UserFiles> user_files, MakeUserFiles(state, *files));
+  std::unique_ptr<Worker> worker(
+      new Worker(state, std::move(loop), std::move(files), std::move(user_files)));
   Worker* self = worker.get();
   worker->thread_ = std::thread([self, ended = std::move(ended)] {
     BecomeIoFlusher();
     self->loop_->Run();
     self->files_->Shutdown();
+    self->user_files_->Shutdown();
     if (self->operations_.has_value()) self->operations_->Shutdown();
     ended();
   });
   return worker;
 }
 
-Worker::Worker(MountState& state, std::unique_ptr<Loop> loop, std::unique_ptr<client::Files> files)
+Worker::Worker(MountState& state, std::unique_ptr<Loop> loop, std::unique_ptr<client::Files> files,
+               std::unique_ptr<UserFiles> user_files)
     : state_(state),
       loop_(std::move(loop)),
       files_(std::move(files)),
+      user_files_(std::move(user_files)),
       room_(files_->buffers(), *loop_, state.options.wsize,
             [this] {
               if (!ended_ && !paused_) loop_->RequestPoll(this);
@@ -289,14 +302,14 @@ void Worker::AskServer(std::function<void(absl::Status)> done) {
 void Worker::Commit(std::function<void()> done) {
   loop_->Post([this, done = std::move(done)] {
     committed_ = done;
-    files_->commits().CommitSoon();
+    user_files_->CommitSoon();
     LookIfCommitted();
   });
 }
 
 void Worker::LookIfCommitted() {
   if (!committed_) return;
-  if (files_->commits().all_committed()) return std::exchange(committed_, nullptr)();
+  if (user_files_->AllCommitted()) return std::exchange(committed_, nullptr)();
   loop_->RunAfter(kEndPoll, [this] { LookIfCommitted(); });
 }
 
@@ -351,7 +364,8 @@ void Worker::Resume(UniqueFd fd, std::vector<std::vector<std::byte>> retracted) 
     if (!channel_.has_value()) {
       channel_.emplace(std::move(*shared));
       if (state_.in_flight != nullptr) calls_.RecordIn(in_flight_.emplace(*state_.in_flight));
-      operations_.emplace(state_, user_files_, *channel_);
+      user_files_->Begin();
+      operations_.emplace(state_, *user_files_, *channel_);
       files_->OnReport(
           [this](client::WorkerReport& report) { operations_->Report(calls_, report); });
       loop_->Add(this);
@@ -418,7 +432,7 @@ void Worker::Farewell() {
 }
 
 Task<void> Worker::SayFarewell() {
-  co_await files_->Disconnect();
+  co_await user_files_->Disconnect();
   loop_->Stop();
 }
 

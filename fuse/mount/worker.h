@@ -93,7 +93,8 @@ class Worker : private Pollable {
   void Join();
 
  private:
-  Worker(MountState& state, std::unique_ptr<Loop> loop, std::unique_ptr<client::Files> files);
+  Worker(MountState& state, std::unique_ptr<Loop> loop, std::unique_ptr<client::Files> files,
+         std::unique_ptr<UserFiles> user_files);
 
   bool Poll() override;
   WaitHandle Arm() override;
@@ -126,7 +127,7 @@ class Worker : private Pollable {
   MountState& state_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<client::Files> files_;
-  UserFiles user_files_{*files_};
+  std::unique_ptr<UserFiles> user_files_;  // by *files_
   std::optional<KernelChannel> channel_;
   std::unique_ptr<KernelRing> ring_;
   uint64_t next_wake_ = uint64_t{1} << 62;            // request numbers that the kernel never uses

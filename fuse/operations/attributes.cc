@@ -185,6 +185,10 @@ Task<void> AttributeOperations::Setattr(Call& call) {
     Task<void> preparing = context_.BeforeRightsChange(*who, *node);
     co_await preparing;
   }
+  if (files_.has_users() && (setattr.valid & FATTR_SIZE) != 0) {
+    Task<void> preparing = context_.BeforeDataChange(*who, node->nodeid, node->handle);
+    co_await preparing;
+  }
   if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
   AttributeChange change(context_, *node);
   Task<absl::StatusOr<client::Attributes>> setting =

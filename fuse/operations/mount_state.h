@@ -28,6 +28,7 @@
 #include "fuse/files/live_files.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/files/open_files.h"
+#include "fuse/files/user_clients.h"
 #include "fuse/files/write_behind_table.h"
 #include "fuse/kernel/notifier.h"
 #include "fuse/kernel/protocol.h"
@@ -84,6 +85,9 @@ struct MountState {
   // the handle of one; then it sends its request again. Constant after the start.
   absl::flat_hash_map<uint64_t, uint64_t> opened_before;
   OutdatedFiles outdated;  // after a crash
+  // With sec=krb5: the clients of the users; set before the first request. Null: all users share
+  // the session of the mount.
+  UserClients* users = nullptr;
   WriteBehindTable write_behind;
   IdentityCache identities{options.source.text};
   LastReply<wire::FsAttributes> statfs;

@@ -119,6 +119,10 @@ Task<void> OpenOperations::Create(Call& call) {
     co_await replying;
     co_return;
   }
+  if (files_.has_users() && request.truncate && !file->created) {  // as BeforeDataChange, but after
+    Task<void> committing = files_.CommitOfOthers(*who, file->handle);
+    co_await committing;
+  }
   DentryName dentry{call.nodeid(), request.name};
   co_await ReplyCreated(call, *file, dentry, create.flags, who);
 }

@@ -17,6 +17,8 @@ struct Operations::Table {
     Function function = nullptr;  // null: ENOSYS
     // Whether Serve waits for pending writes to the node first. If not, the function itself does.
     bool waits_for_writes = true;
+    // Whether it acts for the opener of a file or directory alone, not for the caller.
+    bool by_opener = false;
   };
 
   // The function `kFunction` of the group `kGroup`.
@@ -28,6 +30,8 @@ struct Operations::Table {
   static const Row kRows[];
   static const Row& RowOf(uint32_t opcode);
 };
+
+constexpr bool kByOpener = true;
 
 constexpr Operations::Table::Row Operations::Table::kRows[] = {
     {FUSE_LOOKUP, To<&Operations::names_, &NameOperations::Lookup>},
@@ -49,24 +53,27 @@ constexpr Operations::Table::Row Operations::Table::kRows[] = {
     {FUSE_OPEN, To<&Operations::open_, &OpenOperations::Open>},
     {FUSE_CREATE, To<&Operations::open_, &OpenOperations::Create>},
     {FUSE_TMPFILE, To<&Operations::open_, &OpenOperations::Tmpfile>},
-    {FUSE_RELEASE, To<&Operations::open_, &OpenOperations::Release>, false},
-    {FUSE_READ, To<&Operations::data_, &DataOperations::Read>},
-    {FUSE_WRITE, To<&Operations::write_, &WriteOperations::Write>, false},
-    {FUSE_FLUSH, To<&Operations::data_, &DataOperations::Flush>, false},
-    {FUSE_FSYNC, To<&Operations::data_, &DataOperations::Fsync>},
-    {FUSE_FALLOCATE, To<&Operations::ranges_, &RangeOperations::Fallocate>},
-    {FUSE_LSEEK, To<&Operations::ranges_, &RangeOperations::Lseek>},
-    {FUSE_COPY_FILE_RANGE, To<&Operations::ranges_, &RangeOperations::CopyFileRange>},
-    {kCopyFileRange64, To<&Operations::ranges_, &RangeOperations::CopyFileRange>},
-    {FUSE_GETLK, To<&Operations::locks_, &LockOperations::Getlk>},
-    {FUSE_SETLK, To<&Operations::locks_, &LockOperations::Setlk>},
-    {FUSE_SETLKW, To<&Operations::locks_, &LockOperations::Setlk>},
-    {FUSE_IOCTL, To<&Operations::locks_, &LockOperations::Ioctl>},
+    {FUSE_RELEASE, To<&Operations::open_, &OpenOperations::Release>, false, kByOpener},
+    {FUSE_READ, To<&Operations::data_, &DataOperations::Read>, true, kByOpener},
+    {FUSE_WRITE, To<&Operations::write_, &WriteOperations::Write>, false, kByOpener},
+    {FUSE_FLUSH, To<&Operations::data_, &DataOperations::Flush>, false, kByOpener},
+    {FUSE_FSYNC, To<&Operations::data_, &DataOperations::Fsync>, true, kByOpener},
+    {FUSE_FALLOCATE, To<&Operations::ranges_, &RangeOperations::Fallocate>, true, kByOpener},
+    {FUSE_LSEEK, To<&Operations::ranges_, &RangeOperations::Lseek>, true, kByOpener},
+    {FUSE_COPY_FILE_RANGE, To<&Operations::ranges_, &RangeOperations::CopyFileRange>, true,
+     kByOpener},
+    {kCopyFileRange64, To<&Operations::ranges_, &RangeOperations::CopyFileRange>, true, kByOpener},
+    {FUSE_GETLK, To<&Operations::locks_, &LockOperations::Getlk>, true, kByOpener},
+    {FUSE_SETLK, To<&Operations::locks_, &LockOperations::Setlk>, true, kByOpener},
+    {FUSE_SETLKW, To<&Operations::locks_, &LockOperations::Setlk>, true, kByOpener},
+    {FUSE_IOCTL, To<&Operations::locks_, &LockOperations::Ioctl>, true, kByOpener},
     {FUSE_OPENDIR, To<&Operations::directories_, &DirectoryOperations::Opendir>},
-    {FUSE_READDIR, To<&Operations::directories_, &DirectoryOperations::Readdir>},
-    {FUSE_READDIRPLUS, To<&Operations::directories_, &DirectoryOperations::Readdir>},
-    {FUSE_RELEASEDIR, To<&Operations::directories_, &DirectoryOperations::Releasedir>},
-    {FUSE_FSYNCDIR, To<&Operations::directories_, &DirectoryOperations::Fsyncdir>},
+    {FUSE_READDIR, To<&Operations::directories_, &DirectoryOperations::Readdir>, true, kByOpener},
+    {FUSE_READDIRPLUS, To<&Operations::directories_, &DirectoryOperations::Readdir>, true,
+     kByOpener},
+    {FUSE_RELEASEDIR, To<&Operations::directories_, &DirectoryOperations::Releasedir>, true,
+     kByOpener},
+    {FUSE_FSYNCDIR, To<&Operations::directories_, &DirectoryOperations::Fsyncdir>, true, kByOpener},
     {FUSE_GETXATTR, To<&Operations::xattrs_, &XattrOperations::Getxattr>},
     {FUSE_SETXATTR, To<&Operations::xattrs_, &XattrOperations::Setxattr>},
     {FUSE_LISTXATTR, To<&Operations::xattrs_, &XattrOperations::Listxattr>},
@@ -94,6 +101,8 @@ Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> d
   }
   if (row.function == nullptr) {
     call->ReplyErrno(ENOSYS);
+  } else if (const int error = row.by_opener ? 0 : ErrnoOfEntry(context_.state, *call)) {
+    call->ReplyErrno(error);
   } else if (!call->answered()) {  // its caller was killed while it waited
     co_await SetOperation(&call->in_flight());
     co_await row.function(*this, *call);

@@ -55,10 +55,8 @@ class Operations {
   void EndsEarly(Call& call) { context_.pending.Hold(call); }
 
   // Called when the worker ends. Commits what was written, then calls `done`.
-  void CommitAll(std::function<void()> done) {
-    context_.files.mount().commits().CommitAll(std::move(done));
-  }
-  bool AllCommitted() const { return context_.files.mount().commits().all_committed(); }
+  void CommitAll(std::function<void()> done) { context_.files.CommitAll(done); }
+  bool AllCommitted() const { return context_.files.AllCommitted(); }
   // Called after the loop has ended and after Files::Shutdown. Ends the calls that wait for pending
   // writes of other workers.
   void Shutdown() { context_.pending.Shutdown(); }

@@ -52,6 +52,10 @@ Task<void> RangeOperations::Fallocate(Call& call) {
     call.ReplyErrno(EOPNOTSUPP);
     co_return;
   }
+  if (files_.has_users()) {
+    Task<void> preparing = context_.BeforeDataChange(*open->opener, open->nodeid, open->handle);
+    co_await preparing;
+  }
   context_.attributes.MarkDataChanged(open->nodeid);
   // Fails with EOPNOTSUPP, not ENOSYS, if the server cannot do it: other modes may still work.
   absl::Status done = co_await files_.Of(*open->opener)
@@ -99,11 +103,15 @@ Task<void> RangeOperations::CopyFileRange(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
-  if (&files_.Of(*from->opener) != &files_.Of(*to->opener)) {
+  if (!files_.AreShared(*from->opener, *to->opener)) {
     call.ReplyErrno(EXDEV);  // the kernel then copies by reading and writing
     co_return;
   }
   co_await context_.pending.Drained(to->nodeid);
+  if (files_.has_users()) {
+    Task<void> preparing = context_.BeforeDataChange(*to->opener, to->nodeid, to->handle);
+    co_await preparing;
+  }
   if (call.answered()) co_return;  // its caller was killed while it waited
   context_.attributes.MarkDataChanged(to->nodeid);
   state_.attributes.InvalidatePrefetched(from->nodeid);  // atime

@@ -14,7 +14,7 @@ Task<absl::StatusOr<client::LockOwner>> RecordLockOwners::OpenFor(const OpenStat
   const std::shared_ptr<const client::OpenInfo> info = files.opens().InfoOf(known.state_id);
   if (info != nullptr && (share & ~info->share_access) == 0) co_return known;
   // A process may have a descriptor that another user has opened.
-  const bool is_of_opener = &files_.Of(*open.opener) == &files;
+  const bool is_of_opener = files_.AreShared(*open.opener, *owner->opener);
   if (!open.state_id.is_zero() && is_of_opener) {
     absl::StatusOr<wire::StateId> lent =
         co_await files.opens().OpenForOwner(open.state_id, share, owner->name, known.state_id);

@@ -25,18 +25,38 @@ bool OnlyLooks(uint32_t opcode) {
   }
 }
 
+// With a session for each user, the identity keeps that of its user, for as long as a call, an open
+// file or directory, or the owner of a lock has it.
+CallerIdentity IdentityOf(MountState& state, const Call& call, Groups groups) {
+  const fuse_in_header& header = call.header();
+  const absl::Time now = Loop::Now();
+  CallerIdentity who = state.identities.Get(header.uid, header.gid, header.pid, groups, now);
+  if (state.users == nullptr || header.uid == 0) return who;
+  absl::StatusOr<UserClients::Pin> session = state.users->Enter(header.uid, now);
+  if (!session.ok()) return who;  // ErrnoOfEntry has refused it, unless another worker was faster
+  struct Kept {
+    CallerIdentity who;
+    UserClients::Pin session;
+  };
+  auto kept = std::make_shared<Kept>(Kept{std::move(who), *std::move(session)});
+  return CallerIdentity(kept, kept->who.get());
+}
+
 }  // namespace
 
+int ErrnoOfEntry(MountState& state, const Call& call) {
+  if (state.users == nullptr || call.header().uid == 0) return 0;
+  const absl::Status entered = state.users->Enter(call.header().uid, Loop::Now()).status();
+  if (entered.ok()) return 0;
+  return absl::IsResourceExhausted(entered) ? EUSERS : EIO;
+}
+
 CallerIdentity CallerOf(MountState& state, const Call& call) {
-  const fuse_in_header& header = call.header();
-  Groups groups = OnlyLooks(header.opcode) ? Groups::kRecent : Groups::kNow;
-  return state.identities.Get(header.uid, header.gid, header.pid, groups, Loop::Now());
+  return IdentityOf(state, call, OnlyLooks(call.header().opcode) ? Groups::kRecent : Groups::kNow);
 }
 
 bool TakeNewGroups(MountState& state, const Call& call, CallerIdentity& who) {
-  const fuse_in_header& header = call.header();
-  CallerIdentity fresh =
-      state.identities.Get(header.uid, header.gid, header.pid, Groups::kNow, Loop::Now());
+  CallerIdentity fresh = IdentityOf(state, call, Groups::kNow);
   bool changed = !(*fresh == *who);
   who = std::move(fresh);
   return changed;

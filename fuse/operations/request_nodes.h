@@ -20,6 +20,8 @@ namespace dafs::fuse {
 // Shared by the call, the requests that it makes, and the identity cache.
 using CallerIdentity = std::shared_ptr<const client::Identity>;
 
+// Whether the caller may have a session, if each user has one: 0, or the errno that says why not.
+int ErrnoOfEntry(MountState& state, const Call& call);
 // Returns the caller's identity. Its groups are current, unless the request only looks: then
 // Groups::kRecent.
 CallerIdentity CallerOf(MountState& state, const Call& call);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -89,8 +90,13 @@ Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle 
   race->Finish();
 }
 
+// The mount's own session asks. It acts for users only if they have no sessions of their own.
+CallerIdentity RootStatus::Asker(const Call& call) const {
+  return state_.users == nullptr ? CallerOf(state_, call) : std::make_shared<client::Identity>();
+}
+
 Task<void> RootStatus::Getattr(Call& call, InodeView root) {
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity who = Asker(call);
   auto race = std::make_shared<Race>();
   // None in a program that continues a mount, until the server has answered once.
   const std::optional<client::Attributes> last = state_.attributes.LastOfDirectory(kRootNode);
@@ -120,7 +126,7 @@ Task<void> RootStatus::RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandl
 Task<void> RootStatus::Statfs(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity who = Asker(call);
   auto race = std::make_shared<Race>();
   Start(RefreshStatfs(race, node->handle, who));
   if (state_.statfs.Get().valid != 0) GiveUpLater(race);

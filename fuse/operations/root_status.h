@@ -38,6 +38,7 @@ class RootStatus {
 
  private:
   struct Race;
+  CallerIdentity Asker(const Call& call) const;
   Task<void> ProbeServer();
   void NoteSilence();
   void GiveUpLater(std::shared_ptr<Race> race);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <utility>
@@ -102,6 +103,28 @@ void WriteOperations::Reply(Call& call, const Transfer& transfer, bool from_cach
   }
 }
 
+// With a session for each user. The kernel's request was read into a buffer of the mount's session,
+// before its opener was known. The data is copied to one of the opener's session, which is the only
+// one that the server may read from. False: the call was answered.
+Task<bool> WriteOperations::TakeToUser(Call& call, const OpenState& open, uint32_t size) {
+  while (open.writes->ExchangeUser(open.opener->uid)) {  // another user may write meanwhile
+    Task<void> preparing = context_.BeforeDataChange(*open.opener, open.nodeid, open.handle);
+    co_await preparing;
+    if (call.answered()) co_return false;  // its caller was killed while it waited
+  }
+  client::Files& files = files_.Of(*open.opener);
+  if (&files == &files_.mount()) co_return true;
+  absl::StatusOr<client::BufferLease> lease =
+      co_await files.buffers().Acquire(client::BufferUse::kWriteSource, size);
+  if (!lease.ok()) {
+    call.ReplyStatus(lease.status());
+    co_return false;
+  }
+  std::memcpy(lease->payload(), call.lease().payload(), size);
+  call.lease() = *std::move(lease);
+  co_return true;
+}
+
 bool WriteOperations::UsesWriteBehind(const fuse_write_in& write, const OpenState& open) const {
   constexpr uint32_t kAtOnce = O_APPEND | O_DIRECT | O_SYNC | O_DSYNC;
   return WritesBehind(state_.options) && streams_.enabled() && write.size > 0 &&
@@ -198,6 +221,10 @@ Task<void> WriteOperations::Write(Call& call) {
   if (open == nullptr) {
     call.ReplyErrno(EBADF);
     co_return;
+  }
+  if (files_.has_users()) {
+    Task<bool> entering = TakeToUser(call, *open, size);
+    if (!co_await entering) co_return;
   }
   if (UsesWriteBehind(write, *open)) {
     co_await WriteBehind(call, open, write.offset, size);

@@ -56,6 +56,7 @@ class WriteOperations {
                         Transfer& transfer);
   void Reply(Call& call, const Transfer& transfer, bool from_cache);
 
+  Task<bool> TakeToUser(Call& call, const OpenState& open, uint32_t size);
   bool UsesWriteBehind(const fuse_write_in& write, const OpenState& open) const;
   Task<void> WriteBehind(Call& call, std::shared_ptr<OpenState> open, uint64_t offset,
                          uint32_t size);

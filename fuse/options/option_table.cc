@@ -86,6 +86,16 @@ std::string SetPrincipal(Options& o, std::string_view value) {
   return "";
 }
 
+std::string SetCache(Options& o, std::string_view value) {
+  const bool is_printable =
+      std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (value.empty() || value.size() > 512 || !is_printable) {
+    return "expected a credentials cache, such as FILE:/run/user/%{uid}/krb5cc";
+  }
+  o.ccache = std::string(value);
+  return "";
+}
+
 // A daemon changes its directory, and mount(8) may have another one than fstab's author.
 template <auto kField>
 std::string SetPath(Options& o, std::string_view value) {
@@ -121,16 +131,22 @@ constexpr OptionRow kOptions[] = {
      "certificate of this machine, for xprtsec=mtls"},
     {kConnection, "tlskey", "", Text{"FILE", SetPath<&Options::tls_key>},
      "its private key, which other users must not be able to read"},
-    {kConnection, "sec", "", ChoiceOf<&Options::sec>("sys|krb5host|text"),
+    {kConnection, "sec", "", ChoiceOf<&Options::sec>("sys|krb5host|text|krb5|krb5i|krb5p"),
      "how the mount authenticates: by its address and port (default), by the Kerberos keys of "
-     "this machine, which then acts for its users, or by a name and password, as that user only"},
+     "this machine, which then acts for its users, by a name and password, as that user only, or "
+     "each user by a ticket of their own; krb5p and krb5i are krb5 with xprtsec=tls"},
     {kConnection, "credentials", "", Text{"FILE", SetPath<&Options::credentials>},
      "the name and password, for sec=text: lines username=NAME and password=PASSWORD, which other "
      "users must not be able to read"},
     {kConnection, "keytab", "", Text{"FILE", SetPath<&Options::keytab>},
-     "those keys, for sec=krb5host (default: /etc/krb5.keytab)"},
+     "the keys of this machine, for sec=krb5host and sec=krb5 (default: /etc/krb5.keytab)"},
     {kConnection, "principal", "", Text{"NAME", SetPrincipal},
      "the principal in the keytab (default: the first one)"},
+    {kConnection, "ccache", "", Text{"NAME", SetCache},
+     "credentials cache of each user, for sec=krb5, with %{uid} (default: the default of the "
+     "user)"},
+    {kConnection, "max_user_sessions", "", NumberOf<&Options::max_user_sessions>(1, 100'000),
+     "sessions of users, for sec=krb5, {} (default 256)"},
     {kConnection, "windows", "", ChoiceOf<&Options::windows>("auto|on|off"),
      "whether the server accesses data buffers through memory windows, each for one request: if "
      "the device enforces them (default), if it has any, or never"},

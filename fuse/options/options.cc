@@ -57,6 +57,19 @@ std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
   return options;
 }
 
+// With a session for each user.
+absl::Status CheckUsers(const Options& o) {
+  if (o.sec != Sec::kKrb5) return absl::OkStatus();
+  if (o.guardian_given && o.guardian) {
+    return BadOption("guardian", "not allowed with sec=krb5: no program can continue the mount");
+  }
+  if (o.default_permissions_given && !o.default_permissions) {
+    return BadOption("nodefault_permissions",
+                     "not allowed with sec=krb5: users would see what is cached of others");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckProtection(const Options& o) {
   if ((o.sec == Sec::kText) != !o.credentials.empty()) {
     return o.sec == Sec::kText ? BadOption("sec=text", "needs credentials=")
@@ -66,9 +79,12 @@ absl::Status CheckProtection(const Options& o) {
     return BadOption("sec=text",
                      "needs xprtsec=tls or xprtsec=mtls: a password is sent over TLS only");
   }
-  if (o.sec != Sec::kKrb5Host && !(o.keytab.empty() && o.principal.empty())) {
-    return BadOption(o.keytab.empty() ? "principal=" : "keytab=", "needs sec=krb5host");
+  const bool has_keys = o.sec == Sec::kKrb5Host || o.sec == Sec::kKrb5;
+  if (!has_keys && !(o.keytab.empty() && o.principal.empty())) {
+    return BadOption(o.keytab.empty() ? "principal=" : "keytab=", "needs sec=krb5host or sec=krb5");
   }
+  if (o.sec != Sec::kKrb5 && !o.ccache.empty()) return BadOption("ccache=", "needs sec=krb5");
+  RETURN_IF_ERROR(CheckUsers(o));
   if (o.xprtsec == Xprtsec::kNone) {
     if (!o.tls_ca.empty()) return BadOption("tlsca=", "needs xprtsec=tls or xprtsec=mtls");
   } else if (o.proto == Proto::kRdma || !o.rdma_device.empty()) {
@@ -93,6 +109,13 @@ absl::Status CheckTogether(const Options& o) {
     return BadOption(Cat({"rdmadev=", o.rdma_device}), "not allowed with proto=tcp");
   }
   return CheckProtection(o);
+}
+
+// krb5i and krb5p are krb5 with TLS: no integrity without encryption.
+void ApplySec(Options& o) {
+  if (o.sec != Sec::kKrb5i && o.sec != Sec::kKrb5p) return;
+  o.sec = Sec::kKrb5;
+  if (o.xprtsec == Xprtsec::kNone) o.xprtsec = Xprtsec::kTls;
 }
 
 // Iterates over the words of a command line.
@@ -225,7 +248,12 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
       std::find(o.list.begin(), o.list.end(), "allow_other") == o.list.end()) {
     o.allow_other = false;
   }
-  if (!o.guardian_given) o.guardian = caller.root && !o.foreground;
+  ApplySec(o);
+  if (o.sec == Sec::kKrb5 && !caller.root) {
+    return BadOption("sec=krb5",
+                     "only root can mount so: each user's tickets are read as that user");
+  }
+  if (!o.guardian_given) o.guardian = caller.root && !o.foreground && o.sec != Sec::kKrb5;
   RETURN_IF_ERROR(CheckTogether(o));
   if (o.remount) return o;  // the source is not checked: mount(8) may spell it differently
   ASSIGN_OR_RETURN(o.source, ParseSource(line.positional[0]));

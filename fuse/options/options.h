@@ -23,8 +23,9 @@ enum class Proto : uint8_t { kAuto, kTcp, kRdma };
 enum class Xprtsec : uint8_t { kNone, kTls, kMtls };
 
 // sec=: how the mount authenticates: by nothing but its address and port, by the Kerberos keys of
-// this machine, or by a name and password.
-enum class Sec : uint8_t { kSys, kKrb5Host, kText };
+// this machine, by a name and password, or each user by a ticket of their own. kKrb5i and kKrb5p:
+// kKrb5 with TLS, and kKrb5 once the options are parsed.
+enum class Sec : uint8_t { kSys, kKrb5Host, kText, kKrb5, kKrb5i, kKrb5p };
 
 enum class Windows : uint8_t { kAuto, kOn, kOff };
 
@@ -81,15 +82,17 @@ struct Options {
   std::string tls_cert;  // tlscert=, tlskey=: with kMtls
   std::string tls_key;
   Sec sec = Sec::kSys;
-  std::string keytab;         // keytab=; empty: /etc/krb5.keytab
-  std::string principal;      // principal=; empty: the first one of the keytab
-  std::string credentials;    // credentials=: the name and password of kText
-  uint16_t port = 20149;      // from the source, port=, or the default
-  std::string client_id;      // clientid=; empty: none given
-  std::string fence_id;       // fence_id=; empty: none
-  bool reserved_port = true;  // connect from a port below 1024, where that is permitted
-  uint32_t nconnect = 1;      // 1..16 workers, one session each
-  uint32_t rsize = 1u << 20;  // bytes, 4096..1 MiB, whole pages
+  std::string keytab;                // keytab=; empty: /etc/krb5.keytab
+  std::string principal;             // principal=; empty: the first one of the keytab
+  std::string ccache;                // ccache=, with %{uid}; empty: the default of each user
+  uint32_t max_user_sessions = 256;  // of users, with kKrb5
+  std::string credentials;           // credentials=: the name and password of kText
+  uint16_t port = 20149;             // from the source, port=, or the default
+  std::string client_id;             // clientid=; empty: none given
+  std::string fence_id;              // fence_id=; empty: none
+  bool reserved_port = true;         // connect from a port below 1024, where that is permitted
+  uint32_t nconnect = 1;             // 1..16 workers, one session each
+  uint32_t rsize = 1u << 20;         // bytes, 4096..1 MiB, whole pages
   uint32_t wsize = 1u << 20;
   bool soft = false;
   absl::Duration timeo = absl::Seconds(60);
@@ -149,9 +152,9 @@ inline bool WritesBehind(const Options& o) {
 }
 
 // Whether the mount requests that the server announces changes. Not with noac, which caches
-// nothing.
+// nothing, nor with a session for each user: announcements are for one client.
 inline bool TakesPromises(const Options& o) {
-  return o.callbacks && o.cache.reg_max > absl::ZeroDuration() &&
+  return o.callbacks && o.sec != Sec::kKrb5 && o.cache.reg_max > absl::ZeroDuration() &&
          o.cache.dir_max > absl::ZeroDuration();
 }
 

@@ -24,6 +24,21 @@ std::vector<std::string> Keys(const Json& object) {
   return keys;
 }
 
+TEST(Report, NamesTheUsersWhoHaveSessions) {
+  MountReport report;
+  EXPECT_THAT(StatusText(report), Not(HasSubstr("sessions of")));
+  report.users = {{.uid = 1000, .opens = 2, .quiet = absl::Seconds(3)},
+                  {.uid = 1001, .opens = 0, .quiet = absl::InfiniteDuration()}};
+  EXPECT_THAT(StatusText(report), HasSubstr("  sessions of 2 users\n"
+                                            "    user 1000: 2 open files, last answer 3s ago\n"
+                                            "    user 1001: 0 open files, no answer yet\n"));
+  EXPECT_EQ(
+      Json::parse(ReportJson(report))["users"].dump(),
+      R"([{"uid":1000,"opens":2,"quiet_us":3000000},{"uid":1001,"opens":0,"quiet_us":null}])");
+  report.users.resize(25);
+  EXPECT_THAT(StatusText(report), HasSubstr("    and 5 more\n"));
+}
+
 TEST(Report, ListsOutstandingCallsAndEscapesNames) {
   MountReport report;
   report.server_name = "host:/export";
@@ -155,11 +170,11 @@ TEST(Report, JsonHasTheKeysThatProgramsRead) {
   EXPECT_EQ(text.find('\n'), text.size() - 1);
   const Json json = Json::parse(text);
   EXPECT_THAT(Keys(json),
-              testing::ElementsAre("server", "mount_point", "requests_by", "cpu_latency", "up_us",
-                                   "restarts", "restarted_at", "lease_seconds", "quiet_us",
-                                   "credentials", "caching", "promises", "delegations", "log_level",
-                                   "slow_us", "slow_operations", "calls_in_hand", "calls",
-                                   "silent_workers", "workers", "bucket_bounds_us", "procedures"));
+              testing::ElementsAre(
+                  "server", "mount_point", "requests_by", "cpu_latency", "up_us", "restarts",
+                  "restarted_at", "lease_seconds", "quiet_us", "credentials", "caching", "promises",
+                  "delegations", "log_level", "slow_us", "slow_operations", "calls_in_hand",
+                  "calls", "silent_workers", "workers", "users", "bucket_bounds_us", "procedures"));
   const Json& first = json["workers"][0];
   EXPECT_THAT(Keys(first), testing::ElementsAre("name", "connects", "session", "fetched",
                                                 "reissued", "buffers"));

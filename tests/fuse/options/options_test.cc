@@ -204,10 +204,17 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"sec=text,credentials=/f", "needs xprtsec=tls or xprtsec=mtls"},
       {"credentials=/f", "credentials=: needs sec=text"},
       {"sec=krb5host,credentials=/f", "credentials=: needs sec=text"},
-      {"sec=text,credentials=/f,xprtsec=tls,keytab=/k", "keytab=: needs sec=krb5host"},
+      {"sec=text,credentials=/f,xprtsec=tls,keytab=/k", "keytab=: needs sec=krb5host or sec=krb5"},
       {"sec=text,credentials=f,xprtsec=tls", "expected an absolute path"},
       {"xprtsec=tls,proto=rdma", "RDMA devices have no TLS"},
       {"xprtsec=tls,rdmadev=siw0", "RDMA devices have no TLS"},
+      {"keytab=/k", "keytab=: needs sec=krb5host or sec=krb5"},
+      {"ccache=FILE:/c", "ccache=: needs sec=krb5"},
+      {"sec=krb5,ccache=", "ccache="},
+      {"sec=krb5,guardian", "guardian: not allowed with sec=krb5"},
+      {"sec=krb5,nodefault_permissions", "nodefault_permissions: not allowed with sec=krb5"},
+      {"sec=krb5p,proto=rdma", "RDMA devices have no TLS"},
+      {"max_user_sessions=0", "max_user_sessions=0"},
       {"lookupcache=some", "lookupcache=some"},
       {"local_lock=some", "local_lock=some"},
       {"byteorder=middle", "byteorder=middle"},
@@ -240,6 +247,28 @@ TEST(ParseOptions, MountWithAPasswordIsForTheUserWhoMounts) {
   EXPECT_FALSE(ParseList(text)->allow_other);
   EXPECT_TRUE(ParseList(text + ",allow_other")->allow_other);
   EXPECT_FALSE(ParseList(text + ",noallow_other")->allow_other);
+}
+
+TEST(ParseOptions, SessionOfEachUserHasNoPromisesAndNoGuardian) {
+  absl::StatusOr<Options> o = ParseList("sec=krb5,ccache=FILE:/c/%{uid},max_user_sessions=9");
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->sec, Sec::kKrb5);
+  EXPECT_EQ(o->ccache, "FILE:/c/%{uid}");
+  EXPECT_EQ(o->max_user_sessions, 9u);
+  EXPECT_FALSE(TakesPromises(*o));
+  EXPECT_FALSE(TakesDelegations(*o));
+  EXPECT_FALSE(o->guardian);
+  EXPECT_TRUE(ParseList("")->guardian);
+}
+
+TEST(ParseOptions, Krb5pAndKrb5iAreKrb5WithTls) {
+  for (const char* list : {"sec=krb5p", "sec=krb5i"}) {
+    absl::StatusOr<Options> o = ParseList(list);
+    ASSERT_TRUE(o.ok()) << o.status();
+    EXPECT_EQ(o->sec, Sec::kKrb5);
+    EXPECT_EQ(o->xprtsec, Xprtsec::kTls);
+  }
+  EXPECT_EQ(ParseList("sec=krb5p,xprtsec=mtls,tlscert=/b,tlskey=/c")->xprtsec, Xprtsec::kMtls);
 }
 
 TEST(ParseOptions, SloppyIgnoresUnknownOptionsOnly) {
