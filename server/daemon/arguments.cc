@@ -19,7 +19,7 @@
 namespace dafs::server {
 namespace {
 
-// What is served, and where.
+// Exports and addresses.
 void DeclareExports(CLI::App& app, Arguments& arguments) {
   app.add_option("--export", arguments.exports,
                  "/NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N]"
@@ -111,7 +111,7 @@ void DeclareLimits(CLI::App& app, ServerOptions& s, Arguments& arguments) {
                  "MiB of RDMA buffers for each worker");
 }
 
-// What survives the end of a session, the process or the machine.
+// State that survives the end of a session, the process or the machine.
 void DeclareRecovery(CLI::App& app, Arguments& arguments) {
   app.add_option(
       "--stable", arguments.stable,
@@ -133,7 +133,7 @@ void DeclareRecovery(CLI::App& app, Arguments& arguments) {
       "are no such locks");
 }
 
-// What clients may cache.
+// Limits of the caches of clients.
 void DeclareCaching(CLI::App& app, ServerOptions& s, Arguments& arguments) {
   app.add_option("--promises", s.max_promises,
                  "promises of exact caching to one client, at most; 0: none");

@@ -164,6 +164,7 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
   // The file comes first: of options with one value the last wins, so the command line overrides.
   std::vector<std::string> all;
   ASSIGN_OR_RETURN(const std::vector<ConfigLine> lines, ReadLines(arguments));
+  all.reserve(lines.size() + arguments.size());
   for (const ConfigLine& line : lines) all.push_back(line.argument);
   all.insert(all.end(), arguments.begin(), arguments.end());
 
