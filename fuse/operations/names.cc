@@ -60,8 +60,9 @@ Task<void> NameOperations::ReadMade(CallerIdentity who, InodeView directory, uin
   absl::StatusOr<client::BufferLease> lease =
       co_await files_.Of(*who).buffers().Acquire(client::BufferUse::kReadTarget, kMadeBytes);
   if (!lease.ok()) co_return;
+  const wire::Verifier none;  // outlives the task, which starts later than this argument is made
   Task<absl::StatusOr<client::DirectoryPage>> reading = files_.Of(*who).directories().ReadDirectory(
-      *who, directory.handle, 0, wire::Verifier(), kMadeBytes, 0, *lease);
+      *who, directory.handle, 0, none, kMadeBytes, 0, *lease);
   absl::StatusOr<client::DirectoryPage> page = co_await reading;
   client::Promise promise;
   std::vector<std::string> names;

@@ -77,8 +77,8 @@ class AfterKillTest : public ScriptedTest {
 
   Operation MakeDirectory() {
     return [this](Files& files) -> Task<absl::Status> {
-      Task<absl::StatusOr<Node>> task =
-          files.names().MakeDirectory(who_, dir_, "name", wire::FileAttributes());
+      const wire::FileAttributes none;
+      Task<absl::StatusOr<Node>> task = files.names().MakeDirectory(who_, dir_, "name", none);
       absl::StatusOr<Node> node = co_await task;
       if (node.ok()) made_ = node->handle;
       co_return node.status();

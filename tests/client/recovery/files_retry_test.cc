@@ -386,8 +386,8 @@ TEST_F(FilesRetryTest, RequestThatArrivedDamagedIsResent) {
 Task<void> ReadAt(Files& files, const Identity& who, const wire::FileHandle& file,
                   BufferLease* target, uint32_t size, absl::StatusOr<ReadResult>* read,
                   bool* done) {
-  Task<absl::StatusOr<ReadResult>> task =
-      files.data().Read(who, file, wire::StateId(), 12345, *target, size);
+  const wire::StateId none;
+  Task<absl::StatusOr<ReadResult>> task = files.data().Read(who, file, none, 12345, *target, size);
   *read = co_await task;
   *done = true;
 }
@@ -539,8 +539,8 @@ Task<void> ReadWithLease(Files& files, const Identity& who, const wire::FileHand
     results->push_back(lease.status());
     co_return;
   }
-  Task<absl::StatusOr<ReadResult>> task =
-      files.data().Read(who, file, wire::StateId(), 0, *lease, 1u << 20);
+  const wire::StateId none;
+  Task<absl::StatusOr<ReadResult>> task = files.data().Read(who, file, none, 0, *lease, 1u << 20);
   absl::StatusOr<ReadResult> read = co_await task;
   results->push_back(read.status());
 }

@@ -86,8 +86,8 @@ TEST_F(WindowsTest, ExposeNoMoreThanTheRequestNeeds) {
 
 Task<void> ReadOne(Files& files, const Identity& who, const wire::FileHandle& file,
                    BufferLease* target, int number, std::vector<int>* reported) {
-  Task<absl::StatusOr<ReadResult>> task =
-      files.data().Read(who, file, wire::StateId(), 5, *target, kSize);
+  const wire::StateId none;
+  Task<absl::StatusOr<ReadResult>> task = files.data().Read(who, file, none, 5, *target, kSize);
   absl::StatusOr<ReadResult> read = co_await task;
   reported->push_back(read.ok() ? number : -1);
 }
