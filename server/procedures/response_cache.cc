@@ -6,12 +6,23 @@
 #include <memory>
 
 #include "server/procedures/handler.h"
+#include "server/session/worker.h"
 #include "server/store/holdings/grace.h"
 
 namespace dafs::server {
 namespace {
 
 using wire::DafsStatus;
+
+// A client asks about a session only if it has lost it. If this server has not noticed the loss,
+// since the path drops packets, the client must not wait until it does: ends the session.
+void EndLostSession(Session& asking, const wire::SessionId& session_id) {
+  if (session_id == asking.terms().negotiated().session_id) return;
+  for (const auto& worker : *asking.shared().workers) {
+    worker->EndSession(session_id, asking.identity().client().client_id(),
+                       absl::UnavailableError("the client has lost this session"));
+  }
+}
 
 // Finds the cache of a lost session of this client. BAD_SESSION also means a session that is
 // connected and has no cache (R50). NOT_AUTHORIZED: the session belongs to another client.
@@ -20,6 +31,7 @@ DafsStatus FindResponses(Call& call, const wire::SessionId& session_id,
   Session& session = call.session();
   const DafsStatus status = session.shared().responses->Find(
       session_id, session.identity().AsCacheOwner(), call.order(), cache);
+  if (status == DafsStatus::kBadSession) EndLostSession(session, session_id);
   if (status != DafsStatus::kUnknownSession) return status;
   return session.shared().sessions->Find(session_id).ok() ? DafsStatus::kBadSession : status;
 }

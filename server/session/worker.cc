@@ -88,6 +88,13 @@ void Worker::EndSessionsOf(const wire::ClientId& client_id, absl::Status why) {
   });
 }
 
+void Worker::EndSession(const wire::SessionId& session_id, const wire::ClientId& client_id,
+                        absl::Status why) {
+  loop_->Post([this, session_id, client_id, why = std::move(why)] {
+    if (Session* const session = Find(session_id)) session->EndIfOf(client_id, why);
+  });
+}
+
 void Worker::CollectReports(std::function<void(std::vector<SessionReport>)> done) {
   loop_->Post([this, done = std::move(done)] {
     std::vector<SessionReport> reports;

@@ -1,8 +1,8 @@
 // A thread that owns some of the server's sessions: its loop, their domains, and the memory for
 // their direct transfers. Workers share no buffers and no connections, only the tables of the store
-// (docs/decisions.md, Server). Adopt, EndSuperseded, EndSessionsOf, CollectReports, CollectCounts,
-// CollectBusyFiles, DropUnusedDomains, Shutdown and sessions() are thread-safe; the rest belongs to
-// the worker's thread.
+// (docs/decisions.md, Server). Adopt, EndSuperseded, EndSessionsOf, EndSession, CollectReports,
+// CollectCounts, CollectBusyFiles, DropUnusedDomains, Shutdown and sessions() are thread-safe; the
+// rest belongs to the worker's thread.
 #pragma once
 
 #include <atomic>
@@ -39,6 +39,9 @@ class Worker {
   void EndSuperseded();
   // Ends the sessions of one client. Returns at once.
   void EndSessionsOf(const wire::ClientId& client_id, absl::Status why);
+  // Ends the session with this identifier, if it is one of this client. Returns at once.
+  void EndSession(const wire::SessionId& session_id, const wire::ClientId& client_id,
+                  absl::Status why);
   // Calls `done` on the worker's thread with the reports of its sessions. Returns at once. `done`
   // is dropped if the worker has ended.
   void CollectReports(std::function<void(std::vector<SessionReport>)> done);

@@ -95,6 +95,27 @@ TEST_F(ResponseCacheTest, ReturnsALostResponseByteForByte) {
   EXPECT_EQ(server_->response_cache_bytes(), 0u);
 }
 
+// The client's path drops packets, so the server has not noticed that the session is lost.
+TEST_F(ResponseCacheTest, SessionThatItsClientHasLostIsEnded) {
+  StartServer();
+  auto first = Cached();
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  ASSERT_EQ(MakeDirectory(*first, a, "d").name(), "DAFS_STATUS_OK");
+  const auto question = Ask<wire::CheckResponseArgs>(wire::Proc::kCreate);
+  EXPECT_EQ(first->Call(question).name(), "DAFSERR_BAD_SESSION") << "the one it asks by";
+  auto stranger = Session("c2");
+  EXPECT_EQ(stranger->Call(question).name(), "DAFSERR_BAD_SESSION");
+  EXPECT_EQ(first->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK") << "it has not ended";
+  auto second = Session("c1");
+  const absl::Time deadline = Loop::Now() + kPatience;
+  std::string status;
+  do {
+    status = second->Call(question).name();
+  } while (status == "DAFSERR_BAD_SESSION" && Loop::Now() < deadline);
+  EXPECT_EQ(status, "DAFS_STATUS_OK");
+  EXPECT_FALSE(first->Receive().has_value()) << "it has ended";
+}
+
 // Shows DAFS-5.2.5-04: a restarted client may query what its previous instance has done, even if
 // the server has not yet noticed the end of that instance's connection.
 TEST_F(ResponseCacheTest, AnswersTheNextInstanceOfItsClient) {
