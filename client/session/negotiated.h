@@ -23,6 +23,7 @@ struct Negotiated {
   bool rdma_read_channel = false;     // direct writes need an RDMA-read Channel
   bool back_control_channel = false;  // the server takes asynchronous batches
   bool attributes_after = false;      // responses may carry attributes (WIRE 9.8)
+  uint64_t extensions = 0;            // wire::kExtension... flags that the server granted
   // Which server this is; nullopt: it does not say (WIRE 9.5).
   std::optional<wire::ServerIdentityRes> identity;
   uint32_t max_credentials = 0;

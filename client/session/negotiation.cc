@@ -204,7 +204,7 @@ Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
   Task<absl::Status> asking = Send(ask, deadline);
   CO_RETURN_IF_ERROR(co_await asking);
   const uint64_t granted = ask.ok() ? ask.res.granted & ask.args.wanted : 0;
-  context_.client.limits().extensions.store(granted, std::memory_order_relaxed);
+  context_.negotiated.extensions = granted;
   context_.negotiated.attributes_after = (granted & wire::kExtensionAttributesAfter) != 0;
   if (granted == 0) co_return absl::OkStatus();  // it has no private procedures
   Task<absl::Status> identifying = AskForIdentity(deadline);

@@ -27,6 +27,12 @@ PrivateData PrivateDataFor(const ClientOptions& options) {
   return data;
 }
 
+// With several paths the next one is tried soon.
+absl::Duration TimeToConnect(Client& client) {
+  const absl::Duration most = client.options().connect_timeout;
+  return client.paths().several() ? std::min(most, kPathTimeout) : most;
+}
+
 }  // namespace
 
 Session::Session(Client& client, Loop& loop, const dat::Address& peer, BufferPool* pool,
@@ -64,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(Client& client, Loop& l
 absl::Status Session::SetUp(dat::Provider& provider) {
   const ClientOptions& options = context_.client.options();
   ASSIGN_OR_RETURN(std::unique_ptr<dat::PendingEndpoint> pending,
-                   provider.Resolve(context_.peer, options.device, options.connect_timeout));
+                   provider.Resolve(context_.peer, options.device, TimeToConnect(context_.client)));
   ASSIGN_OR_RETURN(domain_, pending->NewDomain());
   RETURN_IF_ERROR(exchanger_.MapBuffers(*domain_));
   ChooseWindows();
@@ -137,7 +143,8 @@ Task<absl::Status> Session::Establish(absl::Time deadline) {
 }
 
 Task<absl::Status> Session::Prepare(absl::Time deadline) {
-  Task<absl::Status> connecting = context_.link.Connected(deadline);
+  Task<absl::Status> connecting =
+      context_.link.Connected(std::min(deadline, Loop::Now() + TimeToConnect(context_.client)));
   CO_RETURN_IF_ERROR(co_await connecting);
   Negotiation negotiation(context_, exchanger_, login_);
   Task<absl::Status> negotiating = negotiation.Run(deadline);

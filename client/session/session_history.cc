@@ -26,12 +26,14 @@ void SessionHistory::Began() {
   not_connected_ = absl::OkStatus();
 }
 
-void SessionHistory::Lost(const Session& session, bool reconnects) {
+void SessionHistory::Lost(const Session& session, bool is_planned, bool reconnects) {
   lost_at_ = Loop::Now();
   retry_logged_ = absl::Time();
   not_connected_ = session.why();
-  LogWarning(absl::StrCat(name_, ": session with ", session.peer().ToString(),
-                          " lost: ", not_connected_.message(), reconnects ? "; reconnecting" : ""));
+  Log(is_planned ? Severity::kNotice : Severity::kWarning,
+      absl::StrCat(name_, ": session with ", session.peer().ToString(),
+                   is_planned ? " " : " lost: ", not_connected_.message(),
+                   reconnects ? "; reconnecting" : ""));
 }
 
 void SessionHistory::LogReplaced(const Session& session, int attempts) const {

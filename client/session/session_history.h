@@ -20,8 +20,9 @@ class SessionHistory {
 
   // A session is established.
   void Began();
-  // `session` ended by itself. `reconnects`: the next one will be built.
-  void Lost(const Session& session, bool reconnects);
+  // `session` ended by itself. `is_planned`: the client gave it up. `reconnects`: the next one will
+  // be built.
+  void Lost(const Session& session, bool is_planned, bool reconnects);
   // An attempt to build a session succeeded. `tried`: why earlier addresses and transports failed.
   void Succeeded(std::string tried) { passed_over_ = std::move(tried); }
   // All addresses and transports failed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/check.h"
@@ -32,6 +33,7 @@ SessionKeeper::SessionKeeper(Client& client, Loop& loop, BufferPool* pool, std::
       pool_(pool),
       callbacks_(callbacks),
       history_(std::move(name)),
+      path_watch_(client, loop, [this](Paths::Use next) { ChangeTo(std::move(next)); }),
       after_quick_loss_(client.options().backoff_least,
                         std::min(client.options().backoff_most, kMostAfterQuickLoss)),
       ready_(loop),
@@ -63,7 +65,9 @@ Task<absl::StatusOr<Session*>> SessionKeeper::Ready(absl::Time deadline) {
 
 // ---- Building --------------------------------------------------------------------------------
 
-Task<absl::Status> SessionKeeper::Try(dat::Provider& provider, const dat::Address& address) {
+Task<absl::Status> SessionKeeper::Try(size_t path) {
+  dat::Provider& provider = client_.paths().provider(path);
+  const dat::Address& address = client_.paths().address(path);
   auto made = Session::Create(client_, loop_, provider, address, pool_, totals_, callbacks_);
   if (!made.ok()) {
     co_return absl::Status(
@@ -73,11 +77,14 @@ Task<absl::Status> SessionKeeper::Try(dat::Provider& provider, const dat::Addres
   session_ = *std::move(made);
   Task<absl::Status> task = session_->Establish(Loop::Now() + client_.options().connect_timeout);
   absl::Status status = co_await task;
+  if (status.ok()) status = Accept(path);
   if (status.ok()) {
     session_->OnLost([this] { Lost(); });
     history_.Began();
     refused_ = absl::OkStatus();
     ask_again_at_ = absl::InfinitePast();
+    // Asynchronous batches have requests that no slot shows, so nothing ends their session early.
+    path_watch_.Begin(path, pool_ != nullptr && !client_.options().back_control_channel);
     if (on_ready_) on_ready_(*session_);
     co_return status;
   }
@@ -90,21 +97,41 @@ Task<absl::Status> SessionKeeper::Try(dat::Provider& provider, const dat::Addres
   co_return status;
 }
 
+// Takes the session that is established, unless it is with another server than those before: before
+// any request is sent by it.
+absl::Status SessionKeeper::Accept(size_t path) {
+  const Negotiated& negotiated = session_->negotiated();
+  const absl::Status accepted = client_.paths().Reached(path, negotiated.identity);
+  if (!accepted.ok()) {
+    session_->Kill(accepted);
+    return accepted;
+  }
+  client_.limits().extensions.store(negotiated.extensions, std::memory_order_relaxed);
+  return accepted;
+}
+
 Task<absl::Status> SessionKeeper::TryAll() {
+  Paths& paths = client_.paths();
   absl::Status telling;
   std::string passed_over = client_.options().left_out;
-  for (dat::Provider* provider : client_.options().providers) {
-    for (const dat::Address& address : client_.options().addresses) {
-      Task<absl::Status> task = Try(*provider, address);
-      absl::Status status = co_await task;
-      if (shut_down_) co_return Cancelled();
-      if (status.ok()) {
-        history_.Succeeded(std::move(passed_over));
-        co_return status;
-      }
-      absl::StrAppend(&passed_over, passed_over.empty() ? "" : "; ", status.message());
-      if (MoreTelling(telling)) telling = std::move(status);
+  std::vector<bool> tried(paths.size());
+  for (;;) {
+    use_.reset();
+    use_ = next_.has_value() ? std::exchange(next_, std::nullopt)
+                             : paths.Choose(tried, pool_ != nullptr);
+    if (!use_.has_value()) break;
+    const size_t path = use_->path();
+    tried[path] = true;
+    Task<absl::Status> task = Try(path);
+    absl::Status status = co_await task;
+    if (shut_down_) co_return Cancelled();
+    if (status.ok()) {
+      history_.Succeeded(std::move(passed_over));
+      co_return status;
     }
+    paths.Failed(path, Loop::Now());
+    absl::StrAppend(&passed_over, passed_over.empty() ? "" : "; ", status.message());
+    if (MoreTelling(telling)) telling = std::move(status);
   }
   history_.Failed(telling);
   co_return telling;
@@ -174,9 +201,23 @@ bool SessionKeeper::NoteRefusal(const absl::Status& status) {
 
 // Called by the session's Die, after all outstanding requests were resumed.
 void SessionKeeper::Lost() {
-  history_.Lost(*session_, !shut_down_);
+  const bool is_planned = next_.has_value();
+  history_.Lost(*session_, is_planned, !shut_down_);
+  if (use_.has_value() && !is_planned) client_.paths().Failed(use_->path(), Loop::Now());
+  use_.reset();
+  path_watch_.End();
   if (on_lost_) on_lost_(*session_);
   if (!shut_down_ && !building_) StartRebuild();
+}
+
+// What is outstanding is settled as after any loss, so no program sees the change.
+void SessionKeeper::ChangeTo(Paths::Use next) {
+  Session* const session = this->session();
+  if (session == nullptr) return;
+  std::string why = absl::StrCat("given up for ", client_.paths().address(next.path()).ToString(),
+                                 ", which works again");
+  next_ = std::move(next);
+  session->GiveUp(absl::UnavailableError(std::move(why)));
 }
 
 // A lost session is replaced at once, unless it had just begun: the next one may be lost as
@@ -203,6 +244,7 @@ Task<void> SessionKeeper::Disconnect(absl::Duration most) {
 
 void SessionKeeper::Shutdown() {
   if (std::exchange(shut_down_, true)) return;
+  path_watch_.Shutdown();
   if (session_ != nullptr) session_->Kill(Cancelled());
   ready_.WakeAll(Cancelled());
   pauses_.WakeAll(Cancelled());

@@ -1,10 +1,11 @@
 // Keeps one worker connected: builds its session, notices the session's end, and builds the next
-// one, with growing pauses between attempts. Spec: 3.1.2.5 (a lost session is replaced, never
-// repaired).
+// one, on another path if there is one, with growing pauses between attempts. Spec: 3.1.2.5 (a lost
+// session is replaced, never repaired).
 // Belongs to the thread of its loop.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
@@ -12,10 +13,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/session/backoff.h"
+#include "client/session/path_watch.h"
 #include "client/session/report.h"
 #include "client/session/session.h"
 #include "client/session/session_history.h"
 #include "client/state/client.h"
+#include "client/state/paths.h"
 #include "runtime/loop.h"
 #include "runtime/task.h"
 #include "runtime/wait_list.h"
@@ -65,7 +68,9 @@ class SessionKeeper {
 
  private:
   Task<absl::Status> TryAll();
-  Task<absl::Status> Try(dat::Provider& provider, const dat::Address& address);
+  Task<absl::Status> Try(size_t path);
+  absl::Status Accept(size_t path);
+  void ChangeTo(Paths::Use next);
   Task<void> Rebuild();
   void StartRebuild();
   void Lost();
@@ -77,6 +82,9 @@ class SessionKeeper {
   BufferPool* pool_;
   const bool callbacks_;
   SessionHistory history_;
+  std::optional<Paths::Use> use_;   // of session_, also of one in the making
+  std::optional<Paths::Use> next_;  // for the session after this one, which is given up for it
+  PathWatch path_watch_;
   wire::CallTotals totals_;  // outlives session_
   std::unique_ptr<Session> session_;
   absl::AnyInvocable<void(Session&)> on_ready_;

@@ -20,6 +20,7 @@
 #include "client/state/locks.h"
 #include "client/state/lost_data.h"
 #include "client/state/opens.h"
+#include "client/state/paths.h"
 #include "client/state/promises.h"
 #include "client/state/root_handle.h"
 #include "client/state/state_recorder.h"
@@ -45,7 +46,8 @@ enum class Windows : uint8_t { kOff, kAuto, kOn };
 wire::ByteOrder HostByteOrder();
 
 struct ClientOptions {
-  // From dat::ResolveHost. Tried in order.
+  // Of the server: from dat::ResolveHost. Paths (client/state/paths.h) says in which order they are
+  // tried.
   std::vector<dat::Address> addresses;
   // The transports, tried in order, each with every address: rdma before tcp for proto=auto. Must
   // outlive the client.
@@ -127,6 +129,9 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(10);
   absl::Duration backoff_least = absl::Milliseconds(100);
   absl::Duration backoff_most = absl::Seconds(15);
+  // A path that has failed is tried again after this long, then after pauses of up to 12 times
+  // this.
+  absl::Duration path_retry = absl::Seconds(5);
 };
 
 // Values that the server reported about the export; zero: not known yet.
@@ -164,6 +169,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   const ClientOptions& options() const { return options_; }
+  Paths& paths() { return paths_; }
   Credentials& credentials() { return credentials_; }
   Opens& opens() { return opens_; }
   Delegations& delegations() { return delegations_; }
@@ -212,6 +218,7 @@ class Client {
   explicit Client(ClientOptions options);
 
   const ClientOptions options_;
+  Paths paths_{options_.server_name, options_.providers, options_.addresses, options_.path_retry};
   Credentials credentials_;
   Opens opens_;
   Delegations delegations_{*this};

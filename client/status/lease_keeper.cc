@@ -211,6 +211,7 @@ class LeaseKeeper::Impl {
     report.caching = client_.promises().caching();
     report.promises = client_.promises().counts();
     report.delegations = client_.delegations().counts();
+    report.paths = client_.paths().GetReport();
     Gather<WorkerReport>::Result gathered = gather->Await();
     report.workers = std::move(gathered.reports);
     report.silent_workers = gathered.missing;

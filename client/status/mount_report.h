@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "client/session/report.h"
 #include "client/state/delegations.h"
+#include "client/state/paths.h"
 #include "client/state/promises.h"
 
 namespace dafs::client {
@@ -36,6 +37,7 @@ struct MountReport {
   Promises::Caching caching = Promises::Caching::kTimed;
   Promises::Counts promises;
   Delegations::Counts delegations;
+  std::vector<Paths::Report> paths;   // to the server, in the order of the options
   std::vector<WorkerReport> workers;  // the control session last
   size_t silent_workers = 0;          // did not report in time
   std::vector<UserReport> users;      // the last active one first

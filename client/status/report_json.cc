@@ -114,6 +114,17 @@ Json Worker(const WorkerReport& w) {
   return worker;
 }
 
+Json PathsOf(const MountReport& report) {
+  Json paths = Json::array();
+  for (const Paths::Report& path : report.paths) {
+    paths.push_back({{"address", path.address},
+                     {"transport", path.transport},
+                     {"state", path.state},
+                     {"sessions", path.sessions}});
+  }
+  return paths;
+}
+
 // By the names of the procedures that were called.
 Json Procedures(const wire::CallTotals& totals) {
   Json procedures = Json::object();
@@ -161,6 +172,7 @@ std::string ReportJson(const MountReport& report) {
       {"calls_in_hand", report.OperationsInHand()},
       {"calls", Operations(report)},
       {"silent_workers", report.silent_workers},
+      {"paths", PathsOf(report)},
       {"workers", std::move(workers)},
       {"users", std::move(users)},
       {"bucket_bounds_us", LatencyHistogram::BoundsUs()},

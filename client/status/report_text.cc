@@ -93,6 +93,12 @@ std::string StatusText(const MountReport& report) {
         &out, "  ", report.restarts, " restarts, the last at ",
         absl::FormatTime("%Y-%m-%d %H:%M:%S", report.restarted_at, absl::LocalTimeZone()), "\n");
   }
+  if (report.paths.size() > 1) {
+    for (const Paths::Report& path : report.paths) {
+      absl::StrAppend(&out, "  path ", path.address, " over ", path.transport, ": ", path.state,
+                      ", sessions ", path.sessions, "\n");
+    }
+  }
   if (!report.cpu_latency.empty()) absl::StrAppend(&out, "  ", report.cpu_latency, "\n");
   AppendUsers(report.users, &out);
   for (size_t i = 0; i < report.workers.size(); ++i) {

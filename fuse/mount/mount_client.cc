@@ -122,6 +122,35 @@ absl::Status AddAuthentication(const Options& o, client::ClientOptions& c) {
   return absl::OkStatus();
 }
 
+constexpr size_t kMostServerAddresses = 64;
+
+// Adds the addresses of `host` that are not there yet.
+Outcome AddAddressesOf(const std::string& host, uint16_t port, client::ClientOptions& c) {
+  const absl::StatusOr<std::vector<dat::Address>> found = dat::ResolveHost(host, port);
+  if (!found.ok()) return HostError(host, found.status());
+  for (const dat::Address& address : *found) {
+    if (std::find(c.addresses.begin(), c.addresses.end(), address) == c.addresses.end()) {
+      c.addresses.push_back(address);
+    }
+  }
+  if (c.addresses.size() <= kMostServerAddresses) return {};
+  return {ExitCode::kUsage, host + ": more than 64 addresses of the server"};
+}
+
+Outcome FindAddresses(const Options& o, client::ClientOptions& c) {
+  Outcome added = AddAddressesOf(o.source.host, o.port, c);
+  for (const std::string& text : o.addresses) {
+    if (added.code != ExitCode::kOk) break;
+    std::string host;
+    uint16_t port = o.port;
+    if (absl::Status split = dat::SplitHostPort(text, &host, &port); !split.ok()) {
+      return {ExitCode::kUsage, std::string(split.message())};
+    }
+    added = AddAddressesOf(host, port, c);
+  }
+  return added;
+}
+
 }  // namespace
 
 bool HasRdmaDevice() {
@@ -133,6 +162,7 @@ bool HasRdmaDevice() {
 absl::Status MountClient::AddTransports(const Options& o, client::ClientOptions& c) {
   RETURN_IF_ERROR(AddAuthentication(o, c));
   dat::IwarpOptions tcp = {.want_crc = o.crc, .reserved_port = o.reserved_port};
+  if (client::HaveSeveralPaths(c.addresses)) tcp.dead_peer_timeout = client::kPathTimeout;
   if (o.xprtsec != Xprtsec::kNone) {
     absl::StatusOr<std::shared_ptr<dat::TlsContext>> tls = NewTlsFromModule(TlsOptionsOf(o));
     if (!tls.ok()) return tls.status();
@@ -162,11 +192,8 @@ void MountClient::UseTcp(dat::IwarpOptions tcp, client::ClientOptions& c) {
 }
 
 Outcome MountClient::Make(const Options& options, bool may_lock) {
-  absl::StatusOr<std::vector<dat::Address>> addresses =
-      dat::ResolveHost(options.source.host, options.port);
-  if (!addresses.ok()) return HostError(options, addresses.status());
   client::ClientOptions c = ClientOptionsOf(options, may_lock);
-  c.addresses = *std::move(addresses);
+  if (Outcome found = FindAddresses(options, c); found.code != ExitCode::kOk) return found;
   if (absl::Status status = AddTransports(options, c); !status.ok()) {
     return {ExitCode::kUsage, std::string(status.message())};
   }

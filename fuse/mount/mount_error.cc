@@ -53,12 +53,12 @@ Outcome SymlinkError(const Options& options) {
 
 }  // namespace
 
-Outcome HostError(const Options& options, const absl::Status& status) {
+Outcome HostError(const std::string& host, const absl::Status& status) {
   if (status.code() == absl::StatusCode::kNotFound) {
-    return {ExitCode::kMountFailure, options.source.host + ": host unknown"};
+    return {ExitCode::kMountFailure, host + ": host unknown"};
   }
   return {.code = ExitCode::kMountFailure,
-          .reason = options.source.host + ": host lookup failed: " + Message(status),
+          .reason = host + ": host lookup failed: " + Message(status),
           .may_pass = absl::IsUnavailable(status)};
 }
 

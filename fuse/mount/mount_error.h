@@ -14,7 +14,7 @@ namespace dafs::fuse {
 
 // The functions set Outcome::may_pass if the server was not reached.
 // `status` is from dat::ResolveHost.
-Outcome HostError(const Options& options, const absl::Status& status);
+Outcome HostError(const std::string& host, const absl::Status& status);
 // `status` is from Files::Connect.
 Outcome ConnectError(const Options& options, const absl::Status& status);
 // `status` is from Files::Mount.

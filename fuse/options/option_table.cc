@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "runtime/cpu_latency.h"
+#include "wire/dat/address.h"
 
 namespace dafs::fuse {
 namespace {
@@ -67,6 +68,27 @@ std::string SetPlainName(Options& o, std::string_view value) {
     return "expected 1 to 64 letters, digits or any of -._";
   }
   o.*kField = std::string(value);
+  return "";
+}
+
+// The addresses are separated by "+", since "," separates options.
+std::string SetAddresses(Options& o, std::string_view value) {
+  constexpr size_t kMostAddresses = 16;
+  std::vector<std::string> addresses;
+  for (size_t begin = 0; begin <= value.size();) {
+    const size_t end = std::min(value.find('+', begin), value.size());
+    const std::string_view text = value.substr(begin, end - begin);
+    std::string host;
+    uint16_t port = 0;
+    if (absl::Status split = dat::SplitHostPort(text, &host, &port); !split.ok()) {
+      return std::string(split.message());
+    }
+    if (host.empty() || host.size() > 255) return "expected hosts or addresses, separated by +";
+    addresses.emplace_back(text);
+    begin = end + 1;
+  }
+  if (addresses.size() > kMostAddresses) return "expected at most 16 addresses";
+  o.addresses = std::move(addresses);
   return "";
 }
 
@@ -161,6 +183,10 @@ constexpr OptionRow kOptions[] = {
      "whether the kernel sends requests through io_uring: if it can, always, or\nnever (default)"},
     {kConnection, "port", "", NumberOf<&Options::port>(1, 65535),
      "port of the server (default 20149)"},
+    {kConnection, "addresses", "", Text{"A+B", SetAddresses},
+     "further hosts, addresses or [address]:port of the server, separated by +; sessions are "
+     "spread "
+     "over them, and a session whose path fails takes another"},
     {kConnection, "resvport", "noresvport", Switch<&Options::reserved_port>(),
      "whether the mount connects from a port below 1024; exports without `insecure` require one "
      "(default: yes, if the mount has the right)"},

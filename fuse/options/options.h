@@ -82,17 +82,18 @@ struct Options {
   std::string tls_cert;  // tlscert=, tlskey=: with kMtls
   std::string tls_key;
   Sec sec = Sec::kSys;
-  std::string keytab;                // keytab=; empty: /etc/krb5.keytab
-  std::string principal;             // principal=; empty: the first one of the keytab
-  std::string ccache;                // ccache=, with %{uid}; empty: the default of each user
-  uint32_t max_user_sessions = 256;  // of users, with kKrb5
-  std::string credentials;           // credentials=: the name and password of kText
-  uint16_t port = 20149;             // from the source, port=, or the default
-  std::string client_id;             // clientid=; empty: none given
-  std::string fence_id;              // fence_id=; empty: none
-  bool reserved_port = true;         // connect from a port below 1024, where that is permitted
-  uint32_t nconnect = 1;             // 1..16 workers, one session each
-  uint32_t rsize = 1u << 20;         // bytes, 4096..1 MiB, whole pages
+  std::string keytab;                  // keytab=; empty: /etc/krb5.keytab
+  std::string principal;               // principal=; empty: the first one of the keytab
+  std::string ccache;                  // ccache=, with %{uid}; empty: the default of each user
+  uint32_t max_user_sessions = 256;    // of users, with kKrb5
+  std::string credentials;             // credentials=: the name and password of kText
+  std::vector<std::string> addresses;  // addresses=: further ones of the server, HOST or HOST:PORT
+  uint16_t port = 20149;               // from the source, port=, or the default
+  std::string client_id;               // clientid=; empty: none given
+  std::string fence_id;                // fence_id=; empty: none
+  bool reserved_port = true;           // connect from a port below 1024, where that is permitted
+  uint32_t nconnect = 1;               // 1..16 workers, one session each
+  uint32_t rsize = 1u << 20;           // bytes, 4096..1 MiB, whole pages
   uint32_t wsize = 1u << 20;
   bool soft = false;
   absl::Duration timeo = absl::Seconds(60);

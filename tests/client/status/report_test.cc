@@ -169,12 +169,13 @@ TEST(Report, JsonHasTheKeysThatProgramsRead) {
   const std::string text = ReportJson(report);
   EXPECT_EQ(text.find('\n'), text.size() - 1);
   const Json json = Json::parse(text);
-  EXPECT_THAT(Keys(json),
-              testing::ElementsAre(
-                  "server", "mount_point", "requests_by", "cpu_latency", "up_us", "restarts",
-                  "restarted_at", "lease_seconds", "quiet_us", "credentials", "caching", "promises",
-                  "delegations", "log_level", "slow_us", "slow_operations", "calls_in_hand",
-                  "calls", "silent_workers", "workers", "users", "bucket_bounds_us", "procedures"));
+  EXPECT_THAT(
+      Keys(json),
+      testing::ElementsAre("server", "mount_point", "requests_by", "cpu_latency", "up_us",
+                           "restarts", "restarted_at", "lease_seconds", "quiet_us", "credentials",
+                           "caching", "promises", "delegations", "log_level", "slow_us",
+                           "slow_operations", "calls_in_hand", "calls", "silent_workers", "paths",
+                           "workers", "users", "bucket_bounds_us", "procedures"));
   const Json& first = json["workers"][0];
   EXPECT_THAT(Keys(first), testing::ElementsAre("name", "connects", "session", "fetched",
                                                 "reissued", "buffers"));

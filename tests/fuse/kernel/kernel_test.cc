@@ -507,7 +507,7 @@ TEST(MountError, EachCauseHasItsOwnText) {
   Options o;
   o.source = *ParseSource("server:/data");
   o.port = 20149;
-  Outcome unknown = HostError(o, absl::NotFoundError("x"));
+  Outcome unknown = HostError(o.source.host, absl::NotFoundError("x"));
   EXPECT_EQ(unknown.reason, "server: host unknown");
   EXPECT_EQ(unknown.code, ExitCode::kMountFailure);
   Outcome refused = ConnectError(o, absl::UnavailableError("connect: Connection refused"));

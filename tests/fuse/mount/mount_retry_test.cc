@@ -46,8 +46,8 @@ TEST(MountRetry, RetriesOnlyIfTheServerWasNotReached) {
   };
   EXPECT_TRUE(repeats(ConnectError(options, absl::UnavailableError("refused"))));
   EXPECT_TRUE(repeats(ConnectError(options, absl::DeadlineExceededError("no answer"))));
-  EXPECT_TRUE(repeats(HostError(options, absl::UnavailableError("no name server"))));
-  EXPECT_FALSE(repeats(HostError(options, absl::NotFoundError("unknown"))));
+  EXPECT_TRUE(repeats(HostError(options.source.host, absl::UnavailableError("no name server"))));
+  EXPECT_FALSE(repeats(HostError(options.source.host, absl::NotFoundError("unknown"))));
   EXPECT_FALSE(repeats(ConnectError(options, absl::UnauthenticatedError("no"))));
   EXPECT_FALSE(repeats(ConnectError(options, absl::FailedPreconditionError("version"))));
   for (auto status : {wire::DafsStatus::kNoEnt, wire::DafsStatus::kAcces}) {

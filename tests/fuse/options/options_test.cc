@@ -72,6 +72,12 @@ TEST(ParseOptions, OtherUsersAreDeniedByDefaultWithoutRoot) {
   EXPECT_TRUE(o->default_permissions);
 }
 
+TEST(ParseOptions, AddressesAreSeparatedByPlus) {
+  absl::StatusOr<Options> o = ParseList("addresses=files2+192.0.2.1:3+[::1]:4");
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->addresses, (std::vector<std::string>{"files2", "192.0.2.1:3", "[::1]:4"}));
+}
+
 TEST(ParseOptions, EachOptionSetsItsField) {
   absl::StatusOr<Options> o = ParseList(
       "ro,proto=tcp,port=1234,nconnect=4,rsize=65536,wsize=32768,soft,timeo=15,acregmin=1,"
@@ -168,6 +174,7 @@ TEST(ParseOptions, LocalLockOptionsAreThoseOfNfs) {
 }
 
 TEST(ParseOptions, RefusesEachBadOptionByName) {
+  const std::string long_host = "addresses=" + std::string(256, 'a');
   const std::pair<const char*, const char*> cases[] = {
       {"bogus", "bogus"},
       {"proto=udp", "proto=udp"},
@@ -192,6 +199,13 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"spin=10001", "spin=10001"},
       {"cpu_latency=soon", "cpu_latency=soon"},
       {"rdmadev=", "rdmadev="},
+      {"addresses=", "addresses="},
+      {"addresses=a++b", "addresses=a++b"},
+      {"addresses=a+", "addresses=a+"},
+      {"addresses=::1", "an IPv6 address goes in brackets"},
+      {"addresses=a:70000", "not a number up to 65535"},
+      {long_host.c_str(), "expected hosts"},
+      {"addresses=a+a+a+a+a+a+a+a+a+a+a+a+a+a+a+a+a", "at most 16"},
       {"proto=tcp,rdmadev=siw0", "rdmadev=siw0"},
       {"xprtsec=ssl", "xprtsec=ssl"},
       {"xprtsec=tls,tlsca=ca.pem", "tlsca=ca.pem: expected an absolute path"},

@@ -46,7 +46,7 @@ Address LocalAddress(int fd) { return AddressBy(getsockname, fd); }
 void SetConnectionOptions(int fd, const IwarpOptions& options) {
   SetInt(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   const int seconds = static_cast<int>(
-      std::clamp<int64_t>(absl::ToInt64Seconds(options.dead_peer_timeout), 3, 3600));
+      std::clamp<int64_t>(absl::ToInt64Seconds(options.dead_peer_timeout), 2, 3600));
   SetInt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, seconds * 1000);
   SetInt(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   // The first probe is sent after a third of the time. Two thirds remain for replies.
