@@ -176,7 +176,8 @@ Task<void> LockOperations::AbortFlock(Call& call, const Request& request) {
     co_return;
   }
   const client::LockOwner owner{open.handle, open.state_id};
-  Task<absl::Status> aborting = files_.Of(*open.opener).locks().Abort(*open.opener, owner, request.range);
+  Task<absl::Status> aborting =
+      files_.Of(*open.opener).locks().Abort(*open.opener, owner, request.range);
   const absl::Status status = co_await aborting;
   if (!status.ok()) {
     call.ReplyErrno(LockErrno(status, state_.options));

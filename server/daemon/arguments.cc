@@ -165,9 +165,9 @@ absl::Status ConvertProcess(const Arguments& arguments, Config& config) {
   const std::string& cluster_id = config.server.cluster_id;
   if (cluster_id.size() > wire::kClusterIdBound.max_bytes ||
       !std::all_of(cluster_id.begin(), cluster_id.end(), absl::ascii_isgraph)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--cluster-id: at most ", wire::kClusterIdBound.max_bytes,
-                     " printable ASCII characters without a space"));
+    return absl::InvalidArgumentError(absl::StrCat("--cluster-id: at most ",
+                                                   wire::kClusterIdBound.max_bytes,
+                                                   " printable ASCII characters without a space"));
   }
   config.confine = arguments.confine == "on";
   if (arguments.slow_ms > 3600000) return absl::InvalidArgumentError("--slow-log: at most 3600000");
