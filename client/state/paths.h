@@ -81,8 +81,7 @@ class Paths {
   void Failed(size_t path, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A failed path by the transport of `like` that is to be tried again now; nullopt: none. None by
-  // RDMA, since finding its route blocks. The
-  // pause until the next time grows.
+  // RDMA, since finding its route blocks. The pause until the next time grows.
   std::optional<size_t> DueProbe(size_t like, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // A working path by the same transport to which the session on `path` should change, so that
   // sessions are spread evenly; counted at once, so that two sessions do not both change. nullopt:
