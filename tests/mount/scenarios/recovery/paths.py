@@ -100,15 +100,15 @@ def at(links, server, i):
     return f"{links.servers[i]}:{server.port}"
 
 
-def await_peers(rig, *expected):
+def await_peers(rig, *expected, point=None, seconds=10):
     """Waits until the sessions that carry data have these addresses, in any order: one begins with its first request."""
     found = []
 
     def as_expected():
-        found[:] = peers(rig)
+        found[:] = peers(rig, point)
         return None not in found and sorted(found) == sorted(expected)
 
-    check(processes.wait_until(as_expected, 10 * rig.slowness, 0.02), f"addresses of the sessions: {found}")
+    check(processes.wait_until(as_expected, seconds * rig.slowness, 0.02), f"addresses of the sessions: {found}")
 
 
 class Pulse:
@@ -211,10 +211,8 @@ def paths_lost_often(rig):
             links.heal(which, how)
             time.sleep(chance.random() / 2)
             if i % 10 == 9:  # the path that is back is used again
-                both = sorted((at(links, server, 0), at(links, server, 1)))
                 for point in points:
-                    check(processes.wait_until(lambda p=point: None not in peers(rig, p) and sorted(peers(rig, p)) == both,
-                                               90 * rig.slowness, 0.2), f"sessions after {i + 1} losses: {peers(rig, point)}")
+                    await_peers(rig, at(links, server, 0), at(links, server, 1), point=point, seconds=90)
                     returns += 1
             check(not any(load.failed.value for load in loads), f"a program saw an error after {i + 1} losses")
         rounds = [pulse.stop(60) for pulse in pulses]
