@@ -51,33 +51,23 @@ def block_of(path, turn, block):
 
 
 @contextlib.contextmanager
-def two_mounts(rig, stable, options=""):
-    """A server whose disk loses writes that were not flushed, mounted twice, the first time with `options`. Yields the
-    server, the disk, the mount points and the dice."""
+def failing_server(rig, stable):
+    """A server whose disk loses writes that were not flushed. Yields the server, the disk and the dice."""
     rig.need("mkfs.ext4", "losetup")
     if not os.path.exists("/dev/loop-control"):
         pytest.skip("no loop devices")
-    rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting",
-               "state/clients: ")
     seed = random.randrange(1 << 30)
     note(f"seed {seed}")
     disk = RecordingDisk(rig.local, rig.base / "disk", 192 << 20, seed)
     try:
         disk.switch_on()
         (disk.point / "export").mkdir()
-        (disk.point / "export/counter").write_bytes(bytes(24))
         os.sync()
         server = RebootingServer(rig, [f"/data={disk.point}/export,rw,no_root_squash"], ["--stable", stable])
         server.state = disk.point / "state"
         rig.servers.append(server)
         server.start()
-        other = rig.local / "other"
-        other.mkdir()
-        rig.mount(server, options)
-        rig.mount(server, point=other)
-        yield server, disk, (rig.mnt, other), random.Random(seed)
-        rig.umount(other)
-        rig.umount()
+        yield server, disk, random.Random(seed)
         server.stop()
     finally:
         for one in rig.servers:
@@ -86,6 +76,24 @@ def two_mounts(rig, stable, options=""):
                 one.process.wait()
                 one.process = None
         disk.switch_off()
+
+
+@contextlib.contextmanager
+def two_mounts(rig, stable, options=""):
+    """A failing_server mounted twice, the first time with `options`. Yields the server, the disk, the mount points and
+    the dice."""
+    rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting",
+               "state/clients: ")
+    with failing_server(rig, stable) as (server, disk, dice):
+        (disk.point / "export/counter").write_bytes(bytes(24))
+        os.sync()
+        other = rig.local / "other"
+        other.mkdir()
+        rig.mount(server, options)
+        rig.mount(server, point=other)
+        yield server, disk, (rig.mnt, other), dice
+        rig.umount(other)
+        rig.umount()
 
 
 def fail_and_return(server, disk):

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -11,11 +10,9 @@ import time
 import pytest
 
 from actors import record
-from recording_disk import RecordingDisk
 from rig import Failure, Server, check, equal, errno_of, note, scenario
 
-from .failures import RebootingServer
-from .power import fail_and_return
+from .power import fail_and_return, failing_server
 
 BLOCK, BLOCKS = 4096, 48
 
@@ -69,24 +66,11 @@ def auto_recovery_power(rig):
     is as before the lock or as after it, never between.
 
     Shows DAFS-4.4.1.6-06."""
-    rig.need("mkfs.ext4", "losetup")
-    if not os.path.exists("/dev/loop-control"):
-        pytest.skip("no loop devices")
     rig.expect(".*")
-    seed = random.randrange(1 << 30)
-    note(f"seed {seed}")
-    dice = random.Random(seed)
-    disk = RecordingDisk(rig.local, rig.base / "disk", 192 << 20, seed)
     undone = 0
-    try:
-        disk.switch_on()
-        (disk.point / "export").mkdir()
+    with failing_server(rig, "power") as (server, disk, dice):
         (disk.point / "export/f").write_bytes(content_of(0))
         os.sync()
-        server = RebootingServer(rig, [f"/data={disk.point}/export,rw,no_root_squash"], ["--stable", "power"])
-        server.state = disk.point / "state"
-        rig.servers.append(server)
-        server.start()
         generation = 0
         for turn in range(20):
             rig.mount(server)
@@ -112,16 +96,8 @@ def auto_recovery_power(rig):
             undone += generation == updates.done
             equal((rig.mnt / "f").read_bytes(), content, "the file on the mount")
             rig.umount()
-        server.stop()
-        note(f"20 failures, {undone} undone, {generation} generations")
-        check(undone > 0, "no failure has met a change under way")
-    finally:
-        for one in rig.servers:
-            if one.process is not None:
-                one.process.kill()
-                one.process.wait()
-                one.process = None
-        disk.switch_off()
+    note(f"20 failures, {undone} undone, {generation} generations")
+    check(undone > 0, "no failure has met a change under way")
 
 
 @scenario(timeout=120, where="server", long_only=True)
