@@ -182,8 +182,8 @@ Task<void> SessionKeeper::Rebuild() {
   if (!shut_down_) ready_.WakeAll(absl::OkStatus());
 }
 
-// With fails_without_credentials: whether who this side is was not proven. Requests then fail, and
-// the first one after a while tries again.
+// Whether requests fail now: with fails_without_credentials, after an attempt by which this side
+// has not proven its identity. The first request after a while tries again.
 bool SessionKeeper::NoteRefusal(const absl::Status& status) {
   if (!client_.options().fails_without_credentials ||
       !(absl::IsFailedPrecondition(status) || absl::IsUnauthenticated(status) ||

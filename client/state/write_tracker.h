@@ -28,7 +28,7 @@ class WriteTracker {
   // not be committed.
   void NoteFailure(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // User `uid` writes. False: nobody else has, since the last call with `uid`.
+  // User `uid` writes. False: no other user has written since the last call with `uid`.
   bool ExchangeUser(uint32_t uid) {
     return last_user_.exchange(uid, std::memory_order_relaxed) != uid;
   }

@@ -46,16 +46,16 @@ class UserClients {
 
   static constexpr absl::Duration kUnusedFor = absl::Minutes(10);
 
-  // At most `most` clients, unless more are used. `nobody` never connects: see UserFiles.
-  UserClients(size_t most, Make make, std::unique_ptr<client::Client> nobody)
-      : most_(most), make_(std::move(make)), nobody_(std::move(nobody)) {}
+  // At most `most` clients, unless more are used. `unconnected` never connects: see UserFiles.
+  UserClients(size_t most, Make make, std::unique_ptr<client::Client> unconnected)
+      : most_(most), make_(std::move(make)), unconnected_(std::move(unconnected)) {}
   UserClients(const UserClients&) = delete;
   UserClients& operator=(const UserClients&) = delete;
 
   // The user makes a request. kResourceExhausted: there are `most` clients, and all are used. Other
   // errors are those of `make`.
   absl::StatusOr<Pin> Enter(uint32_t uid, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  client::Client& nobody() const { return *nobody_; }
+  client::Client& unconnected() const { return *unconnected_; }
   // Null: the user has no client.
   std::shared_ptr<UserClient> Find(uint32_t uid) const ABSL_LOCKS_EXCLUDED(mutex_);
   // For reports, and for what concerns the data of all users.
@@ -80,7 +80,7 @@ class UserClients {
 
   const size_t most_;
   const Make make_;
-  const std::unique_ptr<client::Client> nobody_;
+  const std::unique_ptr<client::Client> unconnected_;
   std::atomic<uint64_t> version_{0};
   mutable absl::Mutex mutex_;
   Users users_ ABSL_GUARDED_BY(mutex_);

@@ -167,7 +167,7 @@ absl::Status MountClient::AddTransports(const Options& o, client::ClientOptions&
     absl::StatusOr<std::shared_ptr<dat::TlsContext>> tls = NewTlsFromModule(TlsOptionsOf(o));
     if (!tls.ok()) return tls.status();
     tcp.tls = *std::move(tls);
-    UseTcp(tcp, c);
+    UseTcp(o, tcp, c);
     c.left_out = "rdma: it has no TLS";
     return absl::OkStatus();
   }
@@ -177,16 +177,15 @@ absl::Status MountClient::AddTransports(const Options& o, client::ClientOptions&
   } else if (o.proto == Proto::kAuto) {
     c.left_out = "rdma: no RDMA device on this machine";
   }
-  if (o.proto != Proto::kRdma) {
-    UseTcp(tcp, c);
-  }
+  if (o.proto != Proto::kRdma) UseTcp(o, tcp, c);
   return absl::OkStatus();
 }
 
 // There are not enough reserved ports for the sessions of many users, and Kerberos needs none.
-void MountClient::UseTcp(dat::IwarpOptions tcp, client::ClientOptions& c) {
+void MountClient::UseTcp(const Options& o, dat::IwarpOptions tcp, client::ClientOptions& c) {
   tcp_ = dat::NewIwarpProvider(tcp);
   c.providers.push_back(tcp_.get());
+  if (o.sec != Sec::kKrb5) return;
   tcp.reserved_port = false;
   users_tcp_ = dat::NewIwarpProvider(tcp);
 }
@@ -231,9 +230,9 @@ Outcome MountClient::MakeUsers(const Options& options, client::ClientOptions bas
     }
     return made;
   };
-  absl::StatusOr<std::unique_ptr<client::Client>> nobody = client::Client::Create(base);
-  if (!nobody.ok()) return {ExitCode::kUsage, std::string(nobody.status().message())};
-  users_ = std::make_unique<UserClients>(options.max_user_sessions, make, *std::move(nobody));
+  absl::StatusOr<std::unique_ptr<client::Client>> unconnected = client::Client::Create(base);
+  if (!unconnected.ok()) return {ExitCode::kUsage, std::string(unconnected.status().message())};
+  users_ = std::make_unique<UserClients>(options.max_user_sessions, make, *std::move(unconnected));
   return {};
 }
 

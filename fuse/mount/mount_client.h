@@ -42,7 +42,7 @@ class MountClient {
  private:
   Outcome Create(client::ClientOptions options);
   Outcome MakeUsers(const Options& options, client::ClientOptions base);
-  void UseTcp(dat::IwarpOptions tcp, client::ClientOptions& client);
+  void UseTcp(const Options& o, dat::IwarpOptions tcp, client::ClientOptions& client);
   absl::Status AddTransports(const Options& options, client::ClientOptions& client);
 
   ClientId client_id_;

@@ -46,7 +46,7 @@ bool IsAwaited(std::span<const std::byte> request) {
 absl::StatusOr<std::unique_ptr<UserFiles>> MakeUserFiles(MountState& state, client::Files& mount) {
   if (state.users == nullptr) return std::make_unique<UserFiles>(mount);
   ASSIGN_OR_RETURN(std::unique_ptr<client::Files> refused,
-                   client::Files::Create(state.users->nobody(), mount.loop()));
+                   client::Files::Create(state.users->unconnected(), mount.loop()));
   refused->Shutdown();
   return std::make_unique<UserFiles>(mount, *state.users, std::move(refused));
 }
