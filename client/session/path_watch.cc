@@ -41,9 +41,9 @@ void PathWatch::Look() {
   StartTimer();
   if (is_trying_) return;
   trial_.reset();
-  if (std::optional<size_t> due = client_.paths().DueProbe(path_, Loop::Now())) {
+  if (std::optional<Paths::Use> due = client_.paths().DueProbe(path_, Loop::Now())) {
     is_trying_ = true;
-    Start(Try(*due));
+    Start(Try(*std::move(due)));
     return;
   }
   if (!may_change_) return;
@@ -54,8 +54,9 @@ void PathWatch::Look() {
 
 // Only a session shows that the server answers, and which one it is. The next Look destroys it,
 // since this may run within its Poll.
-Task<void> PathWatch::Try(size_t path) {
+Task<void> PathWatch::Try(Paths::Use use) {
   Paths& paths = client_.paths();
+  const size_t path = use.path();
   auto made =
       Session::Create(client_, loop_, paths.provider(path), paths.address(path), nullptr, totals_);
   if (made.ok()) {

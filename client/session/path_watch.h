@@ -35,7 +35,7 @@ class PathWatch {
  private:
   void StartTimer();
   void Look();
-  Task<void> Try(size_t path);
+  Task<void> Try(Paths::Use use);
 
   Client& client_;
   Loop& loop_;

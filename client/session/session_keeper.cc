@@ -67,7 +67,7 @@ Task<absl::StatusOr<Session*>> SessionKeeper::Ready(absl::Time deadline) {
 
 Task<absl::Status> SessionKeeper::Try(size_t path) {
   dat::Provider& provider = client_.paths().provider(path);
-  const dat::Address& address = client_.paths().address(path);
+  const dat::Address address = client_.paths().address(path);
   auto made = Session::Create(client_, loop_, provider, address, pool_, totals_, callbacks_);
   if (!made.ok()) {
     co_return absl::Status(
@@ -121,6 +121,7 @@ Task<absl::Status> SessionKeeper::TryAll() {
                              : paths.Choose(tried, pool_ != nullptr);
     if (!use_.has_value()) break;
     const size_t path = use_->path();
+    if (path >= tried.size()) tried.resize(path + 1);  // its address was added meanwhile
     tried[path] = true;
     Task<absl::Status> task = Try(path);
     absl::Status status = co_await task;

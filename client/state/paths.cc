@@ -32,46 +32,100 @@ bool HaveSeveralPaths(const std::vector<dat::Address>& addresses) {
 
 Paths::Paths(std::string name, const std::vector<dat::Provider*>& providers,
              const std::vector<dat::Address>& addresses, absl::Duration retry)
-    : name_(std::move(name)),
-      providers_(providers),
-      addresses_(addresses),
-      retry_(retry),
-      count_(providers.size() * addresses.size()),
-      several_(HaveSeveralPaths(addresses)),
-      paths_(count_) {}
+    : name_(std::move(name)), providers_(providers), retry_(retry) {
+  Replace(addresses);
+}
+
+// The path, or a place for it: that of one which is neither listed nor used, or a new one.
+Paths::Path& Paths::Place(size_t transport, const dat::Address& address) {
+  Path* free = nullptr;
+  for (Path& one : paths_) {
+    if (one.transport == transport && one.address == address) return one;
+    if (!one.is_listed && one.uses == 0) free = &one;
+  }
+  if (free == nullptr) free = &paths_.emplace_back();
+  *free = Path();
+  free->transport = transport;
+  free->address = address;
+  return *free;
+}
+
+void Paths::Replace(const std::vector<dat::Address>& addresses) {
+  absl::MutexLock lock(&mutex_);
+  addresses_ = addresses;
+  several_ = HaveSeveralPaths(addresses);
+  // Those that stay keep their places until all are found.
+  for (Path& one : paths_) {
+    one.is_listed = std::find(addresses.begin(), addresses.end(), one.address) != addresses.end();
+  }
+  for (size_t transport = 0; transport < providers_.size(); ++transport) {
+    for (size_t i = 0; i < addresses.size(); ++i) Place(transport, addresses[i]).position = i;
+  }
+}
+
+std::vector<dat::Address> Paths::addresses() const {
+  absl::MutexLock lock(&mutex_);
+  return addresses_;
+}
+
+bool Paths::several() const {
+  absl::MutexLock lock(&mutex_);
+  return several_;
+}
+
+size_t Paths::size() const {
+  absl::MutexLock lock(&mutex_);
+  return paths_.size();
+}
+
+dat::Provider& Paths::provider(size_t path) const {
+  absl::MutexLock lock(&mutex_);
+  return *providers_[paths_[path].transport];
+}
+
+dat::Address Paths::address(size_t path) const {
+  absl::MutexLock lock(&mutex_);
+  return paths_[path].address;
+}
 
 Paths::Use::~Use() {
   if (paths_ != nullptr) paths_->Leave(path_, weight_);
 }
 
+Paths::Use Paths::Take(size_t path, size_t weight) {
+  ++paths_[path].uses;
+  paths_[path].sessions += weight;
+  return Use(this, path, weight);
+}
+
 void Paths::Leave(size_t path, size_t weight) {
   absl::MutexLock lock(&mutex_);
+  --paths_[path].uses;
   paths_[path].sessions -= weight;
 }
 
 // An address of another family than that at which the server was found: used if no other works.
 bool Paths::IsReserve(size_t path) const {
-  return server_.has_value() && address(path).family() != family_;
+  return server_.has_value() && paths_[path].address.family() != family_;
 }
 
 // The path with the lowest rank is tried first.
 auto Paths::RankOf(size_t path) const {
   const Path& one = paths_[path];
   const size_t sessions = server_.has_value() ? one.sessions : 0;
-  return std::tuple(one.is_foreign, one.has_failed, TransportOf(path), IsReserve(path), sessions,
-                    path);
+  return std::tuple(one.is_foreign, one.has_failed, one.transport, IsReserve(path), sessions,
+                    one.position);
 }
 
 std::optional<Paths::Use> Paths::Choose(const std::vector<bool>& tried, bool counts) {
   absl::MutexLock lock(&mutex_);
   std::optional<size_t> best;
-  for (size_t path = 0; path < count_; ++path) {
-    if (!tried[path] && (!best.has_value() || RankOf(path) < RankOf(*best))) best = path;
+  for (size_t path = 0; path < paths_.size(); ++path) {
+    if (!paths_[path].is_listed || (path < tried.size() && tried[path])) continue;
+    if (!best.has_value() || RankOf(path) < RankOf(*best)) best = path;
   }
   if (!best.has_value()) return std::nullopt;
-  const size_t weight = counts ? 1 : 0;
-  paths_[*best].sessions += weight;
-  return Use(this, *best, weight);
+  return Take(*best, counts ? 1 : 0);
 }
 
 bool Paths::IsSame(const std::optional<wire::ServerIdentityRes>& identity) const {
@@ -83,18 +137,19 @@ absl::Status Paths::Reached(size_t path, const std::optional<wire::ServerIdentit
   absl::MutexLock lock(&mutex_);
   Path& reached = paths_[path];
   const bool is_news = !reached.is_foreign || reached.identity != identity;
-  reached.was_reached = true;
+  const bool is_first = !std::exchange(reached.was_reached, true);
   reached.has_failed = false;
   reached.identity = identity;
   const auto contradicts = [&](const Path& other) {
-    if (!other.was_reached) return false;
+    if (!other.was_reached || !other.is_listed) return false;
     return other.identity.has_value() != identity.has_value() ||
            (identity.has_value() && other.identity->server_id != identity->server_id);
   };
   if (!IsSame(identity)) {
-    if (std::any_of(paths_.begin(), paths_.end(), contradicts)) {
+    // An address that has never led to the server does not show that another one replaces it.
+    if (is_first || std::any_of(paths_.begin(), paths_.end(), contradicts)) {
       reached.is_foreign = true;
-      const std::string what = absl::StrCat(address(path).ToString(), " leads to ",
+      const std::string what = absl::StrCat(reached.address.ToString(), " leads to ",
                                             ServerText(identity), ", not to ", ServerText(server_));
       if (is_news) LogWarning(absl::StrCat(name_, ": ", what, "; no session uses it"));
       return absl::UnavailableError(what);
@@ -106,7 +161,7 @@ absl::Status Paths::Reached(size_t path, const std::optional<wire::ServerIdentit
   }
   reached.is_foreign = false;
   if (identity.has_value()) {
-    if (!server_.has_value()) family_ = address(path).family();
+    if (!server_.has_value()) family_ = reached.address.family();
     server_ = identity;
   }
   return absl::OkStatus();
@@ -119,18 +174,19 @@ void Paths::Failed(size_t path, absl::Time now) {
   paths_[path].next_probe = now + retry_;
 }
 
-std::optional<size_t> Paths::DueProbe(size_t like, absl::Time now) {
-  if (std::string_view(provider(like).name()) == "rdma") return std::nullopt;
+std::optional<Paths::Use> Paths::DueProbe(size_t like, absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  for (size_t path = 0; path < count_; ++path) {
+  const size_t transport = paths_[like].transport;
+  if (std::string_view(providers_[transport]->name()) == "rdma") return std::nullopt;
+  for (size_t path = 0; path < paths_.size(); ++path) {
     Path& one = paths_[path];
-    if (TransportOf(path) != TransportOf(like) || !one.has_failed || one.is_foreign ||
+    if (!one.is_listed || one.transport != transport || !one.has_failed || one.is_foreign ||
         now < one.next_probe) {
       continue;
     }
     one.probe_pause = std::min(2 * one.probe_pause, kMostRetryPauses * retry_);
     one.next_probe = now + one.probe_pause;
-    return path;
+    return Take(path, 0);
   }
   return std::nullopt;
 }
@@ -139,30 +195,31 @@ std::optional<Paths::Use> Paths::Better(size_t path) {
   absl::MutexLock lock(&mutex_);
   if (!server_.has_value()) return std::nullopt;
   std::optional<size_t> best;
-  for (size_t other = 0; other < count_; ++other) {
+  for (size_t other = 0; other < paths_.size(); ++other) {
     const Path& one = paths_[other];
-    if (other == path || TransportOf(other) != TransportOf(path) || !one.was_reached ||
-        one.has_failed || one.is_foreign || IsReserve(other)) {
+    if (other == path || !one.is_listed || one.transport != paths_[path].transport ||
+        !one.was_reached || one.has_failed || one.is_foreign || IsReserve(other)) {
       continue;
     }
     if (!best.has_value() || RankOf(other) < RankOf(*best)) best = other;
   }
   if (!best.has_value()) return std::nullopt;
   if (!IsReserve(path) && paths_[*best].sessions + 1 >= paths_[path].sessions) return std::nullopt;
-  ++paths_[*best].sessions;
-  return Use(this, *best, 1);
+  return Take(*best, 1);
 }
 
 std::vector<Paths::Report> Paths::GetReport() const {
   absl::MutexLock lock(&mutex_);
   std::vector<Report> reports;
-  for (size_t path = 0; path < count_; ++path) {
-    const Path& one = paths_[path];
-    const char* const state = one.is_foreign    ? "another server"
+  for (const Path& one : paths_) {
+    if (!one.is_listed && one.uses == 0) continue;
+    const char* const state = !one.is_listed    ? "not listed"
+                              : one.is_foreign  ? "another server"
                               : one.has_failed  ? "failed"
                               : one.was_reached ? "works"
                                                 : "unused";
-    reports.push_back({address(path).ToString(), provider(path).name(), one.sessions, state});
+    reports.push_back(
+        {one.address.ToString(), providers_[one.transport]->name(), one.sessions, state});
   }
   return reports;
 }

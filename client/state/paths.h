@@ -1,7 +1,8 @@
 // The paths to the server: each address by each transport. Which of them lead to one server, which
 // work, and how many sessions use each. The sessions of a client are spread over the paths to one
 // server; a session whose path fails takes another one. Spec: A.5 (several locations of one
-// server); WIRE 9.5 (SERVER_IDENTITY). Thread-safe; nothing blocks.
+// server), A.5 (the addresses of a name change); WIRE 9.5 (SERVER_IDENTITY). Thread-safe; nothing
+// blocks.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +36,21 @@ class Paths {
   Paths(const Paths&) = delete;
   Paths& operator=(const Paths&) = delete;
 
-  bool several() const { return several_; }
-  size_t size() const { return count_; }
-  dat::Provider& provider(size_t path) const { return *providers_[path / addresses_.size()]; }
-  const dat::Address& address(size_t path) const { return addresses_[path % addresses_.size()]; }
+  // From now on the server has these addresses, at least one, in this order. Sessions stay on the
+  // paths that they use, also on one that is not listed any more. What is known of a path stays.
+  void Replace(const std::vector<dat::Address>& addresses) ABSL_LOCKS_EXCLUDED(mutex_);
+  // In the order of the latest list.
+  std::vector<dat::Address> addresses() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Counts a session on a path, from its first attempt to its end.
+  bool several() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Paths have numbers below this. It grows if addresses are added.
+  size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of a path with a Use.
+  dat::Provider& provider(size_t path) const ABSL_LOCKS_EXCLUDED(mutex_);
+  dat::Address address(size_t path) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Counts a session on a path, from its first attempt to its end. While a path has a Use, its
+  // number means the same path.
   class Use {
    public:
     Use(Use&& other) noexcept
@@ -64,7 +74,8 @@ class Paths {
     size_t weight_;  // 0: it is not counted
   };
 
-  // The path that a session tries next, which is none of `tried` (a flag for each path): one that
+  // The path that a session tries next, which is none of `tried` (a flag for each path; those
+  // without a flag were not tried): one that
   // works before one that has failed, then in the order of transports, then the one with the fewest
   // sessions. While the server does not say which one it is, sessions are not spread. nullopt: all
   // were tried. `counts`: the session counts; the control session has too little traffic.
@@ -80,9 +91,9 @@ class Paths {
   // The path led to no session, or lost one.
   void Failed(size_t path, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A failed path by the transport of `like` that is to be tried again now; nullopt: none. None by
-  // RDMA, since finding its route blocks. The pause until the next time grows.
-  std::optional<size_t> DueProbe(size_t like, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A failed path by the transport of `like` that is to be tried again now, not counted; nullopt:
+  // none. None by RDMA, since finding its route blocks. The pause until the next time grows.
+  std::optional<Use> DueProbe(size_t like, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // A working path by the same transport to which the session on `path` should change, so that
   // sessions are spread evenly; counted at once, so that two sessions do not both change. nullopt:
   // it should stay.
@@ -92,12 +103,17 @@ class Paths {
     std::string address;
     std::string transport;
     size_t sessions = 0;
-    std::string state;  // "works", "failed", "another server", "unused"
+    std::string state;  // "works", "failed", "another server", "unused", "not listed"
   };
   std::vector<Report> GetReport() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Path {
+    size_t transport = 0;  // an index of providers_
+    dat::Address address;
+    bool is_listed = true;
+    size_t position = 0;  // of its address in the list
+    size_t uses = 0;
     size_t sessions = 0;
     bool was_reached = false;
     bool has_failed = false;                          // since it was last reached
@@ -107,7 +123,8 @@ class Paths {
     absl::Duration probe_pause;
   };
 
-  size_t TransportOf(size_t path) const { return path / addresses_.size(); }
+  Path& Place(size_t transport, const dat::Address& address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Use Take(size_t path, size_t weight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReserve(size_t path) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   auto RankOf(size_t path) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsSame(const std::optional<wire::ServerIdentityRes>& identity) const
@@ -116,11 +133,10 @@ class Paths {
 
   const std::string name_;
   const std::vector<dat::Provider*> providers_;
-  const std::vector<dat::Address> addresses_;
   const absl::Duration retry_;
-  const size_t count_;
-  const bool several_;
   mutable absl::Mutex mutex_;
+  std::vector<dat::Address> addresses_ ABSL_GUARDED_BY(mutex_);
+  bool several_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Path> paths_ ABSL_GUARDED_BY(mutex_);
   // The server of this client, and the family of the address at which it was found. nullopt: not
   // reached yet, or it does not say.

@@ -153,7 +153,9 @@ TEST_F(PathsTest, FailedPathIsTriedAgainAfterGrowingPauses) {
   for (const int pause : {5, 10, 20, 40, 60, 60}) {
     EXPECT_EQ(paths_->DueProbe(1, now + absl::Seconds(pause - 1)), std::nullopt) << pause;
     now += absl::Seconds(pause);
-    EXPECT_EQ(paths_->DueProbe(1, now), 0u) << pause;
+    const std::optional<Paths::Use> due = paths_->DueProbe(1, now);
+    ASSERT_TRUE(due.has_value()) << pause;
+    EXPECT_EQ(due->path(), 0u);
     EXPECT_EQ(paths_->DueProbe(1, now), std::nullopt) << "by one session only";
     paths_->Failed(0, now);
   }
@@ -173,6 +175,60 @@ TEST_F(PathsTest, SessionsChangeToAPathThatWorksAgainUntilTheyAreSpread) {
   uses_.pop_back();
   EXPECT_EQ(paths_->Better(1), std::nullopt) << "two and one";
   EXPECT_EQ(paths_->Better(0), std::nullopt);
+}
+
+// The addresses of 192.0.2.HOST.
+std::vector<dat::Address> AddressesOf(const std::vector<int>& hosts) {
+  std::vector<dat::Address> addresses;
+  for (const int host : hosts) {
+    addresses.push_back(dat::ResolveHost("192.0.2." + std::to_string(host), 1)->front());
+  }
+  return addresses;
+}
+
+TEST_F(PathsTest, ReplacedListLeavesASessionOnItsPathUntilTheSessionEnds) {
+  Make({"192.0.2.1"});
+  EXPECT_EQ(Take(), 0u);
+  ASSERT_TRUE(paths_->Reached(0, ServerNumber(1)).ok());
+  paths_->Replace(AddressesOf({3, 2}));
+  EXPECT_TRUE(paths_->several());
+  EXPECT_EQ(paths_->address(0).ToString(), "192.0.2.1:1");
+  const auto report = paths_->GetReport();
+  ASSERT_EQ(report.size(), 3u);
+  EXPECT_EQ(report[0].state, "not listed");
+  EXPECT_EQ(report[0].sessions, 1u);
+  EXPECT_EQ(paths_->Better(0), std::nullopt) << "nothing shows yet that the others work";
+  EXPECT_THAT(Order(), ElementsAre(1, 2)) << "in the order of the list";
+  uses_.clear();
+  EXPECT_EQ(paths_->GetReport().size(), 2u);
+  paths_->Replace(AddressesOf({2, 4}));
+  EXPECT_EQ(paths_->size(), 3u) << "a path without a use makes room";
+  std::vector<std::string> addresses;
+  for (const size_t path : Order()) addresses.push_back(paths_->address(path).ToString());
+  EXPECT_THAT(addresses, ElementsAre("192.0.2.2:1", "192.0.2.4:1"));
+}
+
+TEST_F(PathsTest, PathThatStaysListedKeepsWhatIsKnownOfIt) {
+  Make({"192.0.2.1", "192.0.2.2"}, 2);
+  ASSERT_TRUE(paths_->Reached(0, ServerNumber(1)).ok());
+  paths_->Failed(0, start_);
+  EXPECT_FALSE(paths_->Reached(1, ServerNumber(2)).ok());
+  paths_->Replace(AddressesOf({2, 1, 3}));
+  const auto report = paths_->GetReport();
+  ASSERT_EQ(report.size(), 6u);
+  EXPECT_EQ(report[0].state, "failed");
+  EXPECT_EQ(report[1].state, "another server");
+  EXPECT_EQ(paths_->addresses(), AddressesOf({2, 1, 3}));
+}
+
+TEST_F(PathsTest, NewAddressOfAnotherServerDoesNotReplaceTheServer) {
+  Make({"192.0.2.1"});
+  ASSERT_TRUE(paths_->Reached(0, ServerNumber(1)).ok());
+  paths_->Replace(AddressesOf({2}));
+  const size_t added = Order().front();
+  EXPECT_FALSE(paths_->Reached(added, ServerNumber(2)).ok());
+  EXPECT_EQ(paths_->GetReport().back().state, "another server");
+  EXPECT_TRUE(paths_->Reached(added, ServerNumber(1)).ok());
 }
 
 }  // namespace
