@@ -253,6 +253,9 @@ void Session::MaybeForget() {
   if (std::exchange(forgotten_, true)) return;
   // Nothing changes the cache any more (5.2.5): clients may query it now.
   requests_.recorder().End(identity_.authenticated());
+  if (identity_.authenticated() && !connection_.end_reason().ok()) {
+    shared_.store->delegations().SessionLost(identity_.client().client_id());
+  }
   identity_.Close();
   worker_.Forget(this);
 }

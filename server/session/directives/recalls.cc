@@ -29,6 +29,7 @@ void Recalls::Resend(const wire::ClientId& client_id) {
 }
 
 void Recalls::Begin(const Recall& recall) {
+  if (recall.is_question) return Send(recall, false);
   loop_->Post([this, recall, begun = Loop::Now()] { Watch(recall, begun); });
   if (!recall.has_holder) return;
   chores_.Submit([this, recall] { store_.releases().RevokeExpired(recall); });

@@ -8,6 +8,7 @@
 // or BAD_STATEID does not know it: perhaps the response that grants it is on its way, so the recall
 // is sent again. A client with an expired lease is not waited for. A client without a channel
 // is recalled when it sends PROMISES again.
+// A question (Recall::is_question) is sent in the same way, but has no time limit.
 //
 // Thread-safe. Nothing blocks.
 #pragma once

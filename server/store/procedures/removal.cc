@@ -61,7 +61,10 @@ void Removal::Done(bool removed) {
   ObjectRef object = object_ != nullptr ? object_ : store_.cache.Find(key_);
   if (object == nullptr) return;
   object->change().Modified();
-  if (object->orphaned()) object->set_name_removed();
+  if (object->orphaned()) {
+    object->set_name_removed();
+    store_.delegations.Unnamed(key_);
+  }
   struct statx stx;
   if (object_ == nullptr &&
       (Statx(object->path_fd(), &stx) != 0 || stx.stx_nlink == 0 || object->is_dir())) {

@@ -495,6 +495,49 @@ def restart_killed_changes(rig):
         rig.umount()
 
 
+def kill_within_open(rig, relay, segment, flags):
+    """Kills mount.dafs after `segment` segments to it of a program that opens a file, which is removed afterwards. The
+    server must not keep the file. Returns False if there were fewer."""
+    path = rig.mnt / f"{segment}-{flags}"
+    (rig.export / path.name).write_text("content")
+    os.stat(path)
+    before = relay.broken
+    relay.break_after(proxy.TO_CLIENT, segment, proxy.STALL)
+    program = begin_change(lambda at: os.close(os.open(at, flags)), path)
+    reached = processes.wait_until(lambda: relay.broken > before, rig.slowness, 0.01)
+    if reached:
+        killed = program_of(rig)
+        os.kill(killed, signal.SIGKILL)
+        check(processes.wait_until(lambda: program_of(rig) not in (0, killed), 20 * rig.slowness, 0.02),
+              "no program continues the mount")
+    relay.break_nothing()
+    relay.release()
+    where = f"open with {flags:#o}, kill at segment {segment}"
+    equal(os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]), 0, f"errno, {where}")
+    os.unlink(path)
+    check(processes.wait_until(lambda: not os.listdir(rig.export / ".dafsd-orphans"), 5 * rig.slowness, 0.05),
+          f"the server keeps the removed file, {where}")
+    return reached
+
+
+@scenario(timeout=120, where="server")
+def restart_killed_opens(rig):
+    """mount.dafs is killed before it learns of a delegation: the server does not keep the file when it is removed."""
+    need_survival()
+    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    kills = 0
+    with proxy.Proxy(server.port) as relay:
+        mount_through(rig, relay, server, "guardian")
+        for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT):
+            segment = 1
+            while kill_within_open(rig, relay, segment, flags):
+                segment += 1
+                kills += 1
+        check(kills >= 2, f"{kills} kills")
+        rig.umount()
+
+
 @scenario(timeout=1800, where="server", long_only=True)
 def restart_killed_at_each_message(rig):
     """The same, at each message of each change."""

@@ -307,6 +307,74 @@ TEST_F(RecallsTest, AHolderThatReturnsADelegationFirstLeavesNoOrphan) {
   EXPECT_NE(FilesIn(Path("a/.dafsd-orphans")), 0u);
 }
 
+// ---- Delegations that the client may not know ---------------------------------------------------
+
+class UnnamedFileTest : public RecallsTest {
+ protected:
+  // The holder keeps the delegation alone.
+  void ServeToHolder() {
+    Serve(wire::kShareRead);
+    wire::CloseArgs close;
+    close.filehandle = file_;
+    close.state_id = delegation_.state_id;
+    EXPECT_EQ(holder_->session->Call(close).name(), "DAFS_STATUS_OK");
+  }
+  void RemoveFile() {
+    EXPECT_EQ(holder_->session->Call(Remove(holder_->directory, "f")).name(), "DAFS_STATUS_OK");
+    EXPECT_TRUE(IsKept());
+  }
+  // Ends the sessions of the holder without DISCONNECT, and connects it again.
+  void LoseSession() {
+    holder_.reset();
+    holder_ = Connect("holder");
+    EXPECT_GT(Admit(*holder_), 0u);
+  }
+  bool IsKept() const { return FilesIn(Path("a/.dafsd-orphans")) != 0; }
+  void ExpectGone() {
+    const absl::Time end = Loop::Now() + absl::Seconds(20);
+    while (IsKept() && Loop::Now() < end) absl::SleepFor(absl::Milliseconds(10));
+    EXPECT_FALSE(IsKept());
+  }
+};
+
+TEST_F(UnnamedFileTest, EndsIfTheClientDoesNotKnowTheDelegationOfALostSession) {
+  ServeToHolder();
+  LoseSession();
+  RemoveFile();
+  TakeRecall(DafsStatus::kBadStateId);
+  TakeRecall(DafsStatus::kBadStateId);  // the response may have been on its way
+  ExpectGone();
+}
+
+TEST_F(UnnamedFileTest, EndsIfTheSessionIsLostAfterTheRemoval) {
+  ServeToHolder();
+  RemoveFile();
+  LoseSession();
+  TakeRecall(DafsStatus::kBadHandle);
+  TakeRecall(DafsStatus::kBadHandle);
+  ExpectGone();
+}
+
+TEST_F(UnnamedFileTest, IsKeptUntilTheClientAnswers) {
+  options_.recall_time = absl::Milliseconds(100);
+  ServeToHolder();
+  LoseSession();
+  RemoveFile();
+  absl::SleepFor(absl::Milliseconds(500));  // the time limit of a recall
+  EXPECT_EQ(ReadOfHolder(), "DAFS_STATUS_OK");
+  TakeRecall(DafsStatus::kOk);
+  EXPECT_EQ(Return(*holder_), "DAFS_STATUS_OK");
+  ExpectGone();
+}
+
+TEST_F(UnnamedFileTest, OfAClientWithoutLossesIsNotAskedFor) {
+  ServeToHolder();
+  RemoveFile();
+  holder_->back->Poll();
+  EXPECT_FALSE(holder_->back->ready());
+  EXPECT_EQ(ReadOfHolder(), "DAFS_STATUS_OK");
+}
+
 TEST_F(RecallsTest, NoDelegationWithoutPromisesOrIfTheServerGrantsNone) {
   options_.delegations.most = Type::kRead;
   Serve(wire::kShareBoth);
