@@ -4,8 +4,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 
@@ -16,13 +19,16 @@ class StateLock {
   // (server/store/durable/state_dir_check.h). kFailedPrecondition: another server holds the lock,
   // or the directory is unusable; the message says which.
   static absl::StatusOr<std::unique_ptr<StateLock>> Acquire(const std::string& state_dir);
-  ~StateLock();
+  // The same for a standby: if another server holds the lock, calls `on_wait` and waits without
+  // limit until it does not.
+  static absl::StatusOr<std::unique_ptr<StateLock>> Await(const std::string& state_dir,
+                                                          absl::AnyInvocable<void()> on_wait);
   StateLock(const StateLock&) = delete;
   StateLock& operator=(const StateLock&) = delete;
 
  private:
-  explicit StateLock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit StateLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  const UniqueFd fd_;
 };
 
 }  // namespace dafs::server

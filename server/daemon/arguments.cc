@@ -59,6 +59,8 @@ void DeclareProcess(CLI::App& app, Config& config, Arguments& arguments) {
                  "directory for state that must survive a restart");
   app.add_option("--cluster-id", config.server.cluster_id,
                  "a name that servers of the same files share; default: the id of this server");
+  app.add_flag("--standby", config.standby,
+               "wait while another dafsd uses the state directory, then take over");
   app.add_option("--config", arguments.config,
                  "a file with these options, one `key = value` per line");
   app.add_option("--pid-file", config.pid_file, "default: dafsd.pid in the state directory");

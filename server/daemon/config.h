@@ -16,7 +16,8 @@ struct Config {
   ServerOptions server;
   bool foreground = false;
   bool verbose = false;
-  bool confine = true;  // server/daemon/confinement.h
+  bool confine = true;   // server/daemon/confinement.h
+  bool standby = false;  // server/daemon/standby.h
   std::string pid_file;
   std::string keytab;  // the server's Kerberos keys; empty: not given
   // If not empty: print it and exit with 0 (--help, --version).

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -68,7 +69,7 @@ void Daemon::Ready() {
   close(std::exchange(pipe_fd_, -1));
 }
 
-void NotifyServiceManager() {
+void NotifyServiceManager(std::string_view state) {
   const char* name = std::getenv("NOTIFY_SOCKET");
   if (name == nullptr) return;
   sockaddr_un address = {};
@@ -81,12 +82,11 @@ void NotifyServiceManager() {
   std::memcpy(address.sun_path, name, length);
   if (name[0] == '@') address.sun_path[0] = '\0';  // an abstract name, without a terminating NUL
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
-  constexpr std::string_view kReady = "READY=1";
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0 || sendto(fd, kReady.data(), kReady.size(), MSG_NOSIGNAL,
+  if (fd < 0 || sendto(fd, state.data(), state.size(), MSG_NOSIGNAL,
                        reinterpret_cast<const sockaddr*>(&address), size) < 0) {
     LogWarning(absl::StrCat("NOTIFY_SOCKET=", name, ": ", std::strerror(errno),
-                            "; the service manager is not notified that dafsd serves"));
+                            "; the service manager is not notified that dafsd runs"));
   }
   if (fd >= 0) close(fd);
 }
@@ -106,6 +106,11 @@ absl::Status PidFile::Write(const std::string& path, std::unique_ptr<PidFile>* f
   return absl::OkStatus();
 }
 
-PidFile::~PidFile() { unlink(path_.c_str()); }
+// A standby may have taken over and written the file since this server gave up its state directory.
+PidFile::~PidFile() {
+  std::ifstream file(path_);
+  pid_t pid = 0;
+  if (file >> pid && pid == getpid()) unlink(path_.c_str());
+}
 
 }  // namespace dafs::server

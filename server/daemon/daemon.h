@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 
@@ -22,19 +24,20 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Lets the parent exit, and redirects standard input, output and error to /dev/null.
+  // Lets the parent exit, and redirects standard input, output and error to /dev/null. Once.
   void Ready();
 
  private:
   int pipe_fd_;
 };
 
-// Reports to the service manager that the server serves: sends READY=1 to the datagram socket of
-// NOTIFY_SOCKET, as sd_notify(3) describes. Does nothing without that variable. Logs a failure to
-// send; the manager then waits until its own time limit.
-void NotifyServiceManager();
+// Reports to the service manager that the server serves, or waits as a standby: sends `state`, such
+// as READY=1, to the datagram socket of NOTIFY_SOCKET, as sd_notify(3) describes. Does nothing
+// without that variable. Logs a failure to send; the manager then waits until its own time limit.
+void NotifyServiceManager(std::string_view state);
 
-// A file with the process id. The destructor removes it.
+// A file with the process id. The destructor removes it, unless another process has written it
+// since.
 class PidFile {
  public:
   static absl::Status Write(const std::string& path, std::unique_ptr<PidFile>* file);

@@ -25,6 +25,7 @@
 #include "server/daemon/daemon.h"
 #include "server/daemon/passed_sockets.h"
 #include "server/daemon/server.h"
+#include "server/daemon/standby.h"
 #include "server/daemon/stop_signals.h"
 #include "server/daemon/tls_refusals.h"
 #include "wire/auth/gss/kerberos.h"
@@ -89,26 +90,45 @@ int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& 
     return Fail(status, 1);
   }
   std::unique_ptr<dat::Provider> rdma = dat::NewVerbsProvider();
+  const auto detach = [&config, &daemon] {
+    if (!daemon) return;
+    LogToSyslog("dafsd", config.verbose ? Severity::kDebug : Severity::kInfo);
+    daemon->Ready();
+    daemon.reset();
+  };
   absl::StatusOr<std::unique_ptr<Server>> server;
   {
     const StopSignals::EndProcess meanwhile(stop);
+    std::unique_ptr<StateLock> lock;
+    if (config.standby) {
+      absl::StatusOr<std::unique_ptr<StateLock>> turn = AwaitTurn(config.server, [&detach] {
+        detach();
+        NotifyServiceManager("READY=1\nSTATUS=standby: waits for the state directory");
+      });
+      if (!turn.ok()) return Fail(turn.status(), 1);
+      lock = *std::move(turn);
+    }
     server = Server::Start(config.server,
-                           {.tcp = tcp->get(), .rdma = rdma.get(), .tls_refusals = &tls_refusals});
+                           {.tcp = tcp->get(), .rdma = rdma.get(), .tls_refusals = &tls_refusals},
+                           std::move(lock));
   }
-  if (!server.ok()) return Fail(server.status(), 1);
+  if (!server.ok()) {
+    // A standby that is a daemon has no standard error any more.
+    if (config.standby && !config.foreground) {
+      LogError(absl::StrCat("cannot take over: ", server.status().message()));
+    }
+    return Fail(server.status(), 1);
+  }
   std::unique_ptr<PidFile> pid_file;
   absl::Status written = PidFile::Write(config.pid_file, &pid_file);
   if (!written.ok()) return Fail(written, 1);
-  if (daemon) {
-    LogToSyslog("dafsd", config.verbose ? Severity::kDebug : Severity::kInfo);
-    daemon->Ready();
-  }
+  detach();
   for (const ListenAddress& at : (*server)->bound()) {
     LogNotice(
         absl::StrCat("serving ", config.server.exports.size(), " exports on ",
                      at.transport == Transport::kTcp ? "tcp:" : "rdma:", at.address.ToString()));
   }
-  NotifyServiceManager();
+  NotifyServiceManager(config.standby ? "READY=1\nSTATUS=serves" : "READY=1");
   int signal = 0;
   // Reload logs what it has changed, and why it could not.
   while ((signal = stop.Wait()) == SIGHUP) static_cast<void>((*server)->Reload("SIGHUP"));
@@ -146,6 +166,12 @@ int Main(std::vector<std::string> arguments) {
   // Before the fork: they are for this process.
   absl::StatusOr<std::vector<UniqueFd>> sockets = TakePassedSockets(config->server.listen);
   if (!sockets.ok()) return Fail(sockets.status(), 1);
+  if (config->standby && !sockets->empty()) {
+    return Fail(absl::InvalidArgumentError("--standby: a service manager has passed a listening "
+                                           "socket, at which clients would wait without an "
+                                           "answer; give --listen instead"),
+                2);
+  }
   MakeConfigAbsolute(arguments);
   ReadExportsAgain(arguments, config->server);
   MakeAbsolute(config->server.state_dir);

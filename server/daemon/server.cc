@@ -125,8 +125,15 @@ Server::Server(ServerOptions options)
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
                                                       const Providers& providers) {
+  return Start(std::move(options), providers, nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
+                                                      const Providers& providers,
+                                                      std::unique_ptr<StateLock> lock) {
   RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<Server> server(new Server(Completed(std::move(options))));
+  server->state_lock_ = std::move(lock);
   const absl::Status status = server->Begin(providers);
   if (status.ok()) return server;
   // Threads that wait for a file system use the server until the process ends.
@@ -141,7 +148,9 @@ absl::Status Server::Begin(const Providers& providers) {
     ASSIGN_OR_RETURN(audit_, AuditLog::Open(o.audit));
     if (providers.tls_refusals != nullptr) providers.tls_refusals->SetAudit(audit_.get());
   }
-  ASSIGN_OR_RETURN(state_lock_, StateLock::Acquire(o.state_dir));
+  if (state_lock_ == nullptr) {
+    ASSIGN_OR_RETURN(state_lock_, StateLock::Acquire(o.state_dir));
+  }
   std::vector<std::unique_ptr<dat::Listener>> listeners;
   RETURN_IF_ERROR(Listen(providers, &listeners));
   RETURN_IF_ERROR(LoadRecords());

@@ -59,6 +59,10 @@ class Server {
   // root), kUnavailable (cannot listen on an address).
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options,
                                                        const Providers& providers);
+  // The same for a standby, which has waited for the lock on the state directory.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options,
+                                                       const Providers& providers,
+                                                       std::unique_ptr<StateLock> lock);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

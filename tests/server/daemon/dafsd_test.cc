@@ -83,6 +83,83 @@ TEST_F(DafsdTest, DaemonisesServesAndStopsCleanly) {
   EXPECT_EQ(Run(Options()), 0) << said_;
 }
 
+// Starts dafsd in the foreground with its log in `log`. Returns its pid.
+pid_t StartLogged(const std::string& log, const std::string& arguments) {
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  const std::string command =
+      "exec " + std::string(DAFSD) + " --foreground " + arguments + " 2>" + log;
+  execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+  _exit(127);
+}
+
+bool AwaitLine(const std::string& log, const std::string& what) {
+  const absl::Time deadline = Loop::Now() + absl::Seconds(60);
+  while (Loop::Now() < deadline) {
+    std::ifstream in(log);
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    if (text.find(what) != std::string::npos) return true;
+    sched_yield();
+  }
+  return false;
+}
+
+TEST_F(DafsdTest, AStandbyTakesOverWhenTheOtherServerEndsAndNotWhileThatOneIsStopped) {
+  const pid_t active = StartLogged(base_ + "/active", Options());
+  ASSERT_TRUE(AwaitLine(base_ + "/active", "serving"));
+  const pid_t standby =
+      StartLogged(base_ + "/standby", Options() + " --standby --export /b=" + base_ + "/a");
+  EXPECT_TRUE(AwaitLine(base_ + "/standby", "takes over when that one ends"));
+  EXPECT_EQ(Pid(), active);  // the standby has left its pid file alone
+  kill(active, SIGSTOP);
+  waitpid(active, nullptr, WUNTRACED);
+  EXPECT_EQ(Run(Options()), 1);  // the lock is that of the stopped one
+  EXPECT_THAT(said_, testing::HasSubstr("in use by another dafsd"));
+  kill(active, SIGCONT);
+  kill(active, SIGTERM);
+  waitpid(active, nullptr, 0);
+  EXPECT_TRUE(AwaitLine(base_ + "/standby", "serving 2 exports"));
+  EXPECT_EQ(Pid(), standby);  // the other one has not removed the new file when it ended
+  const pid_t next = StartLogged(base_ + "/next", Options() + " --standby");
+  EXPECT_TRUE(AwaitLine(base_ + "/next", "takes over when that one ends"));
+  kill(standby, SIGKILL);
+  waitpid(standby, nullptr, 0);
+  EXPECT_TRUE(AwaitLine(base_ + "/next", "serving"));
+  kill(next, SIGTERM);
+  int status = 0;
+  waitpid(next, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST_F(DafsdTest, AStandbyEndsWithStatus0AtASignalThatStopsIt) {
+  const pid_t active = StartLogged(base_ + "/active", Options());
+  ASSERT_TRUE(AwaitLine(base_ + "/active", "serving"));
+  const pid_t standby = StartLogged(base_ + "/standby", Options() + " --standby");
+  EXPECT_TRUE(AwaitLine(base_ + "/standby", "takes over when that one ends"));
+  kill(standby, SIGTERM);
+  int status = 0;
+  waitpid(standby, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  kill(active, SIGTERM);
+  waitpid(active, nullptr, 0);
+}
+
+// The other server may hold the new file.
+TEST_F(DafsdTest, AStandbyWhoseLockFileWasReplacedDoesNotServe) {
+  const pid_t active = StartLogged(base_ + "/active", Options());
+  ASSERT_TRUE(AwaitLine(base_ + "/active", "serving"));
+  const pid_t standby = StartLogged(base_ + "/standby", Options() + " --standby");
+  EXPECT_TRUE(AwaitLine(base_ + "/standby", "takes over when that one ends"));
+  std::filesystem::remove(base_ + "/state/lock");
+  std::ofstream(base_ + "/state/lock").close();
+  kill(active, SIGKILL);
+  waitpid(active, nullptr, 0);
+  int status = 0;
+  waitpid(standby, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+  EXPECT_TRUE(AwaitLine(base_ + "/standby", "was replaced"));
+}
+
 TEST_F(DafsdTest, ReportsToTheServiceManagerThatItServes) {
   for (const bool abstract : {false, true}) {
     const std::string name = base_ + (abstract ? "/abstract" : "/notify");
