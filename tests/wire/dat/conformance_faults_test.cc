@@ -176,7 +176,7 @@ TEST_P(Faults, MessageLongerThanItsReceiveEndsTheConnection) {
 }
 
 // Shows DAFS-2.3.3-05: what was posted before and after the faulty operation ends with an error, on
-// both sides.
+// both sides. Over RDMA this shows DAFS-E.3-03, too.
 TEST_P(Faults, DetectedErrorEndsEveryOutstandingOperation) {
   Prepare();
   Memory client_in = NewMemory(*pair_->client.domain, 64, Access::kLocal);
@@ -292,6 +292,7 @@ TEST_P(Faults, DelayedSendsAreFlushedByAnAbortAndSentByAnOrderlyClose) {
   }
 }
 
+// Shows DAFS-E.5.4-01.
 TEST_P(Faults, OrderlyCloseSendsWhatWasPosted) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);

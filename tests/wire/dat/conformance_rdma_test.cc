@@ -12,8 +12,8 @@ namespace {
 class Rdma : public ConformanceFixture {};
 INSTANTIATE_TEST_SUITE_P(Providers, Rdma, ::testing::ValuesIn(ConformanceCases()), CaseName);
 
-// Shows DAFS-B.5-01, DAFS-B.5-04, DAFS-B.6-01, DAFS-2.3.3-11, DDP-3-01, DDP-3.1-05,
-// FAST03-2-01.
+// Shows DAFS-B.5-01, DAFS-B.5-04, DAFS-B.6-01, DAFS-2.3.3-11, DDP-2-01, DDP-3-01,
+// DDP-3-03, DDP-3.1-05, FAST03-2-01.
 // Shows DAFS-2.3.3-07 for writes: each message finds the one receive that was posted for it.
 TEST_P(Rdma, RdmaWriteIsVisibleBeforeTheNextSend) {
   Open();

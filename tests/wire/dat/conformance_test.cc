@@ -15,7 +15,7 @@ namespace {
 class Conformance : public ConformanceFixture {};
 INSTANTIATE_TEST_SUITE_P(Providers, Conformance, ::testing::ValuesIn(ConformanceCases()), CaseName);
 
-// Shows DAFS-B.4-01, DAFS-2.3.3-16 (establishment).
+// Shows DAFS-B.4-01, DAFS-2.3.3-16 (establishment), DAFS-E.4-01, and over RDMA DAFS-E.3-01.
 TEST_P(Conformance, ConnectsAndCarriesPrivateDataBothWays) {
   const std::string request = "0123456789abcdef and more";
   const std::string reply = "welcome";
@@ -38,7 +38,7 @@ TEST_P(Conformance, EndpointTakesPartInOneConnection) {
   EXPECT_EQ(pair_->client.Count(Event::kDisconnected), 0u);
 }
 
-// Shows DAFS-B.4-03
+// Shows DAFS-B.4-03, and over RDMA DAFS-E.8-05.
 TEST_P(Conformance, OneListenerServesManyConnectionsAtOnce) {
   constexpr int kConnections = 200;
   auto listener = server_provider().Listen(GetParam().address());

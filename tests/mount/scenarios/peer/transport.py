@@ -125,7 +125,8 @@ def peer_segments(rig):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_faults(rig):
     """Each fault of WIRE 11.6 ends in a Terminate that names it, and harms no other connection.
-    Shows DAFS-2.3.3-03, DDP-3-01, DDP-3-04, DDP-2.2-04."""
+    Shows DAFS-2.3.3-03, DDP-3-01, DDP-3-04, DDP-2.2-04, and DDP-5-02: the server
+    has no memory that its peers reach."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     bystander = Peer(port, name="bystander")

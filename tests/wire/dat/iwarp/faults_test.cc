@@ -56,6 +56,17 @@ TEST_F(IwarpFaults, ContextIsInvalidAfterItsRegionIsFreed) {
   ExpectTerminate(*pair_, iwarp::fault::kInvalidStag);
 }
 
+// Late data for an old buffer must not land in a new one: neither the key of a context, which is
+// random, nor its slot is that of a region freed just now. Shows DDP-3.4-02.
+TEST_F(IwarpFaults, ContextOfAFreedRegionIsNotUsedAgainAtOnce) {
+  const uint32_t first = target_.Remote().context;
+  for (int i = 0; i < 50; ++i) {
+    target_.region.reset();
+    target_ = NewMemory(*pair_->side.domain, 8192, Access::kRemoteWrite);
+    ASSERT_NE(target_.Remote().context & 0xffff, first & 0xffff) << i;
+  }
+}
+
 TEST_F(IwarpFaults, RegionFreedDuringAWriteIsNotTouched) {
   // The peer announces 6000 bytes and sends a part. The region is freed before the rest arrives.
   const ByteString fpdu =

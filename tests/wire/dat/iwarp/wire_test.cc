@@ -9,6 +9,8 @@
 namespace dafs::dat::testing {
 namespace {
 
+// Each segment has the four elements of DDP: the last flag, the number of the message (32 bits),
+// the steering tag and the offset. Shows DDP-2.2-01, DDP-2.2-05, DDP-2.2-06, DDP-2.2-07.
 TEST_F(IwarpWire, SendsExactlyTheBytesOfTheVectors) {
   Release();
   Memory memory = NewMemory(*pair_->side.domain, 64, Access::kLocal);
@@ -54,6 +56,7 @@ TEST_F(IwarpWire, ResponderSendsNothingBeforeTheFirstFpdu) {
   EXPECT_EQ(pair_->peer->ReadUlpdu().size(), iwarp::kUntaggedHeaderBytes + 4);
 }
 
+// Shows DDP-2-02, DDP-2.2-02.
 TEST_F(IwarpWire, AcceptsAMessageInOneByteSegmentsAndPieces) {
   const std::string text = "one byte at a time";
   for (uint32_t i = 0; i < text.size(); ++i) {
@@ -87,6 +90,7 @@ TEST_F(IwarpWire, AcceptsSolicitedFormsAsPlainOnes) {
   EXPECT_EQ(received->invalidated_context, target_.region->context());
 }
 
+// Shows DDP-2.1-02, DDP-2.1-03.
 TEST_F(IwarpWire, AnswersAReadInFpdusThatFitATcpSegment) {
   // This needs a longer source, so it makes another pair.
   receive_ = {};
@@ -119,6 +123,17 @@ TEST_F(IwarpWire, AnswersAReadInFpdusThatFitATcpSegment) {
     offset += payload;
     EXPECT_EQ(header.last, offset == 250000);
   }
+}
+
+// Shows DDP-3-05, DDP-3-06.
+TEST_F(IwarpWire, PlacesNothingOfAMessageThatWasDelivered) {
+  ASSERT_TRUE(WriteUlpdu(MakeUlpdu(SendHeader(1), "first")));
+  ASSERT_TRUE(Await(Event::kReceive).has_value());
+  ASSERT_TRUE(pair_->side.endpoint->PostReceive(2, receive_.All()).ok());
+  const std::vector<std::byte> before = receive_.bytes;
+  ASSERT_TRUE(WriteUlpdu(MakeUlpdu(SendHeader(1), "again")));
+  ExpectTerminate(*pair_, iwarp::fault::kMsnRange);
+  EXPECT_EQ(receive_.bytes, before);
 }
 
 TEST_F(IwarpWire, ZeroLengthWritesAndReadsNameNoMemory) {
