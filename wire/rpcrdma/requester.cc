@@ -333,7 +333,7 @@ absl::Status Requester::NextForm(const Outstanding& call, const ErrorBody& error
   const bool has_writes = !call.header.chunks.writes.empty();
   switch (error.code) {
     case ErrorCode::kReadChunks:
-      if (call.form.one_long_message || call.header.chunks.reads.empty()) return refused;
+      if (call.header.proc == Proc::kNoMessage || call.header.chunks.reads.empty()) return refused;
       next->one_long_message = true;
       return absl::OkStatus();
     case ErrorCode::kWriteChunks:
