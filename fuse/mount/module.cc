@@ -3,29 +3,16 @@
 #include <dlfcn.h>
 
 #include <cstring>
-#include <filesystem>
 #include <string>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/installed_file.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::fuse {
 
-absl::StatusOr<std::string> FindModule(const std::string& file, const std::string& purpose) {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (const std::filesystem::path& folder :
-       {program.parent_path(), std::filesystem::path(DAFS_MODULE_DIR)}) {
-    const std::filesystem::path path = folder / file;
-    if (path.is_absolute() && std::filesystem::exists(path, error)) return path.string();
-  }
-  return absl::FailedPreconditionError(absl::StrCat(purpose, ": ", file, " is not in ",
-                                                    DAFS_MODULE_DIR, "; install mount.dafs again"));
-}
-
 absl::StatusOr<void*> LoadModule(const ModuleNames& names) {
-  ASSIGN_OR_RETURN(const std::string path, FindModule(names.file, names.purpose));
+  ASSIGN_OR_RETURN(const std::string path, FindInstalledFile(names.file, names.purpose));
   void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(names.purpose, ": ", dlerror()));

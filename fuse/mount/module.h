@@ -1,8 +1,6 @@
 // Loads a module of this version, which a mount needs only with some options.
 #pragma once
 
-#include <string>
-
 #include "absl/status/statusor.h"
 
 namespace dafs::fuse {
@@ -17,8 +15,5 @@ struct ModuleNames {
 // Returns the address of the entry. The module stays loaded. It is found beside the program or
 // where it is installed. kFailedPrecondition: there is none, or it is of another version.
 absl::StatusOr<void*> LoadModule(const ModuleNames& names);
-
-// The path of a file that belongs to this version: beside the program or where it is installed.
-absl::StatusOr<std::string> FindModule(const std::string& file, const std::string& purpose);
 
 }  // namespace dafs::fuse

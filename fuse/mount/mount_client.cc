@@ -14,10 +14,10 @@
 #include "client/state/password_initiator.h"
 #include "fuse/mount/gss_module.h"
 #include "fuse/mount/handover.h"
-#include "fuse/mount/module.h"
 #include "fuse/mount/mount_error.h"
 #include "fuse/mount/shared_directories.h"
 #include "fuse/mount/tls_module.h"
+#include "runtime/installed_file.h"
 #include "runtime/status_macros.h"
 #include "wire/auth/user/user_initiator.h"
 #include "wire/dat/address.h"
@@ -205,7 +205,7 @@ Outcome MountClient::Make(const Options& options, bool may_lock) {
 
 // The clients of users have names of their own, since a server gives a name to one principal.
 Outcome MountClient::MakeUsers(const Options& options, client::ClientOptions base) {
-  absl::StatusOr<std::string> helper = FindModule("dafs-gss-user", "sec=krb5");
+  absl::StatusOr<std::string> helper = FindInstalledFile("dafs-gss-user", "sec=krb5");
   if (!helper.ok()) return {ExitCode::kUsage, std::string(helper.status().message())};
   base.client_verifier = client_->options().client_verifier;
   base.callbacks = base.promises = base.delegations = false;
