@@ -11,6 +11,7 @@
 #include "client/ctl/fence_command.h"
 #include "client/ctl/live_command.h"
 #include "client/ctl/mount_query.h"
+#include "client/ctl/names_command.h"
 #include "client/ctl/ping_command.h"
 #include "client/ctl/restart_command.h"
 #include "client/ctl/server_command.h"
@@ -31,9 +32,8 @@ absl::Status Query(const MountQuery& query, const std::string& request) {
 // Returns the error message for a wrong command line.
 std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
   constexpr char kCommands[] =
-      "the commands are ping, status, stats, restart, top, iostat, log, doctor, fence and server; "
-      "see "
-      "dafsctl --help";
+      "the commands are ping, names, status, stats, restart, top, iostat, log, doctor, fence and "
+      "server; see dafsctl --help";
   if (argc < 2) return absl::StrCat("no command given; ", kCommands);
   const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
   if (app.get_subcommands(named).empty()) {
@@ -52,6 +52,7 @@ std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::Pa
 // What the command line asks for. Its pointers are of the `app` that it was declared for.
 struct Commands {
   PingOptions ping;
+  NamesRequest names;
   MountQuery query;
   bool json = false;
   LiveOptions live;
@@ -62,6 +63,7 @@ struct Commands {
   ServerRequest server;
 
   const CLI::App* ping_command = nullptr;
+  const CLI::App* names_command = nullptr;
   const CLI::App* stats_command = nullptr;
   const CLI::App* top_command = nullptr;
   const CLI::App* iostat_command = nullptr;
@@ -94,6 +96,7 @@ const CLI::App* AddLogCommand(CLI::App& app, Commands& commands) {
 void Declare(CLI::App& app, Commands& commands) {
   app.require_subcommand(1);
   commands.ping_command = AddPingCommand(app, commands.ping);
+  commands.names_command = AddNamesCommand(app, commands.names);
   AddReportCommand(app, commands, "status", "Show the sessions of a mount, and what waits");
   commands.stats_command = AddReportCommand(app, commands, "stats",
                                             "Show the number, time and bytes of requests, by kind");
@@ -115,6 +118,7 @@ absl::Status RunRestart(const MountQuery& query, const RestartOptions& options) 
 // Runs the command that was parsed, except doctor, which has an exit status of its own.
 absl::Status Run(const Commands& commands) {
   if (commands.ping_command->parsed()) return Ping(commands.ping);
+  if (commands.names_command->parsed()) return ShowNames(commands.names);
   if (commands.restart_command->parsed()) return RunRestart(commands.query, commands.restart);
   if (commands.fence_command->parsed()) {
     return AskForFence(*commands.fence_command, commands.fence);

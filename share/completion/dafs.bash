@@ -60,7 +60,7 @@ _dafs_ctl() {
     return
   fi
   case $before in
-    --socket|--tls-*) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+    --socket|--conf|--tls-*) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
     --*)
       _dafs_reply < <(_dafs_values "$before" "${command[@]}")
       ((${#COMPREPLY[@]} == 0)) || return ;;

@@ -1,0 +1,57 @@
+// Runs the helper dafs-names (names_main.cc) for one name. Belongs to one thread; only the
+// destructor blocks, until the helper is killed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/names/answers.h"
+#include "runtime/unique_fd.h"
+
+namespace dafs::names {
+
+// The helper is killed after this: three services and the addresses of one take less.
+inline constexpr absl::Duration kMostQueryTime = absl::Seconds(40);
+
+struct NameQueryOptions {
+  std::string helper;  // the path of dafs-names
+  std::string name;
+  std::string conf;  // empty: the default
+  bool all = false;  // asks all services
+};
+
+class NameQuery {
+ public:
+  // `now`: of Loop::Now. kFailedPrecondition: the helper cannot be started.
+  static absl::StatusOr<std::unique_ptr<NameQuery>> Start(const NameQueryOptions& options,
+                                                          absl::Time now);
+  ~NameQuery();
+  NameQuery(const NameQuery&) = delete;
+  NameQuery& operator=(const NameQuery&) = delete;
+
+  // Readable when Poll may return something.
+  int fd() const { return output_.get(); }
+  absl::Time deadline() const { return deadline_; }
+  // nullopt: not yet. kUnavailable: the helper was late or has ended early. kInvalidArgument: the
+  // name or names.conf is wrong. Call it once more only after nullopt.
+  std::optional<absl::StatusOr<Answers>> Poll(absl::Time now);
+
+ private:
+  NameQuery() = default;
+  absl::StatusOr<Answers> Finish();
+
+  UniqueFd output_;
+  pid_t pid_ = -1;
+  absl::Time deadline_;
+  std::string text_;
+};
+
+// Runs the query to its end. Blocks.
+absl::StatusOr<Answers> RunNameQuery(const NameQueryOptions& options);
+
+}  // namespace dafs::names
