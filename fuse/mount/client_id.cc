@@ -76,8 +76,12 @@ ClientId TakeClientId(const Options& options, const ClientIdPlaces& places) {
   const std::string host = options.client_id.empty() ? HostName() : options.client_id;
   const std::string name = host + ":" + options.mount_point.substr(0, 512);
   const std::string machine = options.client_id.empty() ? MachineId() : options.client_id;
-  std::string all = machine + '\n' + options.source.host + '\n' + std::to_string(options.port) +
-                    '\n' + options.source.export_path + '\n' + options.mount_point;
+  // The locations of a DAFS name may change between two mounts of it.
+  const std::string server = options.source.is_name
+                                 ? "name\n" + options.source.text + '\n'
+                                 : options.source.host + '\n' + std::to_string(options.port) +
+                                       '\n' + options.source.export_path;
+  std::string all = machine + '\n' + server + '\n' + options.mount_point;
   // What the client proves is part of its identity (3.1.1.3): the server would not let the mount
   // take the name of an earlier one that proved something else.
   if (options.xprtsec != Xprtsec::kNone) {

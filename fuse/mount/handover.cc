@@ -16,6 +16,7 @@
 #include "fuse/cache/live_nodes.h"
 #include "fuse/files/live_files.h"
 #include "fuse/mount/live_client.h"
+#include "fuse/mount/mount_name.h"
 #include "fuse/operations/server_opens.h"
 #include "runtime/status_macros.h"
 
@@ -82,6 +83,7 @@ void SaveClient(client::Client& client, HandoverRecord& record) {
 }
 
 void SaveMountBasis(const MountState& state, HandoverRecord& record) {
+  record.place = PlaceText(state.options);
   record.default_permissions = state.default_permissions;
   record.init_flags = state.init_flags;
   record.next_owner = state.next_owner;

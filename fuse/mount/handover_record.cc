@@ -42,9 +42,9 @@ void Fields(auto& a, Is<HandoverRecord> auto& m) {
   a(m.client_id_string, m.verifier, m.addresses, m.root_handles, m.max_read, m.max_write,
     m.max_append, m.lease_seconds, m.squashed, m.squashed_in_part, m.last_activity_ns, m.last_open,
     m.opens, m.locks, m.delegations, m.credentials_of, m.credentials);
-  a(m.mount_point, m.by_mount8, m.default_permissions, m.requests_by, m.init_flags, m.next_owner,
-    m.next_file, m.next_directory, m.inodes, m.files, m.directories, m.last_process, m.owners,
-    m.waiting);
+  a(m.mount_point, m.place, m.by_mount8, m.default_permissions, m.requests_by, m.init_flags,
+    m.next_owner, m.next_file, m.next_directory, m.inodes, m.files, m.directories, m.last_process,
+    m.owners, m.waiting);
   a(m.restarts, m.asked_ns, m.blocked_ns, m.drained_ns, m.committed_ns);
 }
 

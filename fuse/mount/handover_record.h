@@ -26,7 +26,7 @@ namespace dafs::fuse {
 struct HandoverRecord {
   // Increment it with each change of a field or its meaning: also of MountState::NewOwner,
   // InodeTable's shards, and the names that client::Opens gives.
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
 
   // --- The client ---
 
@@ -111,6 +111,7 @@ struct HandoverRecord {
     std::string bytes;
   };
   std::string mount_point;
+  std::string place;  // PlaceText of mount_name.h
   bool by_mount8 = false;
   bool default_permissions = false;
   std::string requests_by;  // how requests arrive, for dafsctl

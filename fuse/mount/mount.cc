@@ -37,6 +37,13 @@ Outcome SystemError(const std::string& what) {
   return {ExitCode::kSystem, what + ": " + std::strerror(errno)};
 }
 
+// For poll(2).
+int MillisecondsUntil(absl::Time when) {
+  if (when == absl::InfiniteFuture()) return -1;
+  const absl::Duration left = std::max(when - Loop::Now(), absl::ZeroDuration());
+  return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
+}
+
 // The users who have sessions, the last active one first.
 std::vector<client::UserReport> ReportUsers(const UserClients* users) {
   std::vector<client::UserReport> reports;
@@ -305,18 +312,41 @@ ExitCode Mount::Serve() {
 
 Mount::Event Mount::WaitForEvent() {
   const absl::Duration look = state_.options.idle_release / 2;
-  const int timeout =
-      look == absl::ZeroDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(look));
+  absl::Time look_at = look == absl::ZeroDuration() ? absl::InfiniteFuture() : Loop::Now() + look;
   pollfd waits[] = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
                     {.fd = ended_.get(), .events = POLLIN, .revents = 0},
-                    {.fd = desk_.fd(), .events = POLLIN, .revents = 0}};
-  int ready = 0;
-  while (ready == 0 || (ready < 0 && errno == EINTR)) {
-    ready = poll(waits, 3, timeout);
-    if (ready == 0) GiveBackMemory();
+                    {.fd = desk_.fd(), .events = POLLIN, .revents = 0},
+                    {.fd = -1, .events = POLLIN, .revents = 0}};
+  const auto has_event = [&waits] {
+    return waits[0].revents != 0 || waits[1].revents != 0 || waits[2].revents != 0;
+  };
+  while (!has_event()) {
+    waits[3].fd = name_refresh_ != nullptr ? name_refresh_->fd() : -1;
+    const absl::Time next =
+        name_refresh_ != nullptr ? std::min(look_at, name_refresh_->next()) : look_at;
+    if (poll(waits, 4, MillisecondsUntil(next)) < 0) {
+      for (pollfd& wait : waits) wait.revents = 0;
+    }
+    StepNameRefresh();
+    if (Loop::Now() < look_at) continue;
+    look_at = Loop::Now() + look;
+    GiveBackMemory();
   }
   if (waits[0].revents != 0) return Event::kSignal;
   return waits[1].revents != 0 ? Event::kEnded : Event::kRestart;
+}
+
+void Mount::RefreshName(std::string service, absl::Duration pause) {
+  if (!state_.options.source.is_name) return;
+  name_refresh_ =
+      std::make_unique<NameRefresh>(state_.options, std::move(service), Loop::Now() + pause);
+}
+
+void Mount::StepNameRefresh() {
+  if (name_refresh_ == nullptr) return;
+  const std::optional<std::vector<dat::Address>> addresses =
+      name_refresh_->Step(Loop::Now(), client_.get().paths().addresses());
+  if (addresses.has_value()) client_.SetAddresses(*addresses);
 }
 
 // Releases memory that the workers do not release themselves (client::BufferPool). The main thread

@@ -26,6 +26,7 @@
 #include "fuse/mount/mount_client.h"
 #include "fuse/mount/mount_messages.h"
 #include "fuse/mount/mount_rings.h"
+#include "fuse/mount/name_refresh.h"
 #include "fuse/mount/restart_desk.h"
 #include "fuse/mount/trim_schedule.h"
 #include "fuse/mount/worker.h"
@@ -52,6 +53,8 @@ class Mount {
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;
 
+  // The source is a name, which `service` had: how often to look it up again. Before Begin.
+  void RefreshName(std::string service, absl::Duration pause);
   // Returns when programs can use the mount, or it has failed. Blocks on the server's name, on one
   // attempt at each address and transport, and on the kernel; a signal ends the wait for the
   // server. A failure with `may_pass` may be retried, with a new Mount.
@@ -81,6 +84,7 @@ class Mount {
   enum class Event : uint8_t { kEnded, kSignal, kRestart };
   Event WaitForEvent();
   void GiveBackMemory();
+  void StepNameRefresh();
 
   // Leaves the mount to the guardian. The error says why it is not possible; the mount then goes
   // on.
@@ -123,6 +127,7 @@ class Mount {
   UniqueFd device_;                        // of the mount, for a restart
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
   TrimSchedule trim_schedule_;
+  std::unique_ptr<NameRefresh> name_refresh_;  // null: the source is a server
 };
 
 }  // namespace dafs::fuse

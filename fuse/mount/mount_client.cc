@@ -138,7 +138,8 @@ Outcome AddAddressesOf(const std::string& host, uint16_t port, client::ClientOpt
 }
 
 Outcome FindAddresses(const Options& o, client::ClientOptions& c) {
-  Outcome added = AddAddressesOf(o.source.host, o.port, c);
+  Outcome added;
+  if (!o.source.is_name) added = AddAddressesOf(o.source.host, o.port, c);
   for (const std::string& text : o.addresses) {
     if (added.code != ExitCode::kOk) break;
     std::string host;
@@ -219,6 +220,7 @@ Outcome MountClient::MakeUsers(const Options& options, client::ClientOptions bas
   const auto make = [this, base, helper = *helper, ccache = options.ccache,
                      host = options.source.host](uint32_t uid) {
     client::ClientOptions c = base;
+    c.addresses = client_->paths().addresses();
     absl::StrAppend(&c.server_name, ", user ", uid);
     absl::StrAppend(&c.client_id_string, "/uid:", uid);
     c.initiator = auth::NewUserInitiator(
@@ -245,6 +247,14 @@ Outcome MountClient::MakeAgain(const Options& options, bool may_lock, const Hand
   }
   client_id_ = {record.client_id_string, std::move(lock)};
   return Create(std::move(c));
+}
+
+void MountClient::SetAddresses(const std::vector<dat::Address>& addresses) {
+  client_->paths().Replace(addresses);
+  if (users_ == nullptr) return;
+  for (const std::shared_ptr<UserClient>& user : users_->All()) {
+    user->client->paths().Replace(addresses);
+  }
 }
 
 Outcome MountClient::Create(client::ClientOptions options) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "client/state/client.h"
@@ -12,6 +13,7 @@
 #include "fuse/mount/handover_record.h"
 #include "fuse/options/options.h"
 #include "runtime/unique_fd.h"
+#include "wire/dat/address.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/iwarp/iwarp.h"
 
@@ -33,6 +35,8 @@ class MountClient {
   // server, with the lock of its client id, and resolves nothing.
   Outcome MakeAgain(const Options& options, bool may_lock, const HandoverRecord& record,
                     UniqueFd lock);
+  // From now on the server has these addresses. After Make or MakeAgain.
+  void SetAddresses(const std::vector<dat::Address>& addresses);
   client::Client& get() { return *client_; }
   // With sec=krb5: the clients of the users. Null: there are none.
   UserClients* users() { return users_.get(); }

@@ -12,7 +12,9 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 
 std::string ServerText(const Options& o) {
   bool v6 = o.source.host.find(':') != std::string::npos;
-  return (v6 ? "[" + o.source.host + "]" : o.source.host) + ":" + std::to_string(o.port);
+  const std::string server =
+      (v6 ? "[" + o.source.host + "]" : o.source.host) + ":" + std::to_string(o.port);
+  return o.source.is_name ? o.source.text + " (" + server + ")" : server;
 }
 
 // The server's log says which of these it is.

@@ -18,6 +18,7 @@
 #include "fuse/mount/guardian_link.h"
 #include "fuse/mount/handover.h"
 #include "fuse/mount/handover_record.h"
+#include "fuse/mount/mount_name.h"
 #include "fuse/mount/mount_syscall.h"
 #include "fuse/mount/remount.h"
 #include "fuse/mount/run_mount.h"
@@ -74,6 +75,9 @@ int Continue(dafs::fuse::GuardianLink guardian, const std::vector<std::string>& 
       dafs::fuse::ParseOptions(arguments, {.root = geteuid() == 0, .by_mount8 = record->by_mount8});
   if (!options.ok()) return Fail({ExitCode::kUsage, std::string(options.status().message())});
   options->mount_point = record->mount_point;
+  if (absl::Status place = dafs::fuse::SetPlace(record->place, *options); !place.ok()) {
+    return Fail({ExitCode::kInternal, std::string(place.message())});
+  }
   StartLog(*options, options->foreground);
   return End(dafs::fuse::ContinueMount(*options, {guardian, program, record->by_mount8}, *record,
                                        *std::move(left)));

@@ -1,5 +1,6 @@
 #include "fuse/mount/mount_messages.h"
 
+#include "fuse/mount/mount_name.h"
 #include "runtime/log.h"
 
 namespace dafs::fuse {
@@ -33,8 +34,9 @@ void LogMounted(const MountState& state, const MountFacts& facts) {
   const std::string& source = state.options.source.text;
   const std::string server =
       source.starts_with(facts.session.peer) ? "" : facts.session.peer + ", ";
-  LogNotice("mounted " + source + " on " + facts.mount_point + ": " + server +
-            facts.session.transport);
+  const std::string place = PlaceText(state.options);
+  LogNotice("mounted " + source + (place.empty() ? "" : " (" + place + ")") + " on " +
+            facts.mount_point + ": " + server + facts.session.transport);
   if (!facts.session.passed_over.empty()) {
     LogInfo("mount " + facts.mount_point + ": tried before: " + facts.session.passed_over);
   }

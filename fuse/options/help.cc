@@ -13,10 +13,11 @@ constexpr size_t kWidth = 103;      // of a line
 constexpr size_t kTextColumn = 23;  // where the text of an option begins
 
 constexpr std::string_view kBefore =
-    R"(usage: mount.dafs SERVER[:PORT]:/EXPORT DIR [-fnrsvw] [-o option,...]
-       mount -t dafs SERVER[:PORT]:/EXPORT DIR [-o option,...]
+    R"(usage: mount.dafs SERVER[:PORT]:/EXPORT|NAME DIR [-fnrsvw] [-o option,...]
+       mount -t dafs SERVER[:PORT]:/EXPORT|NAME DIR [-o option,...]
 
 Mounts a DAFS export. Write an IPv6 address in brackets: [::1]:/data
+A NAME, without ":" and "/", is looked up in a file, DNS or LDAP: names.conf in mount.dafs(8)
 
   -f, --foreground     stay in the foreground, log to standard error
                        (from mount(8), it means --fake: do everything except the mount)

@@ -187,6 +187,9 @@ constexpr OptionRow kOptions[] = {
      "further hosts, addresses or [address]:port of the server, separated by +; sessions are "
      "spread "
      "over them, and a session whose path fails takes another"},
+    {kConnection, "names", "", Text{"FILE", SetPath<&Options::names>},
+     "configuration of the name services, with a DAFS name as source (default: "
+     "/etc/dafs/names.conf)"},
     {kConnection, "resvport", "noresvport", Switch<&Options::reserved_port>(),
      "whether the mount connects from a port below 1024; exports without `insecure` require one "
      "(default: yes, if the mount has the right)"},

@@ -111,6 +111,19 @@ absl::Status CheckTogether(const Options& o) {
   return CheckProtection(o);
 }
 
+// A name has its ports and addresses where it is registered.
+absl::Status CheckSource(const Options& o) {
+  if (!o.source.is_name) {
+    return o.names.empty() ? absl::OkStatus()
+                           : BadOption(Cat({"names=", o.names}), "the source is not a DAFS name");
+  }
+  if (o.port != 0) return BadOption("port=", "not allowed with a DAFS name, which has ports");
+  if (!o.addresses.empty()) {
+    return BadOption("addresses=", "not allowed with a DAFS name, which has addresses");
+  }
+  return absl::OkStatus();
+}
+
 // krb5i and krb5p are krb5 with TLS: no integrity without encryption.
 void ApplySec(Options& o) {
   if (o.sec != Sec::kKrb5i && o.sec != Sec::kKrb5p) return;
@@ -227,7 +240,7 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
     return absl::InvalidArgumentError(
         line.positional.size() > 2
             ? Cat({"too many arguments: ", line.positional[2]})
-            : "usage: mount.dafs SERVER[:PORT]:/EXPORT DIR [-fv] [-o option,...]");
+            : "usage: mount.dafs SERVER[:PORT]:/EXPORT|NAME DIR [-fv] [-o option,...]");
   }
   o.mount_point = line.positional[1];
   // A mount by root is meant for other users, so the kernel checks modes before it sends a request.
@@ -257,6 +270,7 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
   RETURN_IF_ERROR(CheckTogether(o));
   if (o.remount) return o;  // the source is not checked: mount(8) may spell it differently
   ASSIGN_OR_RETURN(o.source, ParseSource(line.positional[0]));
+  RETURN_IF_ERROR(CheckSource(o));
   if (o.port != 0 && o.source.port != 0 && o.port != o.source.port) {
     return BadOption(Cat({"port=", std::to_string(o.port)}),
                      Cat({"the source has port ", std::to_string(o.source.port)}));

@@ -1,5 +1,5 @@
 // The command line of mount.dafs, also used by mount(8) when it runs /sbin/mount.dafs:
-//   mount.dafs SERVER[:PORT]:/EXPORT DIR [-sfnvrw] [-t TYPE] [-o option,...]
+//   mount.dafs SERVER[:PORT]:/EXPORT|NAME DIR [-sfnvrw] [-t TYPE] [-o option,...]
 // Values and pure functions; any thread. An option that nfs(5) also has means the same here.
 #pragma once
 
@@ -88,12 +88,13 @@ struct Options {
   uint32_t max_user_sessions = 256;    // of users, with kKrb5
   std::string credentials;             // credentials=: the name and password of kText
   std::vector<std::string> addresses;  // addresses=: further ones of the server, HOST or HOST:PORT
-  uint16_t port = 20149;               // from the source, port=, or the default
-  std::string client_id;               // clientid=; empty: none given
-  std::string fence_id;                // fence_id=; empty: none
-  bool reserved_port = true;           // connect from a port below 1024, where that is permitted
-  uint32_t nconnect = 1;               // 1..16 workers, one session each
-  uint32_t rsize = 1u << 20;           // bytes, 4096..1 MiB, whole pages
+  std::string names;          // names=: the configuration of name services; empty: the default
+  uint16_t port = 20149;      // from the source, port=, or the default
+  std::string client_id;      // clientid=; empty: none given
+  std::string fence_id;       // fence_id=; empty: none
+  bool reserved_port = true;  // connect from a port below 1024, where that is permitted
+  uint32_t nconnect = 1;      // 1..16 workers, one session each
+  uint32_t rsize = 1u << 20;  // bytes, 4096..1 MiB, whole pages
   uint32_t wsize = 1u << 20;
   bool soft = false;
   absl::Duration timeo = absl::Seconds(60);

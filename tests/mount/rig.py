@@ -217,13 +217,14 @@ class Rig:
         joined = ",".join(word for word in (self.options, retry, options) if word)
         return words + (["-o", joined] if joined else [])
 
-    def mount(self, server, options="", export="/data", point=None, daemon=False, flags=()):
+    def mount(self, server, options="", export="/data", point=None, daemon=False, flags=(), source=None):
         """Mounts and returns the mount point. With `daemon` mount.dafs runs in the background, as in normal use.
         Otherwise it runs in the foreground, so that its log and exit status can be checked. `flags`: of its command
-        line."""
+        line. `source`: a DAFS name, in place of a server."""
         point = pathlib.Path(point or self.mnt)
         log = self.logs / "mount.dafs.log"
-        command = self.mount_command(f"{self.address}:{server.port}:{export}", point, options) + list(flags)
+        source = source or f"{self.address}:{server.port}:{export}"
+        command = self.mount_command(source, point, options) + list(flags)
         with open(log, "ab") as output:
             if daemon:
                 status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/",

@@ -42,11 +42,22 @@ TEST(ParseSource, AcceptsNamesAndAddressesWithAndWithoutPort) {
   }
 }
 
+// Shows DAFS-A.6-01 (a server is known without a name service).
+TEST(ParseSource, TextWithoutColonAndSlashIsAName) {
+  const absl::StatusOr<Source> name = ParseSource("projects");
+  ASSERT_TRUE(name.ok()) << name.status();
+  EXPECT_TRUE(name->is_name);
+  EXPECT_EQ(name->text, "projects");
+  EXPECT_FALSE(ParseSource("server:/data")->is_name);
+  EXPECT_FALSE(ParseSource(std::string(256, 'a')).ok());
+  EXPECT_FALSE(ParseSource("a\nb").ok());
+}
+
 TEST(ParseSource, RefusesSourcesWithoutAValidExport) {
   for (const char* text :
-       {"", "server", "/data", "server:", "server:data", ":/data", "[::1]/e", "[::1:/e", "[]:/e",
-        "::1:/e", "server:0:/e", "server:65536:/e", "server:x:/e", "server:-1:/e", "a/b:/c",
-        "server:/a/../b", "server:/..", "server:/a/./b", "server:/a/.."}) {
+       {"", "/data", "server:", "server:data", ":/data", "[::1]/e", "[::1:/e", "[]:/e", "::1:/e",
+        "server:0:/e", "server:65536:/e", "server:x:/e", "server:-1:/e", "a/b:/c", "server:/a/../b",
+        "server:/..", "server:/a/./b", "server:/a/.."}) {
     absl::StatusOr<Source> source = ParseSource(text);
     EXPECT_EQ(source.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(source.status().message()), HasSubstr("bad source")) << text;

@@ -81,7 +81,7 @@ def refusals(rig):
         "no such export": (refused(rig, f"{here}:/nothing"), mount_failure, "/nothing"),
         "bad option": (refused(rig, f"{here}:/data", "no_such_option"), usage, "no_such_option"),
         "bad value": (refused(rig, f"{here}:/data", "rsize=fast"), usage, "rsize"),
-        "bad source": (refused(rig, "nonsense"), usage, "nonsense"),
+        "bad source": (refused(rig, "non/sense"), usage, "non/sense"),
         "no mount point": (refused(rig, f"{here}:/data", point=rig.base / "absent"), mount_failure | usage, "absent"),
     }
     import re  # pylint: disable=import-outside-toplevel

@@ -196,7 +196,7 @@ def configuration(rig):
 def example_exports(rig):
     """Makes a directory for each export that man/examples name, each with a file; returns {export: directory}."""
     exports = {}
-    for name in ("home", "backup", "scratch", "media", "demo"):
+    for name in ("home", "backup", "scratch", "media", "demo", "projects"):
         directory = rig.export / name
         (directory / "ann").mkdir(parents=True, exist_ok=True)
         for at in (directory, directory / "ann"):
@@ -205,14 +205,25 @@ def example_exports(rig):
     return exports
 
 
+def example_names(rig, port):
+    """The configuration of man/examples/names.conf, with the names of man/examples/names at the server of this test."""
+    names, conf = rig.local / "names", rig.local / "names.conf"
+    names.write_text(re.sub(r"(?<!//)files[12]\.example\.com(?=:/)", f"127.0.0.1:{port}",
+                            (SOURCE / "man/examples/names").read_text()))
+    conf.write_text((SOURCE / "man/examples/names.conf").read_text() + f"file = {names}\n")
+    return conf
+
+
 def example_fstab(rig, port):
     """The lines of man/examples/fstab, split, with the server of this test and directories of its own."""
     lines = []
     for line in (SOURCE / "man/examples/fstab").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
             source, point, kind, options, dump, order = line.split()
+            if ":" not in source:
+                options += f",names={example_names(rig, port)}"
             source = re.sub(r"^(files\.example\.com|\[2001:db8::5\]:20150)(?=:/)", f"127.0.0.1:{port}", source)
-            check(source.startswith("127.0.0.1"), f"man/examples/fstab: a server that this test does not know: {line}")
+            check(source.startswith("127.0.0.1") or ":" not in source, f"man/examples/fstab: a server that this test does not know: {line}")
             point = rig.base / "points" / point.strip("/")
             point.mkdir(parents=True, exist_ok=True)
             lines.append((source, str(point), kind, options, dump, order))
@@ -239,7 +250,7 @@ def example_files(rig):
     with Helper(rig):
         for source, point, _kind, options, *_ in lines:
             rig.run(["mount", "-T", table, point], cwd="/", timeout=30)
-            name = source.split(":/")[1].split("/")[0]
+            name = source.split(":/")[-1].split("/")[0]
             equal(open(f"{point}/hello", encoding="ascii").read(), f"{name} says hello", f"a file of {source}")
             writable = os.access(point, os.W_OK)
             equal(writable, "ro" not in options.split(","), f"whether {source} can be written to")
