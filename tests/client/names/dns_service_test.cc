@@ -13,6 +13,8 @@
 #include <functional>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "runtime/unique_fd.h"
 
 namespace dafs::names {
@@ -63,7 +65,9 @@ std::string ReplyTo(const Question& q, const std::vector<std::string>& records,
 // A server on UDP whose reply to each question the test makes; empty: none.
 class ScriptedDns {
  public:
-  explicit ScriptedDns(std::function<std::string(const Question&)> answer)
+  using Answer = std::function<std::string(const Question&)>;
+
+  explicit ScriptedDns(Answer answer)
       : answer_(std::move(answer)), fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -80,6 +84,10 @@ class ScriptedDns {
     thread_.join();
   }
 
+  void SetAnswer(Answer answer) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    answer_ = std::move(answer);
+  }
   absl::StatusOr<std::vector<Located>> Ask(const std::string& name) { return AskDns(conf_, name); }
 
  private:
@@ -98,13 +106,18 @@ class ScriptedDns {
       const size_t end = text.find('\0', 12);
       q.question = text.substr(12, end + 5 - 12);
       q.type = static_cast<uint8_t>(text[end + 2]);
-      const std::string reply = answer_(q);
+      std::string reply;
+      {
+        absl::MutexLock lock(&mutex_);
+        reply = answer_(q);
+      }
       if (reply.empty()) continue;
       sendto(fd_.get(), reply.data(), reply.size(), 0, reinterpret_cast<sockaddr*>(&peer), size);
     }
   }
 
-  std::function<std::string(const Question&)> answer_;
+  absl::Mutex mutex_;
+  Answer answer_ ABSL_GUARDED_BY(mutex_);
   UniqueFd fd_;
   NamesConf conf_;
   std::atomic<bool> stops_{false};
@@ -152,24 +165,25 @@ TEST(DnsServiceTest, NameWithoutRecordsIsUnknown) {
 }
 
 TEST(DnsServiceTest, ForgedAndTruncatedRepliesAreNoAnswer) {
-  int kind = 0;
-  ScriptedDns dns([&kind](const Question& q) -> std::string {
-    Question other = q;
-    other.id = Two(static_cast<size_t>(static_cast<uint8_t>(q.id[1])) ^ 0x5555);
-    const std::string good = ReplyTo(q, {Srv(1, 1, 1, "a.test")});
-    switch (kind) {
-      case 0:
-        return ReplyTo(other, {Srv(1, 1, 1, "evil.test")});  // another id
-      case 1:
+  const ScriptedDns::Answer kBad[] = {
+      [](const Question& q) {  // another id
+        Question other = q;
+        other.id[0] = static_cast<char>(~other.id[0]);
+        return ReplyTo(other, {Srv(1, 1, 1, "evil.test")});
+      },
+      [](const Question& q) {
+        const std::string good = ReplyTo(q, {Srv(1, 1, 1, "a.test")});
         return good.substr(0, good.size() - 5);
-      case 2:
-        return std::string(40, '\xff');
-      default:
+      },
+      [](const Question&) { return std::string(40, '\xff'); },
+      [](const Question& q) {  // records that are not there
         return q.id + "\x85\x80" + Two(1) + Two(60000) + Two(0) + Two(0) + q.question;
-    }
-  });
-  for (kind = 0; kind < 4; ++kind) {
-    EXPECT_TRUE(absl::IsUnavailable(dns.Ask("projects.test").status())) << kind;
+      },
+  };
+  ScriptedDns dns(kBad[0]);
+  for (const ScriptedDns::Answer& bad : kBad) {
+    dns.SetAnswer(bad);
+    EXPECT_TRUE(absl::IsUnavailable(dns.Ask("projects.test").status())) << &bad - kBad;
   }
 }
 
@@ -182,21 +196,20 @@ TEST(DnsServiceTest, LoopOfAliasesIsUnknown) {
 }
 
 TEST(DnsServiceTest, WrongRecordsAreNamed) {
-  std::vector<std::string> srv, txt;
-  ScriptedDns dns([&](const Question& q) { return ReplyTo(q, q.type == kTxt ? txt : srv); });
-  const auto why = [&] { return std::string(dns.Ask("projects.test").status().message()); };
-  srv = {Srv(1, 1, 0, "a.test")};
-  EXPECT_THAT(why(), HasSubstr("SRV _dafs._tcp.projects.test: not a host and port"));
-  srv = {Srv(1, 1, 1, "a$b.test")};
-  EXPECT_FALSE(why().empty());
-  srv = {Srv(1, 1, 1, "a.test")};
-  txt = {Txt("path=/x/../y")};
-  EXPECT_THAT(why(), HasSubstr("TXT _dafs._tcp.projects.test: path=: the path must not"));
-  txt = {Txt("path=/x"), Txt("path=/y")};
-  EXPECT_THAT(why(), HasSubstr("more than one path="));
-  txt.clear();
-  srv.assign(65, Srv(1, 1, 1, "a"));
-  EXPECT_FALSE(dns.Ask("projects.test").ok());
+  ScriptedDns dns([](const Question&) { return std::string(); });
+  const auto why = [&](std::vector<std::string> srv, std::vector<std::string> txt) {
+    dns.SetAnswer([srv = std::move(srv), txt = std::move(txt)](const Question& q) {
+      return ReplyTo(q, q.type == kTxt ? txt : srv);
+    });
+    return std::string(dns.Ask("projects.test").status().message());
+  };
+  const std::string good = Srv(1, 1, 1, "a.test");
+  EXPECT_THAT(why({Srv(1, 1, 0, "a.test")}, {}),
+              HasSubstr("SRV _dafs._tcp.projects.test: not a host and port"));
+  EXPECT_FALSE(why({Srv(1, 1, 1, "a$b.test")}, {}).empty());
+  EXPECT_THAT(why({good}, {Txt("path=/x/../y")}),
+              HasSubstr("TXT _dafs._tcp.projects.test: path=: the path must not"));
+  EXPECT_THAT(why({good}, {Txt("path=/x"), Txt("path=/y")}), HasSubstr("more than one path="));
 }
 
 }  // namespace
