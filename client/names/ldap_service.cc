@@ -65,7 +65,7 @@ class LdapConnection {
           absl::StrCat("ldap-uri = ", conf.ldap_uri, ": ", ldap_err2string(error)));
     }
     const int version = LDAP_VERSION3;
-    wait_ = absl::ToTimeval(conf.timeout / 2);
+    wait_ = absl::ToTimeval(conf.timeout / 3);  // to connect, and for each of two searches
     ldap_set_option(ldap_, LDAP_OPT_PROTOCOL_VERSION, &version);
     ldap_set_option(ldap_, LDAP_OPT_NETWORK_TIMEOUT, &wait_);
     ldap_set_option(ldap_, LDAP_OPT_TIMEOUT, &wait_);

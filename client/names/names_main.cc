@@ -36,6 +36,8 @@ int main(int argc, char** argv) {
     std::printf("%s\n", std::string(bad.message()).c_str());
     return 1;
   }
+  // libldap reads a file of the current directory, ldaprc, which any user may have put there.
+  if (chdir("/") != 0) return 1;
   const bool all = std::strcmp(argv[1], "all") == 0;
   std::fputs(dafs::names::ToJson(dafs::names::AskServices(*conf, name, all)).c_str(), stdout);
   std::fflush(stdout);

@@ -3,6 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "runtime/unique_fd.h"
 
 namespace dafs::names {
 namespace {
@@ -55,6 +61,23 @@ TEST(LdapServiceTest, PasswordIsNotSentInTheClear) {
   conf.ldap_bind_dn = "cn=a";
   conf.ldap_password_file = "/dev/null";
   EXPECT_THAT(std::string(AskLdap(conf, "a").status().message()), HasSubstr("ldaps://"));
+}
+
+TEST(LdapServiceTest, SilentServerIsUnavailable) {
+  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(listener.get(), any, size), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), any, &size), 0);
+  NamesConf conf;
+  conf.ldap_uri = "ldap://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  conf.ldap_base = "dc=x";
+  conf.timeout = absl::Milliseconds(300);
+  EXPECT_TRUE(absl::IsUnavailable(AskLdap(conf, "a").status()));
 }
 
 TEST(LdapServiceTest, ServerThatIsAwayIsUnavailable) {
