@@ -1,6 +1,7 @@
 #include "runtime/task.h"
 
 #include <new>
+#include <utility>
 
 namespace dafs {
 namespace {
@@ -14,19 +15,29 @@ struct FreeFrameNode {
   FreeFrameNode* next;
 };
 
+// Without a destructor: coroutines also run after those of the thread's variables, in functions
+// that a program has given to atexit(3).
 struct FreeLists {
-  FreeFrameNode* head[kClasses] = {};
-  size_t count[kClasses] = {};
-  ~FreeLists() {
-    for (FreeFrameNode* node : head) {
+  FreeFrameNode* head[kClasses];
+  size_t count[kClasses];
+  bool has_ended;  // frames are kept no longer
+};
+thread_local FreeLists the_lists = {};
+
+struct AtEndOfThread {
+  ~AtEndOfThread() {
+    the_lists.has_ended = true;
+    for (FreeFrameNode*& node : the_lists.head) {
       while (node != nullptr) ::operator delete(std::exchange(node, node->next));
     }
   }
+  void Watch() {}
 };
 
 FreeLists& ThisThread() {
-  thread_local FreeLists lists;
-  return lists;
+  thread_local AtEndOfThread end;
+  end.Watch();
+  return the_lists;
 }
 
 size_t ClassOf(size_t size_bytes) { return (size_bytes + kStep - 1) / kStep - 1; }
@@ -48,7 +59,7 @@ void* AllocateFrame(size_t size_bytes) {
 void FreeFrame(void* frame, size_t size_bytes) noexcept {
   size_t index = ClassOf(size_bytes);
   FreeLists& lists = ThisThread();
-  if (index >= kClasses || lists.count[index] >= kKeptPerClass) {
+  if (index >= kClasses || lists.has_ended || lists.count[index] >= kKeptPerClass) {
     ::operator delete(frame);
     return;
   }
