@@ -13,6 +13,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -32,6 +34,21 @@ class WriteTracker {
   bool ExchangeUser(uint32_t uid) {
     return last_user_.exchange(uid, std::memory_order_relaxed) != uid;
   }
+  // A description that was opened with O_DIRECT. Its program may read the file at the server
+  // (runtime/direct_ioctl.h), so no write is answered before the server has it.
+  class DirectOpen {
+   public:
+    explicit DirectOpen(std::shared_ptr<WriteTracker> file) : file_(std::move(file)) {
+      file_->direct_opens_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~DirectOpen() { file_->direct_opens_.fetch_sub(1, std::memory_order_relaxed); }
+    DirectOpen(const DirectOpen&) = delete;
+    DirectOpen& operator=(const DirectOpen&) = delete;
+
+   private:
+    const std::shared_ptr<WriteTracker> file_;  // shared with the inode table and its opens
+  };
+  bool has_direct_opens() const { return direct_opens_.load(std::memory_order_relaxed) > 0; }
   // Whether the next write will probably fail: neither fsync nor close has reported the last error,
   // or no write has succeeded since.
   bool doubtful() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -59,6 +76,7 @@ class WriteTracker {
   static constexpr uint64_t kNoUser = ~uint64_t{0};
 
   std::atomic<uint64_t> last_user_{kNoUser};  // publishes no other data
+  std::atomic<uint32_t> direct_opens_{0};     // the same
   mutable absl::Mutex mutex_;
   uint64_t owner_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);  // of the last failure

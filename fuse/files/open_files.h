@@ -51,10 +51,11 @@ struct OpenState {
   // owner (WIRE R64), and the value of WriteTracker::owner_changes.
   bool by_own_right = false;
   uint64_t owner_changes = 0;
-  std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
-  client::WriteTracker::ErrorCursor errors;      // `writes` guards it
-  uint64_t opened_by = 0;                        // the number of the kernel's request
-  uint32_t live_slot = 0;                        // LiveFiles
+  std::shared_ptr<client::WriteTracker> writes;            // shared with the inode table
+  client::WriteTracker::ErrorCursor errors;                // `writes` guards it
+  std::optional<client::WriteTracker::DirectOpen> direct;  // of `writes`, with O_DIRECT
+  uint64_t opened_by = 0;                                  // the number of the kernel's request
+  uint32_t live_slot = 0;                                  // LiveFiles
 };
 
 // Part of a directory as the server listed it, starting at one cookie.

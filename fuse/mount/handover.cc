@@ -184,6 +184,7 @@ absl::Status RestoreFiles(const HandoverRecord& record, MountState& state) {
     open->writes = state.write_trackers.Of(file.nodeid);
     open->owner_changes = open->writes->owner_changes() + (file.owner_changed ? 1 : 0);
     open->errors = open->writes->SampleErrors();
+    if ((file.flags & O_DIRECT) != 0) open->direct.emplace(open->writes);
     open->opened_by = file.opened_by;
     open->bypasses_before = state.pages.BeginOpen(file.nodeid, BypassesPages(file.flags));
     if (file.opened_by != 0) state.opened_before[file.opened_by] = file.fh;

@@ -1,4 +1,4 @@
-// Locks: GETLK, SETLK, SETLKW, IOCTL. Spec: 6.5.18, 6.5.19, 6.5.20;
+// Locks: GETLK, SETLK, SETLKW, and the IOCTL of locks. Spec: 6.5.18, 6.5.19, 6.5.20;
 // docs/decisions.md, Locks; docs/fuse.md 7, 8.
 //
 // A lock of flock(2) belongs to the open file description. Its owner is the OPEN of the kernel's
@@ -26,7 +26,7 @@ class LockOperations {
 
   Task<void> Getlk(Call& call);
   Task<void> Setlk(Call& call);  // and SETLKW
-  Task<void> Ioctl(Call& call);  // runtime/lock_ioctl.h; ENOTTY for any other
+  Task<void> Ioctl(Call& call);  // runtime/lock_ioctl.h; ENOTTY for any other command
 
  private:
   struct Request;

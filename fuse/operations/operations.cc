@@ -66,7 +66,7 @@ constexpr Operations::Table::Row Operations::Table::kRows[] = {
     {FUSE_GETLK, To<&Operations::locks_, &LockOperations::Getlk>, true, kByOpener},
     {FUSE_SETLK, To<&Operations::locks_, &LockOperations::Setlk>, true, kByOpener},
     {FUSE_SETLKW, To<&Operations::locks_, &LockOperations::Setlk>, true, kByOpener},
-    {FUSE_IOCTL, To<&Operations::locks_, &LockOperations::Ioctl>, true, kByOpener},
+    {FUSE_IOCTL, To<&Operations::ioctls_, &IoctlOperations::Ioctl>, true, kByOpener},
     {FUSE_OPENDIR, To<&Operations::directories_, &DirectoryOperations::Opendir>},
     {FUSE_READDIR, To<&Operations::directories_, &DirectoryOperations::Readdir>, true, kByOpener},
     {FUSE_READDIRPLUS, To<&Operations::directories_, &DirectoryOperations::Readdir>, true,

@@ -16,6 +16,7 @@
 #include "fuse/operations/context.h"
 #include "fuse/operations/data.h"
 #include "fuse/operations/directory.h"
+#include "fuse/operations/ioctls.h"
 #include "fuse/operations/locks.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/operations/names.h"
@@ -79,6 +80,7 @@ class Operations {
   WriteOperations write_{context_};
   RangeOperations ranges_{context_};
   LockOperations locks_{context_};
+  IoctlOperations ioctls_{context_, locks_};
   DirectoryOperations directories_{context_};
   XattrOperations xattrs_{context_};
 };

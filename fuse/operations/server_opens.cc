@@ -132,6 +132,7 @@ fuse_open_out ServerOpens::Add(const Call& call, const client::OpenFile& file, u
   open->writes = state_.write_trackers.Of(nodeid);
   open->owner_changes = open->writes->owner_changes();
   open->errors = open->writes->SampleErrors();
+  if ((flags & O_DIRECT) != 0) open->direct.emplace(open->writes);
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
   open->delegation = file.delegation;
   open->bypasses_before = state_.pages.BeginOpen(nodeid, BypassesPages(flags));

@@ -129,7 +129,7 @@ bool WriteOperations::UsesWriteBehind(const fuse_write_in& write, const OpenStat
   constexpr uint32_t kAtOnce = O_APPEND | O_DIRECT | O_SYNC | O_DSYNC;
   return WritesBehind(state_.options) && streams_.enabled() && write.size > 0 &&
          (write.flags & kAtOnce) == 0 && (write.write_flags & FUSE_WRITE_CACHE) == 0 &&
-         !open.writes->doubtful();
+         !open.writes->doubtful() && !open.writes->has_direct_opens();
 }
 
 Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> open,
