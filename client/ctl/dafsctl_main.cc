@@ -14,6 +14,7 @@
 #include "client/ctl/names_command.h"
 #include "client/ctl/ping_command.h"
 #include "client/ctl/restart_command.h"
+#include "client/ctl/rpcping_command.h"
 #include "client/ctl/server_command.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
@@ -32,7 +33,8 @@ absl::Status Query(const MountQuery& query, const std::string& request) {
 // Returns the error message for a wrong command line.
 std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
   constexpr char kCommands[] =
-      "the commands are ping, names, status, stats, restart, top, iostat, log, doctor, fence and "
+      "the commands are ping, rpcping, names, status, stats, restart, top, iostat, log, doctor, "
+      "fence and "
       "server; see dafsctl --help";
   if (argc < 2) return absl::StrCat("no command given; ", kCommands);
   const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
@@ -53,6 +55,7 @@ std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::Pa
 struct Commands {
   PingOptions ping;
   NamesRequest names;
+  RpcPingOptions rpcping;
   MountQuery query;
   bool json = false;
   LiveOptions live;
@@ -64,6 +67,7 @@ struct Commands {
 
   const CLI::App* ping_command = nullptr;
   const CLI::App* names_command = nullptr;
+  const CLI::App* rpcping_command = nullptr;
   const CLI::App* stats_command = nullptr;
   const CLI::App* top_command = nullptr;
   const CLI::App* iostat_command = nullptr;
@@ -97,6 +101,7 @@ void Declare(CLI::App& app, Commands& commands) {
   app.require_subcommand(1);
   commands.ping_command = AddPingCommand(app, commands.ping);
   commands.names_command = AddNamesCommand(app, commands.names);
+  commands.rpcping_command = AddRpcPingCommand(app, commands.rpcping);
   AddReportCommand(app, commands, "status", "Show the sessions of a mount, and what waits");
   commands.stats_command = AddReportCommand(app, commands, "stats",
                                             "Show the number, time and bytes of requests, by kind");
@@ -119,6 +124,7 @@ absl::Status RunRestart(const MountQuery& query, const RestartOptions& options) 
 absl::Status Run(const Commands& commands) {
   if (commands.ping_command->parsed()) return Ping(commands.ping);
   if (commands.names_command->parsed()) return ShowNames(commands.names);
+  if (commands.rpcping_command->parsed()) return RpcPing(commands.rpcping);
   if (commands.restart_command->parsed()) return RunRestart(commands.query, commands.restart);
   if (commands.fence_command->parsed()) {
     return AskForFence(*commands.fence_command, commands.fence);

@@ -13,9 +13,10 @@ def call(*command):
                    stdout=subprocess.DEVNULL)
 
 
-def serve(export, rdma_port=None):
-    """Starts the server, over TCP, and over RDMA if there is a port. Returns why it cannot run here, or None."""
-    for program in ("exportfs", "rpc.nfsd", "rpc.mountd", "mount.nfs"):
+def serve(export, rdma_port=None, version_3=False):
+    """Starts the server, over TCP, and over RDMA if there is a port: version 4, and 3. Returns why it cannot run here,
+    or None."""
+    for program in ("exportfs", "rpc.nfsd", "rpc.mountd", "mount.nfs", *(["rpcbind"] if version_3 else [])):
         if shutil.which(program) is None:
             return f"{program} is not installed (packages nfs-kernel-server, nfs-common)"
     if not CONTROL.is_dir():
@@ -32,7 +33,10 @@ def serve(export, rdma_port=None):
         (CONTROL / name).write_text("10\n", encoding="ascii")
     if subprocess.run(["pidof", "rpc.mountd"], stdout=subprocess.DEVNULL, check=False).returncode != 0:
         call("rpc.mountd", "-N", "2", "-N", "3")
-    call("rpc.nfsd", "-N", "3", "-U", "4")
+    if version_3 and subprocess.run(["pidof", "rpcbind"], stdout=subprocess.DEVNULL, check=False).returncode != 0:
+        pathlib.Path("/run/rpcbind").mkdir(exist_ok=True)
+        call("rpcbind", "-w")
+    call("rpc.nfsd", *([] if version_3 else ["-N", "3"]), "-U", "4")
     (CONTROL / "v4_end_grace").write_text("Y\n", encoding="ascii")
     if rdma_port is not None:
         (CONTROL / "portlist").write_text(f"rdma {rdma_port}\n", encoding="ascii")

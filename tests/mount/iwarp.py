@@ -89,6 +89,7 @@ class Connection:
         self.segment_bytes = 1400
         self.messages = []  # that came while a Read Response was awaited
         self.awaited = None  # the STag that the response must name
+        self.invalidated = []  # STags of ours that the other end invalidated by a Send
         self.operations = []  # (opcode, STag, offset, length) of the server's accesses to our memory
         self.reply = self.private = None
         self.terminated = None  # the Terminate message that the server sent
@@ -211,7 +212,7 @@ class Connection:
             self.operations.append((opcode, stag, at - self.BASE, len(ulpdu) - 14))
             self.place(stag, at, ulpdu[14:])
             return
-        _, queue, msn, offset = struct.unpack("!IIII", ulpdu[2:18])
+        stag, queue, msn, offset = struct.unpack("!IIII", ulpdu[2:18])
         payload = ulpdu[18:]
         if opcode == TERMINATE:
             self.parts = b""
@@ -228,6 +229,8 @@ class Connection:
         if offset != len(self.parts):
             raise ValueError(f"message offset {offset} after {len(self.parts)} bytes")
         self.parts += payload
+        if last and opcode in (SEND_INVALIDATE, SEND_SOLICITED_INVALIDATE):
+            self.invalidated.append(stag)
         if last:
             self.received[0] += 1
             self.messages.append(self.parts)

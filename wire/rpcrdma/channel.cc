@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Channel>> Channel::Create(dat::PendingEndpoint& p
   dat::EndpointOptions options;
   options.max_receives = sizes.receives;
   options.max_sends = sizes.sends + sizes.rdma_operations;
-  options.max_windows = sizes.windows;
+  options.max_windows = absl::IsUnimplemented(domain.windows()) ? 0 : sizes.windows;
   ASSIGN_OR_RETURN(channel->endpoint_, pending.CreateEndpoint(domain, options));
   for (size_t i = 0; i < sizes.receives; ++i) RETURN_IF_ERROR(channel->PostReceive(i));
   channel->on_sent_.resize(sizes.sends);

@@ -96,7 +96,10 @@ void Connection::Start(Call call, Requester::Done done) {
 
 bool Connection::Poll() { return !is_down_ && link_.channel->Poll(*this); }
 
-void Connection::OnConnected() { requester_->SendQueued(); }
+void Connection::OnConnected() {
+  is_up_ = true;
+  requester_->SendQueued();
+}
 
 void Connection::OnDisconnected(const absl::Status& why) {
   is_down_ = true;

@@ -55,6 +55,7 @@ class Connection final : public Pollable, private Channel::Receiver {
   // Ends the connection: outstanding calls fail with `why`.
   void Close(const absl::Status& why) { Fail(why); }
 
+  bool is_up() const { return is_up_; }  // the transport has connected
   // 0: not agreed yet.
   uint32_t version() const { return link_.version_agreed ? link_.version : 0; }
   const Properties& own_properties() const { return link_.own; }
@@ -93,6 +94,7 @@ class Connection final : public Pollable, private Channel::Receiver {
   PropertyExchange properties_{link_};
   std::unique_ptr<Requester> requester_;
   std::unique_ptr<Responder> responder_;
+  bool is_up_ = false;
   bool is_down_ = false;  // the endpoint has reported its end
 };
 
