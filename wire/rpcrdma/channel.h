@@ -75,6 +75,9 @@ class Channel {
   // Ends a window. `done` is called when no peer can use it, perhaps before this returns.
   absl::Status EndWindow(uint32_t context, Done done);
 
+  // Destroys the endpoint: the transport uses no memory any more. Call nothing else after it.
+  void Close() { endpoint_.reset(); }
+
   dat::Domain& domain() { return *domain_; }
   dat::Endpoint& endpoint() { return *endpoint_; }
   uint32_t message_bytes() const { return sizes_.message_bytes; }

@@ -87,7 +87,11 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Accept(Loop& loop,
   return connection;
 }
 
-Connection::~Connection() { loop_.Remove(this); }
+Connection::~Connection() {
+  loop_.Remove(this);
+  // Before the memory of the requester and the responder.
+  if (link_.channel != nullptr) link_.channel->Close();
+}
 
 void Connection::Start(Call call, Requester::Done done) {
   requester_->Start(std::move(call), std::move(done));
@@ -106,15 +110,17 @@ void Connection::OnDisconnected(const absl::Status& why) {
   Fail(why.ok()
            ? absl::UnavailableError("the peer closed the connection")
            : absl::UnavailableError(absl::StrCat("connection lost: ", std::string(why.message()))));
+  // Only now can the peer no longer reach our memory.
+  requester_->FailAll(status_);
+  properties_.FailAll(status_);
 }
 
 void Connection::Fail(const absl::Status& why) {
   if (!status_.ok()) return;
   status_ = why;
-  // No peer can reach our memory once the connection has ended.
-  if (!is_down_) link_.channel->endpoint().Abort(why);
-  requester_->FailAll(why);
-  properties_.FailAll(why);
+  if (is_down_) return;
+  link_.channel->endpoint().Abort(why);
+  loop_.RequestPoll(this);  // it reports the end
 }
 
 // The server: takes over the version of the client's first message that it supports. Returns false

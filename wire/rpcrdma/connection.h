@@ -4,7 +4,8 @@
 // Spec: RPCRDMA2, RFC 8166. docs/rpcrdma.md has the choices where the draft leaves one.
 //
 // Everything belongs to the thread of the loop, and nothing blocks. Callbacks may start calls. They
-// may not destroy the connection.
+// may not destroy the connection. A destroyed connection drops its calls without their callbacks.
+// Regions of its domain are destroyed before it, when no call uses them.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +53,7 @@ class Connection final : public Pollable, private Channel::Receiver {
       absl::AnyInvocable<bool(const OptionalBody&, std::span<const std::byte> payload)>;
   void set_optional_handler(OptionalHandler handler) { optional_ = std::move(handler); }
 
-  // Ends the connection: outstanding calls fail with `why`.
+  // Ends the connection: outstanding calls fail with `why` in a later turn of the loop.
   void Close(const absl::Status& why) { Fail(why); }
 
   bool is_up() const { return is_up_; }  // the transport has connected
