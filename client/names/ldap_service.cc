@@ -179,6 +179,7 @@ absl::StatusOr<std::vector<Located>> LocationsBelow(LdapConnection& ldap, const 
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Located> all;
+  all.reserve(found.size());
   for (auto& [child, located] : found) all.push_back(std::move(located));
   if (all.empty()) {
     return absl::InvalidArgumentError(
