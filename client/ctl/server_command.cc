@@ -25,6 +25,9 @@ struct Word {
   bool needs_argument = false;
 };
 constexpr absl::Duration kLookEvery = absl::Milliseconds(500);  // of drain --wait
+// Of drain --to. A client that sends requests learns of it with the next answer.
+constexpr absl::Duration kTellWithin = absl::Seconds(5);
+constexpr absl::Duration kTellEvery = absl::Milliseconds(20);
 constexpr char kFile[] = "FILE";
 constexpr char kAboutFile[] = "only of this file of the server, or in this directory";
 constexpr Word kWords[] = {
@@ -53,7 +56,9 @@ std::string WordOf(const std::string& name, const ServerRequest& request) {
 // The argument of the word in the request.
 std::string ArgumentOf(const std::string& word, const ServerRequest& request) {
   if (word == "clients") return request.sort == "load" ? "load" : "";
-  if (word == "drain") return request.undo ? "undo" : "";
+  if (word == "drain") {
+    return request.undo ? "undo" : request.to.empty() ? "" : absl::StrCat("to ", request.to);
+  }
   if (word == "unlock") {
     // A handle is no path.
     const bool is_path = request.argument.find('/') != std::string::npos;
@@ -113,6 +118,30 @@ absl::Status AwaitDrained(const ServerRequest& request) {
   }
 }
 
+// Waits until the clients know the alternate location, then ends the server.
+absl::Status MoveTo(const ServerRequest& request) {
+  const absl::Time deadline =
+      absl::Now() + (request.wait_s > 0 ? absl::Seconds(request.wait_s) : kTellWithin);
+  uint64_t untold = 0;
+  do {
+    ASSIGN_OR_RETURN(const std::string report, Ask(request, "json status"));
+    const auto status = nlohmann::json::parse(report, nullptr, /*allow_exceptions=*/false);
+    if (!status.is_object() || !status.contains("drain")) {
+      return absl::DataLossError("dafsd did not answer with its state");
+    }
+    untold = status["drain"].value("untold", uint64_t{0});
+    if (untold > 0) absl::SleepFor(kTellEvery);
+  } while (untold > 0 && absl::Now() < deadline);
+  RETURN_IF_ERROR(Ask(request, "end").status());
+  if (untold > 0) {
+    std::printf("stopping; %llu clients have sent nothing since, so they do not know %s\n",
+                static_cast<unsigned long long>(untold), request.to.c_str());
+  } else {
+    std::printf("stopping; clients go to %s\n", request.to.c_str());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request) {
@@ -141,7 +170,11 @@ CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request) {
       ->excludes(broken)
       ->needs(locks->get_option(kFile));
   CLI::App* const drain = server->get_subcommand("drain");
-  drain->add_flag("--undo", request.undo, "take new clients again");
+  CLI::Option* const undo = drain->add_flag("--undo", request.undo, "take new clients again");
+  drain
+      ->add_option("--to", request.to,
+                   "HOST[:PORT] where the server continues: tell the clients, then stop dafsd")
+      ->excludes(undo);
   drain->add_option("--wait", request.wait_s, "wait so many seconds until no client is left")
       ->check(CLI::Range(0.0, 86400.0));
   return server;
@@ -156,6 +189,7 @@ absl::Status AskServer(const CLI::App& command, const ServerRequest& request) {
   ASSIGN_OR_RETURN(const std::string answer,
                    Ask(request, absl::StrCat(request.json ? "json " : "", WordOf(word, request),
                                              argument.empty() ? "" : " ", argument)));
+  if (word == "drain" && !request.to.empty()) return MoveTo(request);
   const bool waits = word == "drain" && !request.undo && request.wait_s > 0;
   if (waits) return AwaitDrained(request);
   std::fputs(answer.c_str(), stdout);

@@ -20,7 +20,8 @@ struct ServerRequest {
   bool broken = false;            // of locks: those of failed clients
   bool release = false;           // of locks: forgets the broken ones of a file
   bool undo = false;              // of drain
-  double wait_s = 0;              // of drain: how long to wait for its end
+  std::string to;                 // of drain: where the server continues; empty: it only drains
+  double wait_s = 0;              // of drain: how long to wait for its end, or for the clients
 };
 
 // Adds the command and its subcommands. `request` outlives `app`.

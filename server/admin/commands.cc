@@ -1,5 +1,8 @@
 #include "server/admin/commands.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -21,6 +24,7 @@
 #include "server/session/shared/pool.h"
 #include "server/session/worker.h"
 #include "server/store/holdings/persistent_locks.h"
+#include "server/store/objects/failover_location.h"
 #include "server/store/parts/releases.h"
 #include "server/store/parts/rollbacks.h"
 #include "server/store/store.h"
@@ -135,9 +139,31 @@ absl::StatusOr<std::string> ForgetLocks(const AdminView& view, const std::string
                                           "; see dafsctl server locks --broken"));
 }
 
+// Tells the clients to go to another machine, where the server continues. `end` ends this one: it
+// stops as at SIGTERM.
+absl::StatusOr<std::string> MoveAway(const AdminView& view, const std::string& to,
+                                     std::string_view by) {
+  if (!IsServerName(to)) {
+    return absl::InvalidArgumentError("drain --to: give HOST or HOST:PORT");
+  }
+  view.move(to, by);
+  return absl::StrCat(DrainText(DrainReport(view)), "\n");
+}
+
+absl::StatusOr<std::string> EndAfterDrain(const AdminView& view, const std::string&,
+                                          std::string_view by) {
+  if (!view.shared.clients->draining_since()) {
+    return absl::FailedPreconditionError("end: the server is not draining");
+  }
+  LogNotice(absl::StrCat("end by ", Text(by), ", after drain"));
+  kill(getpid(), SIGTERM);
+  return "stopping\n";
+}
+
 // No new clients from now on, before maintenance; `undo` ends that.
 absl::StatusOr<std::string> Drain(const AdminView& view, const std::string& argument,
                                   std::string_view by) {
+  if (argument.starts_with("to ")) return MoveAway(view, argument.substr(3), by);
   if (!argument.empty() && argument != "undo") {
     return absl::InvalidArgumentError("drain takes undo or no argument");
   }
@@ -154,9 +180,9 @@ absl::StatusOr<std::string> Reload(const AdminView& view, const std::string& arg
   return absl::StrCat(said, "\n");
 }
 
-constexpr AdminCommand kCommands[] = {{"log", SetLevel},  {"evict", Evict},
-                                      {"unlock", Unlock}, {"forget-locks", ForgetLocks},
-                                      {"drain", Drain},   {"reload", Reload}};
+constexpr AdminCommand kCommands[] = {
+    {"log", SetLevel}, {"evict", Evict},   {"unlock", Unlock},    {"forget-locks", ForgetLocks},
+    {"drain", Drain},  {"reload", Reload}, {"end", EndAfterDrain}};
 
 }  // namespace
 

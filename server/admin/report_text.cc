@@ -255,6 +255,8 @@ std::string ExportsReportText(const Json& report) {
     const auto principals = e["principals"].get<std::vector<std::string>>();
     if (!principals.empty()) options.push_back("principals=" + absl::StrJoin(principals, "+"));
     if (Is(e, "handles_lasting")) options.emplace_back("handles=lasting");
+    const auto locations = e["failover"].get<std::vector<std::string>>();
+    if (!locations.empty()) options.push_back("failover=" + absl::StrJoin(locations, "+"));
     if (Is(e, "changed_by_clients")) options.emplace_back("changed_by=clients");
     if (!Is(e, "served")) options.emplace_back("(not served yet)");
     const auto clients = e["clients"].get<std::vector<std::string>>();

@@ -154,6 +154,14 @@ const char* SquashWord(Squash squash) {
   return "";
 }
 
+std::vector<std::string> LocationTexts(const std::vector<FailoverLocation>& locations) {
+  std::vector<std::string> texts;
+  for (const FailoverLocation& one : locations) {
+    texts.push_back(absl::StrCat(one.server, ":", one.path));
+  }
+  return texts;
+}
+
 }  // namespace
 
 Json StatusReport(const AdminView& view) {
@@ -219,8 +227,9 @@ Json StatsReport(const AdminView& view) {
 Json DrainReport(const AdminView& view) {
   const absl::Time now = Loop::Now();
   const std::optional<absl::Time> since = view.shared.clients->draining_since();
-  uint64_t clients = 0, opens = 0, locks = 0;
+  uint64_t clients = 0, opens = 0, locks = 0, untold = 0;
   for (const ClientTable::Entry& entry : view.shared.clients->List(now)) {
+    if (entry.sessions > 0 && entry.client->locations().changed()) ++untold;
     const Holdings& held = *entry.client->holdings();
     // One without either has left: it is known until its lease ends.
     if (entry.sessions == 0 && held.opens.load() == 0) continue;
@@ -229,11 +238,9 @@ Json DrainReport(const AdminView& view) {
     locks += held.locks.load();
   }
   const char* const state = !since ? "serving" : clients > 0 ? "draining" : "drained";
-  return {{"state", state},
-          {"since_us", since ? absl::ToInt64Microseconds(now - *since) : 0},
-          {"clients", clients},
-          {"opens", opens},
-          {"locks", locks}};
+  return {{"state", state},     {"since_us", since ? absl::ToInt64Microseconds(now - *since) : 0},
+          {"clients", clients}, {"opens", opens},
+          {"locks", locks},     {"untold", untold}};  // of the latest alternate locations
 }
 
 Json OpensReport(const AdminView& view, std::string_view path) {
@@ -346,6 +353,7 @@ Json ExportsReport(const AdminView& view) {
                     {"sec", SecText(e.sec)},
                     {"principals", e.principals},
                     {"handles_lasting", e.lasting_handles},
+                    {"failover", LocationTexts(e.failover)},
                     {"changed_by_clients", e.only_clients_change}});
   }
   return {{"exports", std::move(rows)}};

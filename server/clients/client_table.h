@@ -32,6 +32,7 @@
 #include "absl/time/time.h"
 #include "server/clients/client_records.h"
 #include "server/clients/credentials.h"
+#include "server/clients/fetched_locations.h"
 #include "server/clients/principal.h"
 #include "server/store/holdings/promises.h"
 #include "server/store/objects/export.h"
@@ -69,6 +70,7 @@ class Client {
   // Its number in Promises; 0: it takes no part.
   Promisee promisee() const { return promisee_.load(std::memory_order_relaxed); }
   void set_promisee(Promisee promisee) { promisee_.store(promisee, std::memory_order_relaxed); }
+  FetchedLocations& locations() { return locations_; }
   // A later instance of the same client has taken its place: its sessions end.
   bool superseded() const { return superseded_; }
 
@@ -81,6 +83,7 @@ class Client {
   std::atomic<int64_t> renewed_ns_{0};   // publishes nothing but itself
   std::atomic<bool> superseded_{false};  // publishes nothing but itself
   std::atomic<Promisee> promisee_{0};    // publishes nothing but itself
+  FetchedLocations locations_;
   // Guarded by the table's mutex, which this class cannot name.
   bool confirmed_ = false;
   absl::Time since_ = absl::InfinitePast();      // when it took its name

@@ -201,10 +201,12 @@ absl::Status Server::Begin(const Providers& providers) {
 absl::Status Server::StartAdmin(const Shared& shared) {
   if (options_.admin_socket.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<AdminSocket>> started = AdminSocket::Start(
-      options_.admin_socket, {.shared = shared,
-                              .bound = &bound_,
-                              .since = Loop::Now(),
-                              .reload = [this](std::string_view by) { return Reload(by); }});
+      options_.admin_socket,
+      {.shared = shared,
+       .bound = &bound_,
+       .since = Loop::Now(),
+       .reload = [this](std::string_view by) { return Reload(by); },
+       .move = [this](const std::string& to, std::string_view by) { AnnounceMove(to, by); }});
   if (started.ok()) {
     admin_ = *std::move(started);
     return absl::OkStatus();
@@ -398,6 +400,7 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   add(changes->removed, "removed");
   add(changes->changed, "changed the options of");
   if (said.empty()) said = "no export has changed";
+  TellClientsOfLocations();
   LogNotice(absl::StrCat("reload by ", Text(by), ": ", said));
   Audit("RELOAD", by, said);
   if (options_.reload_tls == nullptr) return said;
@@ -411,6 +414,21 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   }
   LogNotice(absl::StrCat("reload by ", Text(by), ": certificates were read again"));
   return said;
+}
+
+// Their next responses carry the flag.
+void Server::TellClientsOfLocations() {
+  for (const ClientTable::Entry& entry : clients_.List(Loop::Now())) {
+    entry.client->locations().Compare(LocationsNow(store_->exports()));
+  }
+}
+
+void Server::AnnounceMove(const std::string& to, std::string_view by) {
+  clients_.SetDraining(true, Loop::Now());
+  store_->reload().PreferAlternate(to);
+  TellClientsOfLocations();
+  LogNotice(absl::StrCat("drain by ", Text(by), ": clients are told to go to ", to));
+  Audit("DRAIN", by, to);
 }
 
 // Waits in this order because each submits work to those after it.

@@ -103,6 +103,9 @@ class Server {
   absl::Duration GraceTime() const;
   bool AwaitIdle(absl::Time deadline);
   void SayWhatHangs() const;
+  void TellClientsOfLocations();
+  // Takes no new clients, and names `to` as the first alternate location of all exports.
+  void AnnounceMove(const std::string& to, std::string_view by);
   void Audit(std::string_view op, std::string_view by, std::string_view result);
   absl::Status StartAdmin(const Shared& shared);
   absl::Status Listen(const Providers& providers,

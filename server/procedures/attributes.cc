@@ -1,6 +1,9 @@
 // Procedures on attributes: ACCESS, GETATTR, GET_FSATTR, SETATTR, VERIFY, NVERIFY (inline).
 // Spec: 6.5.2, 6.5.13, 6.5.15, 6.5.23, 6.5.35, 6.5.37. They run on the worker, like those on names.
+#include <optional>
+
 #include "server/procedures/handler.h"
+#include "server/store/objects/export_set.h"
 
 namespace dafs::server {
 namespace {
@@ -13,8 +16,19 @@ DafsStatus Getattr(Call& call, const wire::GetattrInlineArgs& args, wire::Getatt
 }
 
 DafsStatus GetFsattr(Call& call, const wire::GetFsattrArgs& args, wire::GetFsattrRes* res) {
-  return call.session().store().attributes().GetFsattr(
+  Store& store = call.session().store();
+  const DafsStatus status = store.attributes().GetFsattr(
       call.caller(), args.filehandle, args.attr_request_bitmap, &res->obj_attributes);
+  const wire::FsAttributes& got = res->obj_attributes;
+  const ClientIdentity& identity = call.session().identity();
+  if (status != DafsStatus::kOk || !got.has(wire::kFsattrFailoverLocations) || !identity.known()) {
+    return status;
+  }
+  if (const std::optional<size_t> index = store.ExportOf(args.filehandle.fshandle)) {
+    identity.client().locations().Fetched(*index, got.failover_locations,
+                                          LocationsNow(store.exports()));
+  }
+  return status;
 }
 
 DafsStatus Setattr(Call& call, const wire::SetattrInlineArgs& args, wire::SetattrInlineRes* res) {

@@ -34,6 +34,9 @@ wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
   header.protocol_version = request_.verdict.response_version;
   EndModification(status);
   header.spec_cond = session_.IsVoid() ? wire::kSpcondVoid : request_.promises;
+  if (session_.identity().known() && session_.identity().client().locations().changed()) {
+    header.spec_cond |= wire::kSpcondFailover;
+  }
   if (status == DafsStatus::kAcces && request_.fenced_off && session_.terms().has_extensions()) {
     header.spec_cond |= wire::kSpcondFenced;
   }

@@ -215,7 +215,7 @@ void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
   absl::StatusOr<size_t> size = wire::EncodeResponse(header, res, order(), out(), options);
   if (!size.ok()) {
     header.status = status = wire::DafsStatus::kTooSmall;
-    header.spec_cond &= wire::kSpcondVoid;
+    header.spec_cond &= wire::kSpcondVoid | wire::kSpcondFailover;
     size = wire::EncodeErrorResponse(header, Args::kProc, order(), out(), options);
   } else if (request_.after.has_value()) {
     size = AppendAttributes(*size);

@@ -168,6 +168,10 @@ absl::Status ParseOption(std::string_view text, std::string_view option, Export*
   if (key == "certs") return ParseCerts(text, value, result);
   if (key == "sec") return ParseSec(text, value, result);
   if (key == "principals") return ParsePrincipals(text, value, result);
+  if (key == "failover") {
+    const absl::Status status = ParseFailover(value, &result->failover);
+    return status.ok() ? status : Bad(text, Std(status.message()));
+  }
   if (key == "clients") {
     for (absl::string_view block : absl::StrSplit(Text(value), '+')) {
       absl::StatusOr<Cidr> cidr = Cidr::Parse(Std(block));

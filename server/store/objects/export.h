@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/store/objects/failover_location.h"
 #include "wire/dat/tls.h"
 #include "wire/protocol/status.h"
 
@@ -118,6 +119,8 @@ struct Export {
   // changed_by=clients: the administrator states that only clients of this server change files in
   // the export. Then a response may carry kSpcondOnlyClients (WIRE 9.6).
   bool only_clients_change = false;
+  // Where else it is served if this server fails (5.3).
+  std::vector<FailoverLocation> failover;
   // A reload has taken it away: it admits no client.
   bool removed = false;
 

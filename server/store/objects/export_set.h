@@ -62,4 +62,13 @@ class ExportSet {
   std::vector<std::unique_ptr<const Export>> all_;
 };
 
+// Returns a function of the index of an export: the value of its attribute 30 now. Borrows
+// `exports`.
+inline auto LocationsNow(const ExportSet& exports) {
+  return [&exports](size_t index) {
+    const Export& now = exports[index];
+    return AttributeOf(now.name, now.failover);
+  };
+}
+
 }  // namespace dafs::server

@@ -108,6 +108,18 @@ ExportChanges ExportReload::ReplaceExports(std::vector<Export> wanted,
   return changes;
 }
 
+void ExportReload::PreferAlternate(const std::string& server) {
+  absl::MutexLock lock(&reloading_);
+  for (size_t i = 0; i < store_.exports.size(); ++i) {
+    Export preferring = store_.exports[i];
+    if (preferring.removed) continue;
+    std::erase_if(preferring.failover,
+                  [&](const FailoverLocation& one) { return one.server == server; });
+    preferring.failover.insert(preferring.failover.begin(), {server, preferring.name});
+    store_.exports.Set(i, std::move(preferring));
+  }
+}
+
 std::vector<OpenTable::Holding> ExportReload::HeldIn(size_t export_index) const {
   return store_.opens.HeldIn([this, export_index](const ObjectKey& key) {
     return store_.mounts->ExportOf(key.fshandle()) == export_index;

@@ -43,6 +43,9 @@ class ExportReload {
   absl::StatusOr<ExportChanges> Reload(std::vector<Export> wanted, absl::Duration within)
       ABSL_LOCKS_EXCLUDED(reloading_);
 
+  // Names `server` as the first alternate location of every export, until the next reload.
+  void PreferAlternate(const std::string& server) ABSL_LOCKS_EXCLUDED(reloading_);
+
   // Begins to take leases of the kernel if an export needs them.
   void StartLeasesIfNeeded() ABSL_LOCKS_EXCLUDED(reloading_);
 

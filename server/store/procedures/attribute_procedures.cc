@@ -233,10 +233,9 @@ DafsStatus AttributeProcedures::Setattr(const Caller& caller, const wire::FileHa
 
 namespace {
 
-// Everything in 6.1.6 except quotas and failover locations.
+// Everything in 6.1.6 except quotas.
 constexpr uint64_t kFsattrReadable =
-    wire::kFsattrAll & ~(wire::kFsattrQuotaHard | wire::kFsattrQuotaSoft | wire::kFsattrQuotaUsed |
-                         wire::kFsattrFailoverLocations);
+    wire::kFsattrAll & ~(wire::kFsattrQuotaHard | wire::kFsattrQuotaSoft | wire::kFsattrQuotaUsed);
 
 void FillLimits(const StoreOptions& options, wire::FsAttributes* a) {
   a->lease_time = static_cast<uint32_t>(absl::ToInt64Seconds(options.lease_time));
@@ -293,6 +292,13 @@ DafsStatus AttributeProcedures::GetFsattr(const Caller& caller, const wire::File
     attributes->max_link = 1;
   } else {
     STORE_RETURN_IF_NOT_OK(FillUsage(place.object->fs().mount().root.get(), attributes));
+  }
+  if ((bitmap & wire::kFsattrFailoverLocations) != 0) {
+    if (const std::optional<size_t> index = store_.mounts->ExportOf(filehandle.fshandle)) {
+      const ExportRef exported = store_.exports.At(*index);
+      const Export& now = *exported;
+      attributes->failover_locations = AttributeOf(now.name, now.failover);
+    }
   }
   attributes->fshandle = filehandle.fshandle;
   attributes->included = bitmap & wire::kFsattrAll;

@@ -568,6 +568,93 @@ TEST_F(AdminTest, AReloadThatFailsChangesNothingAndSaysWhy) {
   EXPECT_EQ(Report("exports")["exports"][0]["directory"], Path("a"));
 }
 
+std::vector<std::string> ServersIn(const wire::GetFsattrRes& res) {
+  std::vector<std::string> servers;
+  for (const wire::FsLocations& each : res.obj_attributes.failover_locations) {
+    for (const wire::FsLocation& one : each.locations) servers.push_back(one.server);
+  }
+  return servers;
+}
+
+class LocationsTest : public AdminTest {
+ protected:
+  static wire::GetFsattrArgs Fetch(const wire::FileHandle& file) {
+    wire::GetFsattrArgs args;
+    args.filehandle = file;
+    args.attr_request_bitmap = wire::kFsattrFailoverLocations;
+    return args;
+  }
+  static bool IsFlagged(RawClient& client) {
+    return (client.Call(wire::NullArgs()).header.spec_cond & wire::kSpcondFailover) != 0;
+  }
+};
+
+// Shows DAFS-5.3.1-01, DAFS-5.3.1-03, DAFS-5.3-01, DAFS-6.1.4-08.
+TEST_F(LocationsTest, AChangeIsFlaggedUntilTheClientThatHasTheOldValueFetchesTheNewOne) {
+  auto fetched = Session("c1"), other = Session("c2");
+  const wire::FileHandle file = LookUp(*fetched, {"a"});
+  EXPECT_THAT(ServersIn(fetched->Call(Fetch(file)).res), testing::IsEmpty());
+  (*wanted_)[0].failover = {{"b.example", "/a"}, {"192.0.2.1:7", "/a"}};
+  EXPECT_EQ(Text("reload"), "changed the options of /a\n");
+  EXPECT_THAT(Text("exports"), HasSubstr("failover=b.example:/a+192.0.2.1:7:/a"));
+  EXPECT_TRUE(IsFlagged(*fetched));
+  EXPECT_TRUE(IsFlagged(*fetched));
+  EXPECT_FALSE(IsFlagged(*other)) << "it has not fetched the value before";
+  EXPECT_EQ(Report("status")["drain"]["untold"], 1);
+  const auto reply = fetched->Call(Fetch(file));
+  EXPECT_THAT(ServersIn(reply.res), testing::ElementsAre("b.example", "192.0.2.1:7"));
+  const wire::FsLocations& locations = reply.res.obj_attributes.failover_locations.at(0);
+  EXPECT_THAT(locations.fs_root, testing::ElementsAre("a"));
+  EXPECT_THAT(locations.locations[0].root_path, testing::ElementsAre("a"));
+  EXPECT_FALSE(IsFlagged(*fetched));
+  EXPECT_EQ(Report("status")["drain"]["untold"], 0);
+  EXPECT_EQ(Text("reload"), "no export has changed\n");
+  EXPECT_FALSE(IsFlagged(*fetched));
+}
+
+// Shows DAFS-5.3-04.
+TEST_F(LocationsTest, EachExportHasLocationsOfItsOwn) {
+  mkdir(Path("b").c_str(), 0777);
+  Export added = options_.exports[0];
+  added.name = "/b";
+  added.directory = Path("b");
+  added.failover = {{"other.example", "/b"}};
+  (*wanted_)[0].failover = {{"one.example", "/a"}};
+  wanted_->push_back(added);
+  Text("reload");
+  auto client = Session("c1");
+  const wire::FileHandle a = LookUp(*client, {"a"}), b = LookUp(*client, {"b"});
+  EXPECT_THAT(ServersIn(client->Call(Fetch(a)).res), testing::ElementsAre("one.example"));
+  EXPECT_THAT(ServersIn(client->Call(Fetch(b)).res), testing::ElementsAre("other.example"));
+  EXPECT_THAT(ServersIn(client->Call(Fetch(Root(*client))).res), testing::IsEmpty());
+  // The flag stays until every value that has changed was fetched.
+  (*wanted_)[0].failover.clear();
+  (*wanted_)[1].failover.clear();
+  Text("reload");
+  client->Call(Fetch(a));
+  EXPECT_TRUE(IsFlagged(*client));
+  client->Call(Fetch(b));
+  EXPECT_FALSE(IsFlagged(*client));
+}
+
+TEST_F(LocationsTest, DrainToAnotherMachineTakesNoNewClientsAndTellsThoseThatItHas) {
+  auto client = Session("c1");
+  const wire::FileHandle file = LookUp(*client, {"a"});
+  client->Call(Fetch(file));
+  EXPECT_THAT(Refusal("end"), HasSubstr("not draining"));
+  for (const char* bad :
+       {"drain to ", "drain to a b", "drain to /x", "drain to h:0", "drain to h:x"}) {
+    EXPECT_THAT(Refusal(bad), HasSubstr("HOST")) << bad;
+  }
+  EXPECT_FALSE(IsFlagged(*client));
+  EXPECT_THAT(Text("drain to b.example:7"), HasSubstr("draining"));
+  EXPECT_TRUE(IsFlagged(*client));
+  EXPECT_THAT(ServersIn(client->Call(Fetch(file)).res), testing::ElementsAre("b.example:7"));
+  EXPECT_FALSE(IsFlagged(*client));
+  auto late = Connection();
+  EXPECT_EQ(late->Call(ConnectArgs("c3")).name(), "DAFSERR_DELAY");
+}
+
 TEST_F(AdminTest, TheSocketOfAnotherServerIsKept) {
   ServerOptions options = options_;
   mkdir(Path("state2").c_str(), 0700);

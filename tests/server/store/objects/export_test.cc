@@ -109,6 +109,21 @@ TEST(StoreExportTest, XprtsecDecidesWhichConnectionsAreTaken) {
   EXPECT_EQ(ParseExport("/a=/srv,xprtsec=mtls,insecure")->MisfitOf(high), kNone);
 }
 
+TEST(StoreExportTest, FailoverNamesOtherLocationsOfTheExport) {
+  const auto e =
+      ParseExport("/a=/srv,failover=one.example:/a+192.0.2.1:7:/b/c,failover=[2001:db8::1]:7:/");
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(e->failover,
+            (std::vector<FailoverLocation>{
+                {"one.example", "/a"}, {"192.0.2.1:7", "/b/c"}, {"[2001:db8::1]:7", "/"}}));
+  for (const char* wrong :
+       {"", "one.example", "one.example:", ":/a", "one.example:a", "one.example:/a//b",
+        "one.example:/a/..", "one.example:70000:/a", "one.example:0:/a", "one.example:/a+",
+        "a/b:/c", "a:/1+a:/2+a:/3+a:/4+a:/5+a:/6+a:/7+a:/8+a:/9"}) {
+    EXPECT_FALSE(ParseExport(std::string("/a=/srv,failover=") + wrong).ok()) << wrong;
+  }
+}
+
 TEST(StoreExportTest, CertsNamesTheCertificatesOfClients) {
   using enum Export::Misfit;
   const auto e = ParseExport("/a=/srv,certs=One.example+*.two.example,certs=192.0.2.7");
