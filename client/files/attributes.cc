@@ -122,4 +122,22 @@ Task<absl::StatusOr<wire::FsAttributes>> AttributeOperations::StatFs(const Ident
   co_return std::move(call.res.obj_attributes);
 }
 
+Task<void> AttributeOperations::FetchLocations() {
+  const Identity self{};
+  for (const wire::FileHandle& file : client_.failover().TakeDue()) {
+    Call<wire::GetFsattrArgs> call;
+    call.args.filehandle = file;
+    call.args.attr_request_bitmap = wire::kFsattrFailoverLocations;
+    CallBase* const chain[] = {&call};
+    Task<absl::Status> task = Run(&self, chain);
+    const absl::Status status = co_await task;
+    if (absl::IsCancelled(status)) co_return;
+    const wire::FsAttributes& fs = call.res.obj_attributes;
+    if (status.ok() && call.ok() && fs.has(wire::kFsattrFailoverLocations)) {
+      client_.failover().Fetched(file, fs.failover_locations);
+    }
+  }
+  client_.failover().EndFetch();
+}
+
 }  // namespace dafs::client

@@ -38,6 +38,9 @@ class AttributeOperations : public OperationGroup {
                                      const wire::FileAttributes& attributes);
   Task<absl::StatusOr<wire::FsAttributes>> StatFs(const Identity& who,
                                                   const wire::FileHandle& file);
+  // Fetches the alternate locations that are due (client/state/failover.h). Those of a file system
+  // that gives no answer stay as they are.
+  Task<void> FetchLocations();
 };
 
 }  // namespace dafs::client

@@ -9,8 +9,9 @@
 namespace dafs::client {
 namespace {
 
-constexpr uint64_t kLimitAttributes =
-    wire::kFsattrMaxRead | wire::kFsattrMaxWrite | wire::kFsattrMaxAppend | wire::kFsattrLeaseTime;
+constexpr uint64_t kLimitAttributes = wire::kFsattrMaxRead | wire::kFsattrMaxWrite |
+                                      wire::kFsattrMaxAppend | wire::kFsattrLeaseTime |
+                                      wire::kFsattrFailoverLocations;
 
 void Learn(const wire::FsAttributes& fs, Limits& limits) {
   if (fs.has(wire::kFsattrMaxRead)) limits.max_read = fs.max_read;
@@ -41,6 +42,7 @@ Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   node.handle = deep ? lookup.res.filehandle : root.res.root_handle;
   node.attributes = stat.Take();
   client_.root().Found(node.handle);
+  if (fs.ok()) client_.failover().Fetched(node.handle, fs.res.obj_attributes.failover_locations);
   Task<void> asking = AskWhetherSquashed(who, node.handle);
   co_await asking;
   co_return node;

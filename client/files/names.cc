@@ -26,6 +26,7 @@ Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& who,
     *absent = PromiseOf(lookup, wire::kSpcondNames);
   }
   CO_RETURN_IF_ERROR(status);
+  client_.failover().Saw(lookup.res.filehandle);
   Node node;
   node.handle = lookup.res.filehandle;
   node.attributes = stat.Take();
@@ -41,6 +42,7 @@ Task<absl::StatusOr<Node>> NameOperations::LookupParent(const Identity& who,
   CallBase* const chain[] = {&lookup, &stat};
   Task<absl::Status> task = RunAll(&who, chain, "lookup of the parent");
   CO_RETURN_IF_ERROR(co_await task);
+  client_.failover().Saw(lookup.res.filehandle);
   Node node;
   node.handle = lookup.res.filehandle;
   node.attributes = stat.Take();

@@ -135,6 +135,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   }
   if (granted && !open.in_place_of_open()) GiveBackUnwanted(client_, who, open);
   parent.Put();
+  client_.failover().Saw(open.res.filehandle);
   OpenFile file;
   file.handle = open.res.filehandle;
   file.state_id = open.res.state_id;

@@ -92,6 +92,7 @@ void Receiver::HandleMessage(size_t index, uint32_t size_bytes) {
     // Before the renewal: after the end of promises it must not look as if the server were heard.
     if (header.spec_cond != 0) {
       context_.client.promises().Heard(header.spec_cond);
+      if ((header.spec_cond & wire::kSpcondFailover) != 0) context_.client.failover().Changed();
       if ((header.spec_cond & wire::kSpcondFenced) != 0) {
         context_.client.NoteFencedOff(Loop::Now());
       }

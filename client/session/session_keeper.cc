@@ -8,12 +8,15 @@
 #include "runtime/check.h"
 #include "runtime/log.h"
 #include "wire/auth/credentials.h"
+#include "wire/dat/refusal.h"
 
 namespace dafs::client {
 namespace {
 
 // The longest pause before the replacement of a session that was lost right after it began.
 constexpr absl::Duration kMostAfterQuickLoss = absl::Seconds(1);
+// The longest pause between attempts while there are several paths, or alternates.
+constexpr absl::Duration kMostWithSeveralPaths = absl::Milliseconds(500);
 // The least time between attempts of a user without a ticket.
 constexpr absl::Duration kAskAgainAfter = absl::Seconds(5);
 
@@ -107,7 +110,14 @@ absl::Status SessionKeeper::Accept(size_t path) {
     return accepted;
   }
   client_.limits().extensions.store(negotiated.extensions, std::memory_order_relaxed);
+  client_.failover().Reached(negotiated.identity.has_value() ? negotiated.identity->instance : 0);
   return accepted;
+}
+
+// The same server is tried first (5.3). If its machine refuses, it does not serve there. If nothing
+// comes from it, a network that is interrupted is likelier for a while.
+bool SessionKeeper::MayFailOver(bool all_refused) const {
+  return all_refused || Loop::Now() - history_.lost_at() >= client_.options().failover_after;
 }
 
 Task<absl::Status> SessionKeeper::TryAll() {
@@ -115,10 +125,14 @@ Task<absl::Status> SessionKeeper::TryAll() {
   absl::Status telling;
   std::string passed_over = client_.options().left_out;
   std::vector<bool> tried(paths.size());
+  bool all_refused = true;
   for (;;) {
     use_.reset();
     use_ = next_.has_value() ? std::exchange(next_, std::nullopt)
                              : paths.Choose(tried, pool_ != nullptr);
+    if (!use_.has_value() && MayFailOver(all_refused)) {
+      use_ = paths.Choose(tried, pool_ != nullptr, /*alternates=*/true);
+    }
     if (!use_.has_value()) break;
     const size_t path = use_->path();
     if (path >= tried.size()) tried.resize(path + 1);  // its address was added meanwhile
@@ -131,6 +145,7 @@ Task<absl::Status> SessionKeeper::TryAll() {
       co_return status;
     }
     paths.Failed(path, Loop::Now());
+    all_refused = all_refused && dat::IsRefused(status);
     absl::StrAppend(&passed_over, passed_over.empty() ? "" : "; ", status.message());
     if (MoreTelling(telling)) telling = std::move(status);
   }
@@ -164,7 +179,10 @@ Task<void> SessionKeeper::Rebuild() {
   // The old session's code may be on the stack: wait for another turn of the loop.
   Task<absl::Status> turn = Pause(PauseAfterLoss());
   absl::Status status = co_await turn;
-  Backoff backoff(client_.options().backoff_least, client_.options().backoff_most);
+  const absl::Duration most = client_.options().backoff_most;
+  // One of several paths may work soon.
+  Backoff backoff(client_.options().backoff_least,
+                  client_.paths().several() ? std::min(most, kMostWithSeveralPaths) : most);
   for (int attempts = 1; !shut_down_; ++attempts) {
     session_.reset();
     Task<absl::Status> trying = TryAll();

@@ -75,6 +75,7 @@ class SessionKeeper {
   void StartRebuild();
   void Lost();
   absl::Duration PauseAfterLoss();
+  bool MayFailOver(bool all_refused) const;
   bool NoteRefusal(const absl::Status& status);
 
   Client& client_;

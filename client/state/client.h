@@ -17,6 +17,7 @@
 #include "client/memory/buffer_pool.h"
 #include "client/state/credentials.h"
 #include "client/state/delegations.h"
+#include "client/state/failover.h"
 #include "client/state/locks.h"
 #include "client/state/lost_data.h"
 #include "client/state/opens.h"
@@ -132,6 +133,9 @@ struct ClientOptions {
   // A path that has failed is tried again after this long, then after pauses of up to 12 times
   // this.
   absl::Duration path_retry = absl::Seconds(5);
+  // After a loss, the alternate locations of the server are tried as soon as all of its addresses
+  // have refused, or after this long.
+  absl::Duration failover_after = absl::Seconds(10);
 };
 
 // Values that the server reported about the export; zero: not known yet.
@@ -184,6 +188,7 @@ class Client {
   Limits& limits() { return limits_; }
   Locks& locks() { return locks_; }
   RootHandle& root() { return root_; }
+  Failover& failover() { return failover_; }
   Promises& promises() { return promises_; }
   TokenThread& token_thread() { return token_thread_; }
 
@@ -228,6 +233,7 @@ class Client {
   Limits limits_;
   Locks locks_;
   RootHandle root_;
+  Failover failover_{options_.server_name, root_};
   Promises promises_;
   TokenThread token_thread_;
   // They order no other memory.

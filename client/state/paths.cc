@@ -56,10 +56,36 @@ void Paths::Replace(const std::vector<dat::Address>& addresses) {
   several_ = HaveSeveralPaths(addresses);
   // Those that stay keep their places until all are found.
   for (Path& one : paths_) {
-    one.is_listed = std::find(addresses.begin(), addresses.end(), one.address) != addresses.end();
+    const bool is_own =
+        std::find(addresses.begin(), addresses.end(), one.address) != addresses.end();
+    one.is_listed = is_own || one.is_kept;
+    if (is_own) one.is_alternate = false;
   }
   for (size_t transport = 0; transport < providers_.size(); ++transport) {
     for (size_t i = 0; i < addresses.size(); ++i) Place(transport, addresses[i]).position = i;
+  }
+}
+
+void Paths::SetAlternates(const std::vector<dat::Address>& addresses) {
+  absl::MutexLock lock(&mutex_);
+  has_alternates_ = !addresses.empty();
+  const auto is_in = [](const std::vector<dat::Address>& list, const dat::Address& address) {
+    return std::find(list.begin(), list.end(), address) != list.end();
+  };
+  // A path to which the server has moved stays: its new instance need not name it.
+  for (Path& one : paths_) {
+    if (!one.is_alternate || is_in(addresses, one.address)) continue;
+    one.is_kept = one.is_alternate = false;
+    one.is_listed = is_in(addresses_, one.address);
+  }
+  for (size_t transport = 0; transport < providers_.size(); ++transport) {
+    for (size_t i = 0; i < addresses.size(); ++i) {
+      Path& one = Place(transport, addresses[i]);
+      const bool is_new = !one.is_kept && !is_in(addresses_, addresses[i]);
+      if (is_new) one.is_alternate = !one.was_reached || one.is_foreign;
+      one.is_kept = one.is_listed = true;
+      if (is_new) one.position = addresses_.size() + i;
+    }
   }
 }
 
@@ -68,9 +94,19 @@ std::vector<dat::Address> Paths::addresses() const {
   return addresses_;
 }
 
+std::vector<dat::Address> Paths::ReachableAddresses() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<dat::Address> all = addresses_;
+  for (const Path& one : paths_) {
+    if (!one.is_kept || one.is_alternate || one.is_foreign) continue;
+    if (std::find(all.begin(), all.end(), one.address) == all.end()) all.push_back(one.address);
+  }
+  return all;
+}
+
 bool Paths::several() const {
   absl::MutexLock lock(&mutex_);
-  return several_;
+  return several_ || has_alternates_;
 }
 
 size_t Paths::size() const {
@@ -117,11 +153,13 @@ auto Paths::RankOf(size_t path) const {
                     one.position);
 }
 
-std::optional<Paths::Use> Paths::Choose(const std::vector<bool>& tried, bool counts) {
+std::optional<Paths::Use> Paths::Choose(const std::vector<bool>& tried, bool counts,
+                                        bool alternates) {
   absl::MutexLock lock(&mutex_);
   std::optional<size_t> best;
   for (size_t path = 0; path < paths_.size(); ++path) {
     if (!paths_[path].is_listed || (path < tried.size() && tried[path])) continue;
+    if (paths_[path].is_alternate && !alternates) continue;
     if (!best.has_value() || RankOf(path) < RankOf(*best)) best = path;
   }
   if (!best.has_value()) return std::nullopt;
@@ -145,6 +183,11 @@ absl::Status Paths::Reached(size_t path, const std::optional<wire::ServerIdentit
     return other.identity.has_value() != identity.has_value() ||
            (identity.has_value() && other.identity->server_id != identity->server_id);
   };
+  if (reached.is_alternate && !(identity.has_value() && server_.has_value())) {
+    return absl::UnavailableError(
+        absl::StrCat(reached.address.ToString(),
+                     ": an alternate location, and a server without an identity; it is not used"));
+  }
   if (!IsSame(identity)) {
     // An address that has never led to the server does not show that another one replaces it.
     if (is_first || std::any_of(paths_.begin(), paths_.end(), contradicts)) {
@@ -159,7 +202,7 @@ absl::Status Paths::Reached(size_t path, const std::optional<wire::ServerIdentit
     for (Path& one : paths_) one.is_foreign = false;
     server_.reset();
   }
-  reached.is_foreign = false;
+  reached.is_foreign = reached.is_alternate = false;
   if (identity.has_value()) {
     if (!server_.has_value()) family_ = reached.address.family();
     server_ = identity;
@@ -181,7 +224,7 @@ std::optional<Paths::Use> Paths::DueProbe(size_t like, absl::Time now) {
   for (size_t path = 0; path < paths_.size(); ++path) {
     Path& one = paths_[path];
     if (!one.is_listed || one.transport != transport || !one.has_failed || one.is_foreign ||
-        now < one.next_probe) {
+        one.is_alternate || now < one.next_probe) {
       continue;
     }
     one.probe_pause = std::min(2 * one.probe_pause, kMostRetryPauses * retry_);
@@ -213,11 +256,12 @@ std::vector<Paths::Report> Paths::GetReport() const {
   std::vector<Report> reports;
   for (const Path& one : paths_) {
     if (!one.is_listed && one.uses == 0) continue;
-    const char* const state = !one.is_listed    ? "not listed"
-                              : one.is_foreign  ? "another server"
-                              : one.has_failed  ? "failed"
-                              : one.was_reached ? "works"
-                                                : "unused";
+    const char* const state = !one.is_listed     ? "not listed"
+                              : one.is_foreign   ? "another server"
+                              : one.is_alternate ? "alternate"
+                              : one.has_failed   ? "failed"
+                              : one.was_reached  ? "works"
+                                                 : "unused";
     reports.push_back(
         {one.address.ToString(), providers_[one.transport]->name(), one.sessions, state});
   }

@@ -39,9 +39,15 @@ class Paths {
   // From now on the server has these addresses, at least one, in this order. Sessions stay on the
   // paths that they use, also on one that is not listed any more. What is known of a path stays.
   void Replace(const std::vector<dat::Address>& addresses) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Addresses to which the server may move (5.3). Sessions use them only if no other path leads to
+  // it, and from then on, once one has led to this server.
+  void SetAlternates(const std::vector<dat::Address>& addresses) ABSL_LOCKS_EXCLUDED(mutex_);
   // In the order of the latest list.
   std::vector<dat::Address> addresses() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Those, then the alternates to which the server has moved.
+  std::vector<dat::Address> ReachableAddresses() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Whether there is another address to try, also an alternate one.
   bool several() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Paths have numbers below this. It grows if addresses are added.
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -79,13 +85,14 @@ class Paths {
   // works before one that has failed, then in the order of transports, then the one with the fewest
   // sessions. While the server does not say which one it is, sessions are not spread. nullopt: all
   // were tried. `counts`: the session counts; the control session has too little traffic.
-  std::optional<Use> Choose(const std::vector<bool>& tried, bool counts)
+  // `alternates`: those to which the server has not moved yet are tried, too.
+  std::optional<Use> Choose(const std::vector<bool>& tried, bool counts, bool alternates = false)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // By `path` a server was reached that said it is `identity`; nullopt: it does not say.
-  // kUnavailable: that is another server than that of the other paths, so no session may use
-  // it. If all paths that ever reached a server now say the same, the server was replaced, and the
-  // new one is taken. Logs both.
+  // By `path` a server was reached that said it is `identity`; nullopt: it does not say, which an
+  // alternate must. kUnavailable: that is another server than that of the other paths, so no
+  // session may use it. If all paths that ever reached a server now say the same, the server was
+  // replaced, and the new one is taken. Logs both.
   absl::Status Reached(size_t path, const std::optional<wire::ServerIdentityRes>& identity)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The path led to no session, or lost one.
@@ -103,7 +110,7 @@ class Paths {
     std::string address;
     std::string transport;
     size_t sessions = 0;
-    std::string state;  // "works", "failed", "another server", "unused", "not listed"
+    std::string state;  // "works", "failed", "another server", "unused", "not listed", "alternate"
   };
   std::vector<Report> GetReport() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -112,7 +119,9 @@ class Paths {
     size_t transport = 0;  // an index of providers_
     dat::Address address;
     bool is_listed = true;
-    size_t position = 0;  // of its address in the list
+    bool is_kept = false;       // listed as an alternate, also if Replace does not list it
+    bool is_alternate = false;  // and has not led to the server yet
+    size_t position = 0;        // of its address in the list
     size_t uses = 0;
     size_t sessions = 0;
     bool was_reached = false;
@@ -137,6 +146,7 @@ class Paths {
   mutable absl::Mutex mutex_;
   std::vector<dat::Address> addresses_ ABSL_GUARDED_BY(mutex_);
   bool several_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_alternates_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Path> paths_ ABSL_GUARDED_BY(mutex_);
   // The server of this client, and the family of the address at which it was found. nullopt: not
   // reached yet, or it does not say.

@@ -15,6 +15,7 @@
 #include "client/session/call.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
+#include "client/status/failover_keeper.h"
 #include "client/status/mount_report.h"
 #include "client/status/promise_keeper.h"
 #include "client/status/report_json.h"
@@ -61,6 +62,7 @@ class LeaseKeeper::Impl {
       }
     }
     if (client_.options().callbacks) KeepPromises(options.promise_observer);
+    failover_.Start();
     thread_ = std::thread([this] {
       dafs::Start(Keep());
       loop_->Run();
@@ -160,6 +162,7 @@ class LeaseKeeper::Impl {
 
   Task<void> End() {
     if (promises_ != nullptr) promises_->Shutdown();
+    failover_.Shutdown();
     Task<void> task = session_keeper_->Disconnect(absl::Seconds(1));
     co_await task;
     loop_->Stop();
@@ -231,6 +234,7 @@ class LeaseKeeper::Impl {
   uint64_t restarts_ = 0;
   absl::Time restarted_at_;
   std::unique_ptr<Loop> loop_;
+  FailoverKeeper failover_{client_, *loop_};
   std::unique_ptr<SessionKeeper> session_keeper_;
   std::unique_ptr<PromiseKeeper> promises_;  // null: not wanted
   std::unique_ptr<ControlSocket> socket_;

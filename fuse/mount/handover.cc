@@ -55,7 +55,7 @@ void SaveOpens(client::Client& client, HandoverRecord& record) {
 void SaveClientBasis(client::Client& client, HandoverRecord& record) {
   const client::ClientOptions& options = client.options();
   record.client_id_string = options.client_id_string;
-  for (const dat::Address& address : client.paths().addresses()) {
+  for (const dat::Address& address : client.paths().ReachableAddresses()) {
     record.addresses.emplace_back(reinterpret_cast<const char*>(address.get()), address.size());
   }
   record.root_handles = client.root().Save();

@@ -91,6 +91,7 @@ client::ClientOptions ClientOptionsOf(const Options& o, bool may_lock) {
   c.buffers.small_bytes = std::min(c.buffers.small_bytes, c.buffers.large_bytes);
   c.read_bytes = o.rsize;
   c.write_bytes = o.wsize;
+  c.failover_after = o.failover_after.value_or(c.failover_after);
   c.soft = o.soft;
   c.timeout = o.timeo;
   return c;
@@ -163,7 +164,9 @@ bool HasRdmaDevice() {
 absl::Status MountClient::AddTransports(const Options& o, client::ClientOptions& c) {
   RETURN_IF_ERROR(AddAuthentication(o, c));
   dat::IwarpOptions tcp = {.want_crc = o.crc, .reserved_port = o.reserved_port};
-  if (client::HaveSeveralPaths(c.addresses)) tcp.dead_peer_timeout = client::kPathTimeout;
+  if (client::HaveSeveralPaths(c.addresses) || o.failover_after.has_value()) {
+    tcp.dead_peer_timeout = client::kPathTimeout;
+  }
   if (o.xprtsec != Xprtsec::kNone) {
     absl::StatusOr<std::shared_ptr<dat::TlsContext>> tls = NewTlsFromModule(TlsOptionsOf(o));
     if (!tls.ok()) return tls.status();

@@ -190,6 +190,11 @@ constexpr OptionRow kOptions[] = {
     {kConnection, "names", "", Text{"FILE", SetPath<&Options::names>},
      "configuration of the name services, with a DAFS name as source (default: "
      "/etc/dafs/names.conf)"},
+    {kConnection, "failover_after", "",
+     Number{0, 3600, [](Options& o, uint32_t n) { o.failover_after = absl::Seconds(n); }},
+     "seconds after which a mount tries the alternate locations of a server that is silent "
+     "(default "
+     "10); if given, a silent server is noticed after 2 to 3 s"},
     {kConnection, "resvport", "noresvport", Switch<&Options::reserved_port>(),
      "whether the mount connects from a port below 1024; exports without `insecure` require one "
      "(default: yes, if the mount has the right)"},

@@ -89,6 +89,8 @@ struct Options {
   std::string credentials;             // credentials=: the name and password of kText
   std::vector<std::string> addresses;  // addresses=: further ones of the server, HOST or HOST:PORT
   std::string names;          // names=: the configuration of name services; empty: the default
+  // failover_after=; nullopt: not given, so that a dead peer is not noticed early for its sake.
+  std::optional<absl::Duration> failover_after;
   uint16_t port = 20149;      // from the source, port=, or the default
   std::string client_id;      // clientid=; empty: none given
   std::string fence_id;       // fence_id=; empty: none

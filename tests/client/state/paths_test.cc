@@ -37,10 +37,10 @@ class PathsTest : public ::testing::Test {
     uses_.push_back(*paths_->Choose(std::vector<bool>(paths_->size()), true));
     return uses_.back().path();
   }
-  std::vector<size_t> Order() {
+  std::vector<size_t> Order(bool alternates = false) {
     std::vector<bool> tried(paths_->size());
     std::vector<size_t> order;
-    while (const std::optional<Paths::Use> use = paths_->Choose(tried, false)) {
+    while (const std::optional<Paths::Use> use = paths_->Choose(tried, false, alternates)) {
       tried[use->path()] = true;
       order.push_back(use->path());
     }
@@ -229,6 +229,43 @@ TEST_F(PathsTest, NewAddressOfAnotherServerDoesNotReplaceTheServer) {
   EXPECT_FALSE(paths_->Reached(added, ServerNumber(2)).ok());
   EXPECT_EQ(paths_->GetReport().back().state, "another server");
   EXPECT_TRUE(paths_->Reached(added, ServerNumber(1)).ok());
+}
+
+dat::Address AddressOf(const char* host) { return dat::ResolveHost(host, 1)->front(); }
+
+// Shows DAFS-5.3-03.
+TEST_F(PathsTest, AlternatesAreTriedOnlyWhenWantedAndLikeOthersOnceTheServerHasMovedThere) {
+  Make({"192.0.2.1"});
+  ASSERT_TRUE(paths_->Reached(0, ServerNumber(1)).ok());
+  EXPECT_FALSE(paths_->several());
+  paths_->SetAlternates({AddressOf("192.0.2.8"), AddressOf("192.0.2.9")});
+  EXPECT_TRUE(paths_->several());
+  EXPECT_THAT(Order(), ElementsAre(0));
+  EXPECT_THAT(Order(true), ElementsAre(0, 1, 2));
+  EXPECT_FALSE(paths_->Reached(1, ServerNumber(2)).ok()) << "another server";
+  EXPECT_FALSE(paths_->Reached(1, std::nullopt).ok());
+  paths_->Failed(0, start_);
+  EXPECT_THAT(Order(), ElementsAre(0));
+  ASSERT_TRUE(paths_->Reached(2, ServerNumber(1)).ok());
+  EXPECT_THAT(Order(), ElementsAre(2, 0));
+  // What the server names there need not contain the address that is in use.
+  paths_->SetAlternates({AddressOf("192.0.2.1")});
+  EXPECT_THAT(Order(true), ElementsAre(2, 0));
+  paths_->Replace({AddressOf("192.0.2.1")});
+  EXPECT_THAT(Order(), ElementsAre(2, 0));
+  EXPECT_EQ(paths_->GetReport().size(), 2u);
+  EXPECT_THAT(paths_->addresses(), ElementsAre(AddressOf("192.0.2.1")));
+  EXPECT_THAT(paths_->ReachableAddresses(),
+              ElementsAre(AddressOf("192.0.2.1"), AddressOf("192.0.2.9")));
+}
+
+TEST_F(PathsTest, AlternateOfAServerWithoutAnIdentityIsNotUsed) {
+  Make({"192.0.2.1"});
+  ASSERT_TRUE(paths_->Reached(0, std::nullopt).ok());
+  paths_->SetAlternates({AddressOf("192.0.2.8")});
+  EXPECT_FALSE(paths_->Reached(1, std::nullopt).ok());
+  EXPECT_FALSE(paths_->Reached(1, ServerNumber(1)).ok());
+  EXPECT_EQ(paths_->GetReport()[1].state, "alternate");
 }
 
 }  // namespace

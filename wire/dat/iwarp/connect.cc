@@ -7,14 +7,21 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/unique_fd.h"
 #include "wire/dat/iwarp/endpoint.h"
+#include "wire/dat/refusal.h"
 #include "wire/dat/reserved_ports.h"
 
 namespace dafs::dat::iwarp {
 namespace {
+
+absl::Status ConnectFailed(int error) {
+  absl::Status status = absl::UnavailableError(absl::ErrnoToStatus(error, "connect").message());
+  return error == ECONNREFUSED ? Refused(std::move(status)) : status;
+}
 
 // SO_REUSEADDR lets connections to different peers share a port. Returns 0 or an errno.
 int BindToPort(int fd, int family, uint16_t port) {
@@ -53,7 +60,7 @@ absl::StatusOr<UniqueFd> StartConnection(const Address& peer, const IwarpOptions
     }
     if (error == 0 || error == EINPROGRESS) return socket;
     if (!reserved || !IsPortInUse(error)) {
-      return absl::UnavailableError(absl::ErrnoToStatus(error, "connect").message());
+      return ConnectFailed(error);
     }
     in_use = error;
   }
@@ -108,7 +115,7 @@ void IwarpEndpoint::ContinueConnecting() {
   socklen_t size = sizeof(error);
   getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   if (error != 0) {
-    Die(absl::UnavailableError(absl::ErrnoToStatus(error, "connect").message()), true);
+    Die(ConnectFailed(error), true);
     return;
   }
   if (provider_.tls == nullptr) {

@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "wire/dat/refusal.h"
 
 namespace dafs::dat::verbs {
 namespace {
@@ -98,7 +100,8 @@ absl::Status ConnectionEnded(rdma_cm_event_type event, int event_status, const A
   absl::StrAppend(&message, " (", rdma_event_str(event));
   if (event_status < 0) absl::StrAppend(&message, ", ", std::strerror(-event_status));
   absl::StrAppend(&message, ")");
-  return absl::UnavailableError(message);
+  absl::Status status = absl::UnavailableError(message);
+  return event == RDMA_CM_EVENT_REJECTED ? Refused(std::move(status)) : status;
 }
 
 absl::Status CheckDevices(Opener& opener) {
