@@ -1,4 +1,4 @@
-// The descriptors of a process that may be read by libdafs, and their open files at the server.
+// The descriptors of a process that may be read by libdafs, and their files at the server.
 //
 // Lies in memory that a fork clears (client/preload/state.h): zero is the empty table. Needs no
 // library and takes no lock, so that signal handlers and threads may close descriptors while others
@@ -20,7 +20,7 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-// A file that libdafs has open.
+// A file that libdafs reads.
 struct OpenedFile {
   FileIdentity identity;
   void* file = nullptr;  // of DirectCalls
@@ -58,7 +58,7 @@ class DescriptorTable {
   // The descriptor becomes a candidate again, if it still has this file.
   void Reoffer(int fd, const OpenedFile* held);
 
-  // A file that no descriptor has and no thread holds, which the caller closes. Null: none.
+  // A file that no descriptor has and no thread holds, for the caller to close. Null: none.
   void* TakeEnded();
 
  private:

@@ -33,12 +33,11 @@ struct DirectCalls {
   // Connects. Blocks for at most a few seconds.
   void* (*make_lane)(void* client, char* why, size_t why_size) = nullptr;
   void (*end_lane)(void* lane) = nullptr;
-  // Opens a file for reading, by its filehandle. Null also: `where` has another server or export,
-  // or the process another user, than the client. *again: the session was lost after `where` was
-  // made.
+  // A file, by its filehandle. Sends nothing. Null also: `where` has another server or export, or
+  // the process another user, than the client. *again: the session was lost after `where` was made.
   void* (*open)(void* lane, const DirectIoctl& where, bool* again, char* why,
                 size_t why_size) = nullptr;
-  void (*close)(void* lane, void* file) = nullptr;
+  void (*close)(void* file) = nullptr;
   // Reads into at most kMostSegments pieces of memory. *count: bytes; fewer only at the end of the
   // file.
   ReadEnd (*read)(void* lane, void* file, const iovec* into, int segments, uint64_t offset,

@@ -79,9 +79,11 @@ class Lane final : public client::SessionObserver {
   bool was_lost_ = false;
 };
 
+// A file, without an open at the server. The server checks each read as it does an open. A program
+// that is killed, or waits for the mount while the server restarts, cannot reclaim an open, and all
+// clients would wait for the end of the grace period.
 struct DirectFile {
   wire::FileHandle handle;
-  wire::StateId state_id;
 };
 
 client::Identity PresentUser() {
@@ -112,7 +114,7 @@ void* MakeClient(const DirectIoctl& where, char* why, size_t why_size) {
   options.server = made->server;
   options.export_path = made->export_path;
   options.providers = {made->tcp.get()};
-  options.keep_leases = false;  // no thread in the program: an open that expires is opened again
+  options.keep_leases = false;  // nothing is open: no thread in the program is needed
   client::ClientOptions& client = options.client;
   client.checksums = (where.flags & kDirectIoctlChecksum) != 0;
   client.keep_atime = (where.flags & kDirectIoctlNoAtime) != 0;
@@ -153,21 +155,12 @@ void* OpenFile(void* of, const DirectIoctl& where, bool* again, char* why, size_
   std::memcpy(handle.fshandle.bytes.data(), where.filehandle, sizeof(handle.fshandle.bytes));
   std::memcpy(handle.fileid.bytes.data(), where.filehandle + sizeof(handle.fshandle.bytes),
               sizeof(handle.fileid.bytes));
-  absl::StatusOr<client::OpenFile> opened = RunUntilDone(
-      lane.loop(), lane.session().files().opens().OpenByHandle(client.who, handle, wire::kShareRead,
-                                                               client.library->NewOwner()));
   *again = lane.TakeLoss();
-  if (!opened.ok()) return Failed(opened.status(), why, why_size);
-  if (!*again) return new DirectFile{opened->handle, opened->state_id};
-  RunUntilDone(lane.loop(), lane.session().files().opens().Close(opened->state_id)).IgnoreError();
-  return Failed(absl::UnavailableError("the session was lost"), why, why_size);
+  if (*again) return Failed(absl::UnavailableError("the session was lost"), why, why_size);
+  return new DirectFile{handle};
 }
 
-void CloseFile(void* of, void* file) {
-  Lane& lane = *static_cast<Lane*>(of);
-  std::unique_ptr<DirectFile> owned(static_cast<DirectFile*>(file));
-  RunUntilDone(lane.loop(), lane.session().files().opens().Close(owned->state_id)).IgnoreError();
-}
+void CloseFile(void* file) { delete static_cast<DirectFile*>(file); }
 
 ReadEnd ReadFile(void* of, void* file, const iovec* into, int segments, uint64_t offset,
                  int64_t* count) {
@@ -183,7 +176,6 @@ ReadEnd ReadFile(void* of, void* file, const iovec* into, int segments, uint64_t
   const DirectFile& opened = *static_cast<DirectFile*>(file);
   client::IoFile io;  // of this I/O alone: other lanes may read the file, too
   io.handle = opened.handle;
-  io.state_id = opened.state_id;
   client::AsyncIo& ios = lane.session().io();
   const absl::StatusOr<client::IoId> id =
       ios.Read(io, {list.data(), static_cast<size_t>(segments)}, {&range, 1}, lane.group());

@@ -80,11 +80,8 @@ bool Locate(int fd, DirectIoctl* where) {
 
 void NoteFailure(State& state, int64_t pause_s) { state.next_attempt_s = Now_s() + pause_s; }
 
-void CloseEndedBy(State& state, State::Lane& lane) {
-  if (lane.session == nullptr) return;
-  while (void* const file = state.descriptors.TakeEnded()) {
-    the_calls.load()->close(lane.session, file);
-  }
+void CloseEnded(State& state) {
+  while (void* const file = state.descriptors.TakeEnded()) the_calls.load()->close(file);
 }
 
 // Ends the sessions at exit(3), before the destructors of the module, which was loaded earlier.
@@ -94,8 +91,6 @@ void EndSessions() {
   const Inside inside;
   for (State::Lane& lane : state->lanes) {
     if (lane.is_used.exchange(true)) continue;  // by a thread that is still reading
-    state->descriptors.ForgetFrom(0, DescriptorTable::kMostDescriptors - 1);
-    CloseEndedBy(*state, lane);
     if (lane.session != nullptr) the_calls.load()->end_lane(lane.session);
     lane.session = nullptr;  // the lane stays in use: there is no other session
   }
@@ -155,7 +150,7 @@ void Adopt(State& state, State::Lane& lane, int fd) {
   if (table.Adopt(fd, opened)) {
     Say("read by libdafs", where.server);
   } else {
-    the_calls.load()->close(lane.session, opened.file);
+    the_calls.load()->close(opened.file);
   }
 }
 
@@ -191,7 +186,7 @@ bool ReadBy(State& state, State::Lane& lane, int fd, const iovec* into, int coun
     }
   }
   table.Release(opened);
-  CloseEndedBy(state, lane);
+  CloseEnded(state);
   return done;
 }
 
@@ -222,14 +217,6 @@ bool ReadDirectly(int fd, const iovec* into, int count, off_t offset, ssize_t* r
   const bool done = ReadBy(*state, *lane, fd, into, count, offset, result);
   ReturnLane(*lane);
   return done;
-}
-
-void CloseEnded(State& state) {
-  State::Lane* const lane = TakeLane(state);
-  if (lane == nullptr) return;
-  const Inside inside;
-  CloseEndedBy(state, *lane);
-  ReturnLane(*lane);
 }
 
 }  // namespace dafs::preload

@@ -13,10 +13,6 @@ namespace dafs::preload {
 // was read, and the caller calls the kernel. Blocks as a read does. Does not change errno.
 bool ReadDirectly(int fd, const iovec* into, int count, off_t offset, ssize_t* result);
 
-// Closes at the server what Forget and ForgetFrom (descriptor_table.h) have ended, unless libdafs
-// is in use. Then the next call does.
-void CloseEnded(State& state);
-
 // Writes `text` as one line to standard error if DAFS_PRELOAD_VERBOSE is set.
 void Say(const char* text, const char* why);
 

@@ -56,22 +56,20 @@ State* StateToChange() {
 
 // Before `fd` comes to mean another file. Descriptors of libdafs are not expected to: its sessions
 // then must not use the number again.
-bool Replace(State& state, int fd) {
+void Replace(State& state, int fd) {
   if (state.own.Has(fd)) state.abandoned = true;
-  return state.descriptors.Forget(fd);
+  state.descriptors.Forget(fd);
 }
 
-using Dup = int(int, int);
 template <class Real>
 int Duplicated(int from, int to, Real&& real) {
   State* const state = from == to ? nullptr : StateToChange();
-  const bool ended = state != nullptr && Replace(*state, to);
+  if (state == nullptr) return real();
+  Replace(*state, to);
   const int fd = real();
-  if (state == nullptr) return fd;
   if (fd >= 0 && state->descriptors.Get(from) != DescriptorTable::Entry::kNone) {
     state->descriptors.Offer(fd);
   }
-  if (ended) CloseEnded(*state);
   return fd;
 }
 
@@ -82,8 +80,8 @@ void CloseRange(unsigned first, unsigned last) {
   const int to = last > INT_MAX ? INT_MAX : static_cast<int>(last);
   if (state->own.HasAny(from, to)) {
     state->abandoned = true;
-  } else if (state->descriptors.ForgetFrom(from, to)) {
-    CloseEnded(*state);
+  } else {
+    state->descriptors.ForgetFrom(from, to);
   }
 }
 
@@ -173,10 +171,8 @@ int Close(int fd) {
     errno = EBADF;
     return -1;
   }
-  const bool ended = state->descriptors.Forget(fd);
-  const int result = real_close(fd);
-  if (ended) CloseEnded(*state);  // keeps errno
-  return result;
+  state->descriptors.Forget(fd);
+  return real_close(fd);
 }
 
 int Dup1(int fd) DAFS_SYMBOL("dup");
