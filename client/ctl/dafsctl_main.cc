@@ -34,8 +34,7 @@ absl::Status Query(const MountQuery& query, const std::string& request) {
 std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
   constexpr char kCommands[] =
       "the commands are ping, rpcping, names, status, stats, restart, top, iostat, log, doctor, "
-      "fence and "
-      "server; see dafsctl --help";
+      "fence and server; see dafsctl --help";
   if (argc < 2) return absl::StrCat("no command given; ", kCommands);
   const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
   if (app.get_subcommands(named).empty()) {

@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Requester>> Requester::Create(Loop& loop, Link& l
   dat::Domain& domain = link.channel->domain();
   const absl::Status there = domain.windows();
   const bool windows = there.ok() || (options.windows_anyway && absl::IsFailedPrecondition(there));
-  std::unique_ptr<Requester> requester(new Requester(loop, link, windows));
+  std::unique_ptr<Requester> requester(new Requester(loop, link));
   ASSIGN_OR_RETURN(requester->long_messages_,
                    Slab::Create(domain, size_t{2} * options.credits, options.long_bytes,
                                 windows ? dat::Access::kWindows : dat::Access::kRemoteBoth));

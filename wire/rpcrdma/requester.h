@@ -74,7 +74,7 @@ class Requester {
     absl::Time deadline;
   };
 
-  Requester(Loop& loop, Link& link, bool windows) : loop_(loop), link_(link), windows_(windows) {}
+  Requester(Loop& loop, Link& link) : loop_(loop), link_(link) {}
 
   void Send(uint32_t xid);
   absl::Status Build(Outstanding& call, Bytes* payload);
@@ -102,7 +102,6 @@ class Requester {
 
   Loop& loop_;
   Link& link_;
-  const bool windows_;  // our own long messages are exposed by windows
   // Part N for calls, part N + credits for replies; of slot N.
   std::optional<Slab> long_messages_;
   std::vector<size_t> free_slots_;

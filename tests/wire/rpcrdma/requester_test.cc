@@ -307,7 +307,7 @@ TEST_F(RpcRdmaClient, GarbageEndsTheConnectionWithAReason) {
   }
 }
 
-// Errors never flow to a responder, so the call ends here.
+// Shows RPCRDMA2-7.2.2-04: no error flows to a responder, so the call ends here.
 TEST_F(RpcRdmaClient, AReplyThatCannotBeDecodedEndsItsCall) {
   Begin();
   server_script_->answer = [&](const Script::Message& call) {
