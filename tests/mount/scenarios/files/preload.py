@@ -12,6 +12,7 @@ import time
 import pytest
 
 from rig import check, equal, note, scenario
+from scenarios.recovery.power import fail_and_return, failing_server
 
 BLOCK = 4096
 
@@ -54,7 +55,7 @@ file = open_direct(path)
 for block in range(64):
     equal(read(file, block), content(block), f"block {block}")
 equal(read(file, 63, 4 * BLOCK), content(63), "a read over the end")
-equal(read(file, 64), b"", "a read behind the end")
+equal(read(file, 64), b"", "a read past the end")
 for offset, error in ((-1, 22),):
     memory = ctypes.create_string_buffer(BLOCK)
     equal((libc.pread(file, memory, BLOCK, ctypes.c_int64(offset)), ctypes.get_errno()), (-1, error), f"offset {offset}")
@@ -249,7 +250,7 @@ print(count, "operations")
 
 
 @contextlib.contextmanager
-def loads(rig, count):
+def loads(rig, count, seconds=60):
     """Programs under LOAD, which must end without a difference."""
     preloaded = Preloaded(rig)
     running = [subprocess.Popen([sys.executable, "-c", LOAD, rig.root / f"load{number}", str(number)], text=True,
@@ -258,7 +259,7 @@ def loads(rig, count):
     try:
         yield
         for one in running:
-            out, _ = one.communicate("end", timeout=60 * rig.slowness)
+            out, _ = one.communicate("end", timeout=seconds * rig.slowness)
             note(out)
             equal(one.returncode, 0, f"status of a load ({out[-200:]!r})")
             check("read by libdafs: " in out, "libdafs was not used")
@@ -281,3 +282,20 @@ def preload_restarts(rig):
             time.sleep(dice.random() / 2)
             server.start()
         time.sleep(3)
+
+
+@scenario(timeout=600, where="server", long_only=True, loopback=True)
+def preload_power(rig):
+    """The power of the server's disk fails under the load. The mount writes lost data again, and the library reads nothing
+    older."""
+    rig.need("mkfs.ext4", "losetup")
+    rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting", "state/clients: ")
+    with failing_server(rig, "power") as (server, disk, dice):
+        rig.root = rig.mount(server)
+        with loads(rig, 3, seconds=240):  # the grace period may last to its end
+            time.sleep(4)
+            for _ in range(3):
+                time.sleep(dice.uniform(1.0, 3.0))
+                note(f"losses: {fail_and_return(server, disk)}")
+            time.sleep(3)
+        rig.umount()
