@@ -80,6 +80,11 @@ class Opens {
                                          const wire::ClientId& client_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Whether it is the server's state id of an open, also of one whose CLOSE is in progress.
+  bool HasStateId(const wire::StateId& state_id) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return by_state_id_.contains(state_id);
+  }
   // Call when the server does not know `state_id` any more. False: the open has been reclaimed
   // since.
   bool Forgotten(const wire::StateId& open, const wire::StateId& state_id)

@@ -309,6 +309,7 @@ void PromiseKeeper::OnLockFree(const wire::FileHandle& file, uint64_t offset, ui
 }
 
 bool PromiseKeeper::OnRecall(const wire::FileHandle& file, const wire::StateId& state_id) {
+  if (client_.opens().HasStateId(state_id)) return true;  // the server asks whether it is in use
   const bool known = client_.delegations().Recall(file, state_id);
   ReturnDelegations();
   return known;

@@ -110,6 +110,8 @@ std::optional<size_t> Store::ExportOf(const wire::FsHandle& fshandle) const {
 
 Delegations& Store::delegations() { return parts_->delegations; }
 
+OpenTable& Store::open_table() { return parts_->opens; }
+
 Promises& Store::promises() { return parts_->promises; }
 
 Grace& Store::grace() { return parts_->grace; }

@@ -43,6 +43,7 @@ class LockNotices;
 class LockProcedures;
 class NameProcedures;
 class OpenProcedures;
+class OpenTable;
 class PersistentLocks;
 class PromiseEnds;
 class Promises;
@@ -92,6 +93,7 @@ class Store {
 
   // State that clients hold, and its end.
   Delegations& delegations();
+  OpenTable& open_table();
   Promises& promises();
   Grace& grace();  // started before the first client is served, and polled regularly
   Releases& releases();

@@ -302,7 +302,7 @@ class Rig:
 
         deadline = time.monotonic() + patience
         while (found := look()) and time.monotonic() < deadline:
-            if not all(".dafsd-orphans" in line for line in found):
+            if not all(".dafsd-orphans" in line or line == "..." for line in found):
                 break
             time.sleep(0.05)
         if found:

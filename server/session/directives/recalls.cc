@@ -22,14 +22,15 @@ void Recalls::Start(Loop& loop) {
   loop_ = &loop;
   store_.delegations().SetHooks({[this](const Recall& recall) { Begin(recall); },
                                  [this](const auto& delegation) { Ask(delegation); }});
+  store_.open_table().SetAsker([this](const Doubt& doubt) { Inquire(doubt, false); });
 }
 
 void Recalls::Resend(const wire::ClientId& client_id) {
   for (const Recall& recall : store_.delegations().RecallsOf(client_id)) Send(recall, false);
+  for (const Doubt& doubt : store_.open_table().DoubtsOf(client_id)) Inquire(doubt, false);
 }
 
 void Recalls::Begin(const Recall& recall) {
-  if (recall.is_question) return Send(recall, false);
   loop_->Post([this, recall, begun = Loop::Now()] { Watch(recall, begun); });
   if (!recall.has_holder) return;
   chores_.Submit([this, recall] { store_.releases().RevokeExpired(recall); });
@@ -66,6 +67,32 @@ void Recalls::OnAnswer(const Recall& recall, bool again, const absl::StatusOr<Da
 
 void Recalls::End(const Recall& recall) {
   chores_.Submit([this, recall] { store_.releases().RevokeDelegation(recall); });
+}
+
+// ---- Opens that a client may not know ----------------------------------------------------------
+
+// A program may have to send its OPEN again before the client has the response, so a client that
+// does not know the open has long to find out.
+void Recalls::Inquire(const Doubt& doubt, bool again) {
+  const std::shared_ptr<BackControlRoute> route = callbacks_.RouteOf(doubt.client_id);
+  if (route == nullptr) return;  // see Resend
+  route->loop.Post([this, route, doubt, again] {
+    if (route->channel == nullptr) return;
+    wire::BcRecallArgs args;
+    args.filehandle = store_.HandleOf(doubt.key);
+    args.state_id = doubt.state_id;
+    route->channel->Send(args, [this, doubt, again](absl::StatusOr<DafsStatus> answer) {
+      const bool is_unknown =
+          answer.ok() && (*answer == DafsStatus::kBadHandle || *answer == DafsStatus::kBadStateId);
+      if (!is_unknown) return;
+      if (again) return chores_.Submit([this, doubt] { store_.releases().CloseUnknown(doubt); });
+      loop_->Post([this, doubt] {
+        loop_->RunAfter(std::min(recall_time_, kInquireAgainAfter), [this, doubt] {
+          if (store_.open_table().Holds(doubt)) Inquire(doubt, true);
+        });
+      });
+    });
+  });
 }
 
 // ---- Time limits -------------------------------------------------------------------------------

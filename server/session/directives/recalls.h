@@ -8,7 +8,9 @@
 // or BAD_STATEID does not know it: perhaps the response that grants it is on its way, so the recall
 // is sent again. A client with an expired lease is not waited for. A client without a channel
 // is recalled when it sends PROMISES again.
-// A question (Recall::is_question) is sent in the same way, but has no time limit.
+//
+// Also asks, by BC_RECALL, about opens that a client may not know (OpenTable::Doubt). No request
+// waits for these: one that the client does not know ends, and without an answer nothing changes.
 //
 // Thread-safe. Nothing blocks.
 #pragma once
@@ -16,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/loop.h"
+#include "server/store/holdings/open_table.h"
 #include "server/store/store.h"
 #include "wire/messages/back_control.h"
 #include "wire/protocol/status.h"
@@ -36,15 +39,19 @@ class Recalls {
   // Call once, before the first connection. `loop` runs the timers, and no request after its end.
   void Start(Loop& loop);
 
-  // The client has sent PROMISES: sends again what is being recalled from it.
+  // The client has sent PROMISES: sends again what is being recalled from it, and asks again.
   void Resend(const wire::ClientId& client_id);
 
  private:
   using Recall = Delegations::Recall;
   // A recall is sent again so long after the client did not know the delegation.
   static constexpr absl::Duration kAgainAfter = absl::Seconds(1);
+  // The most between two questions about an open.
+  static constexpr absl::Duration kInquireAgainAfter = absl::Seconds(10);
   // GETATTR waits so long for the holder, then returns what the server knows.
   static constexpr absl::Duration kAnswerTime = absl::Seconds(1);
+
+  using Doubt = OpenTable::Doubt;
 
   void Begin(const Recall& recall);
   void Send(const Recall& recall, bool again);
@@ -56,6 +63,7 @@ class Recalls {
   void ExpireAfter(absl::Duration time, const Recall& recall, absl::Time begun);
   void Expire(const Recall& recall, absl::Time begun);
   absl::Time OverdueSince(const Recall& recall) const;
+  void Inquire(const Doubt& doubt, bool again);
   void Ask(const Delegations::Delegation& delegation);
   void OnAttributes(const wire::StateId& state_id, const absl::StatusOr<wire::DafsStatus>& answer,
                     const wire::BcGetattrRes& res);

@@ -64,7 +64,6 @@ void Delegations::Supersede(const wire::ClientId& from, const wire::ClientId& to
   for (auto& [id, entry] : entries_) {
     if (entry.delegation.client_id != from || entry.delegation.type != Type::kWrite) continue;
     before->second.idle.erase(id);
-    before->second.unnamed.erase(id);
     entry.delegation.client_id = to;
     entry.awaits_claim = true;
     entry.claim_until = until;
@@ -185,7 +184,6 @@ void Delegations::AddLocked(const Delegation& delegation) {
   Client& client = clients_[delegation.client_id];
   ++client.held;
   client.idle.insert(id);
-  last_ = std::max(last_, id);
   if (delegation.type == Type::kWrite) ++writes_;
   ++CountAt(delegation.key);
   count_.store(entries_.size(), std::memory_order_seq_cst);
@@ -243,7 +241,6 @@ void Delegations::Erase(Id id, Dones& over) {
   if (ids->second.empty()) by_key_.erase(ids);
   const auto client = clients_.find(entry.delegation.client_id);
   client->second.idle.erase(id);
-  client->second.unnamed.erase(id);
   if (entry.is_recalled && !entry.awaits_claim) {
     const absl::Duration time = Loop::Now() - entry.recalled_at;
     recalls_.End(time, entry.is_revoked);
@@ -293,7 +290,6 @@ Delegations::Recall Delegations::RecallOf(const Entry& entry) const {
   static_cast<Delegation&>(recall) = entry.delegation;
   recall.client_name = clients_.find(entry.delegation.client_id)->second.name;
   recall.has_holder = !entry.awaits_claim;
-  recall.is_question = !entry.is_recalled;
   return recall;
 }
 
@@ -342,40 +338,6 @@ void Delegations::BeginRecall(const wire::StateId& state_id) {
     const auto entry = entries_.find(IdOf(state_id));
     if (entry == entries_.end()) return;
     RecallLocked(entry->first, entry->second, begun);
-  }
-  SendRecalls(begun);
-}
-
-void Delegations::Question(Id id, std::vector<Recall>& begun) {
-  Entry& entry = entries_.find(id)->second;
-  if (entry.is_recalled || entry.awaits_claim || std::exchange(entry.is_questioned, true)) return;
-  begun.push_back(RecallOf(entry));
-}
-
-void Delegations::Unnamed(const ObjectKey& key) {
-  if (!MayHave(key)) return;
-  std::vector<Recall> begun;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto ids = by_key_.find(key);
-    if (ids == by_key_.end()) return;
-    for (const Id id : ids->second) {
-      Client& client = clients_.find(entries_.find(id)->second.delegation.client_id)->second;
-      client.unnamed.insert(id);
-      if (id <= client.doubtful) Question(id, begun);
-    }
-  }
-  SendRecalls(begun);
-}
-
-void Delegations::SessionLost(const wire::ClientId& client_id) {
-  std::vector<Recall> begun;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto client = clients_.find(client_id);
-    if (client == clients_.end()) return;
-    client->second.doubtful = last_;
-    for (const Id id : client->second.unnamed) Question(id, begun);
   }
   SendRecalls(begun);
 }
@@ -433,8 +395,7 @@ std::vector<Delegations::Recall> Delegations::RecallsOf(const wire::ClientId& cl
   std::vector<Recall> recalls;
   absl::MutexLock lock(&mutex_);
   for (const auto& [id, entry] : entries_) {
-    if (entry.delegation.client_id == client_id && !entry.awaits_claim &&
-        (entry.is_recalled || entry.is_questioned)) {
+    if (entry.delegation.client_id == client_id && entry.is_recalled && !entry.awaits_claim) {
       recalls.push_back(RecallOf(entry));
     }
   }

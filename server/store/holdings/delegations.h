@@ -16,12 +16,6 @@
 // change without that lock marks the key first (Promises::Changing::Begin), then calls IsFree. So
 // the store adds the delegation first, and takes it back if the key is marked by then.
 //
-// What a client does not know. A process of a client may be killed before it stores what the last
-// responses granted, and another process continues the client. Nobody returns such a delegation, so
-// a file that loses its last name would be kept for it. So the client is asked
-// (Recall::is_question) for the delegations of files without a name that are older than the loss of
-// a session of it. One that it does not know ends; one that it cannot be asked for is kept.
-//
 // Without a delegation that may conflict, IsFree, Reported, Find, Has and Upgrade are two atomic
 // reads. An OPEN that gets a delegation takes the mutex once (TryAdd).
 // Thread-safe. Nothing blocks or calls the file system.
@@ -72,9 +66,8 @@ class Delegations {
   };
   // BC_RECALL is to be sent.
   struct Recall : Delegation {
-    std::string client_name;   // client_id_string
-    bool has_holder = true;    // false: it awaits CLAIM_DELEGATE_PREV, so nothing can be sent
-    bool is_question = false;  // no request waits for it: it is not revoked without an answer
+    std::string client_name;  // client_id_string
+    bool has_holder = true;   // false: it awaits CLAIM_DELEGATE_PREV, so nothing can be sent
   };
   // An event that a request waits for.
   struct Awaited {
@@ -173,10 +166,6 @@ class Delegations {
   }
   // Recalls one delegation, if that has not begun.
   void BeginRecall(const wire::StateId& state_id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The file has no name any more, and is kept for whatever is open.
-  void Unnamed(const ObjectKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A session of the client has ended without DISCONNECT, and grants it nothing more.
-  void SessionLost(const wire::ClientId& client_id) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The values of the holder of a write delegation, of those that it may have changed.
   struct Values {
@@ -199,8 +188,7 @@ class Delegations {
   // without a lock of this class. `done` must not block.
   void Await(const Awaited& awaited, absl::AnyInvocable<void()> done) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What a client is to be sent on a new Back-control Channel: recalls that are not over, and
-  // questions.
+  // The delegations that are being recalled from a client, for a new Back-control Channel.
   std::vector<Recall> RecallsOf(const wire::ClientId& client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The delegations of the files for which `concerns` returns true. It must not call this class.
   std::vector<Delegation> OfFiles(absl::FunctionRef<bool(const ObjectKey&)> concerns) const
@@ -245,7 +233,6 @@ class Delegations {
   struct Entry {
     Delegation delegation;
     bool is_recalled = false;
-    bool is_questioned = false;
     bool is_revoked = false;  // NoteRevoked was called
     absl::Time recalled_at;
     bool awaits_claim = false;
@@ -261,9 +248,7 @@ class Delegations {
     std::string name;
     bool is_admitted = false;
     size_t held = 0;
-    std::set<Id> idle;     // not recalled, the oldest first
-    std::set<Id> unnamed;  // of files without a name
-    Id doubtful = 0;       // up to this one it may not know what it was granted
+    std::set<Id> idle;  // not recalled, the oldest first
     RecallTimes recalls;
   };
 
@@ -292,7 +277,6 @@ class Delegations {
                    AwaitedList* awaited, Values* values) ABSL_LOCKS_EXCLUDED(mutex_);
   void RecallLocked(Id id, Entry& entry, std::vector<Recall>& begun)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Question(Id id, std::vector<Recall>& begun) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Recall RecallOf(const Entry& entry) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   const Entry* FindClaim(const ObjectKey& key, const wire::ClientId& client_id) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
@@ -314,7 +298,6 @@ class Delegations {
   // Seconds since the epoch, by hash of the key: a collision only delays the next delegation.
   std::array<std::atomic<uint32_t>, 4096> recalled_at_{};
   mutable absl::Mutex mutex_;
-  Id last_ ABSL_GUARDED_BY(mutex_) = 0;  // the greatest so far
   absl::flat_hash_map<Id, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ObjectKey, absl::InlinedVector<Id, 1>> by_key_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::ClientId, Client> clients_ ABSL_GUARDED_BY(mutex_);

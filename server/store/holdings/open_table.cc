@@ -1,5 +1,6 @@
 #include "server/store/holdings/open_table.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -85,7 +86,7 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
     status = DafsStatus::kResource;
   }
   if (status != DafsStatus::kOk) {
-    if (file.opens == 0) files_.erase(key);
+    if (file.serials.empty()) files_.erase(key);
     return status;
   }
   const Record before = merged;
@@ -111,11 +112,11 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
     serial = ++last_serial_;
     by_owner_[std::move(owner)] = serial;
     by_client_[request.client_id].insert(serial);
-    if (file.opens == file.delegations && !request.is_delegation) {
+    if (file.serials.size() == file.delegations && !request.is_delegation) {
       file.first = request.client_id;
       file.is_shared = false;
     }
-    ++file.opens;
+    file.serials.push_back(serial);
     if (request.is_delegation) ++file.delegations;
   }
   if (!request.is_delegation && file.first != request.client_id) file.is_shared = true;
@@ -254,12 +255,74 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   closed->use = {key, record->second.read_bytes, record->second.written_bytes};
   auto client = by_client_.find(client_id);
   client->second.erase(serial);
-  if (client->second.empty()) by_client_.erase(client);
+  if (client->second.empty()) {
+    by_client_.erase(client);
+    doubtful_.erase(client_id);
+  }
   records_.erase(record);
   closed->object = file->second.object;
-  closed->last_open = --file->second.opens == 0;
+  auto& serials = file->second.serials;
+  serials.erase(std::find(serials.begin(), serials.end(), serial));
+  closed->last_open = serials.empty();
   if (closed->last_open) files_.erase(file);
   return DafsStatus::kOk;
+}
+
+bool OpenTable::IsDoubtful(uint64_t serial) const {
+  const auto lost = doubtful_.find(records_.find(serial)->second.client_id);
+  return lost != doubtful_.end() && serial <= lost->second;
+}
+
+OpenTable::Doubt OpenTable::DoubtOf(uint64_t serial) const {
+  const Record& record = records_.find(serial)->second;
+  return {record.client_id, StateIdOf(serial), record.key, record.is_delegation};
+}
+
+void OpenTable::Unnamed(const ObjectKey& key) {
+  std::vector<Doubt> doubts;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto file = files_.find(key);
+    if (file == files_.end()) return;
+    file->second.has_name = false;
+    if (doubtful_.empty()) return;
+    for (const uint64_t serial : file->second.serials) {
+      if (IsDoubtful(serial)) doubts.push_back(DoubtOf(serial));
+    }
+  }
+  for (const Doubt& doubt : doubts) ask_(doubt);
+}
+
+std::vector<OpenTable::Doubt> OpenTable::DoubtsOfLocked(const wire::ClientId& client_id) const {
+  std::vector<Doubt> doubts;
+  const auto client = by_client_.find(client_id);
+  if (client == by_client_.end() || !doubtful_.contains(client_id)) return doubts;
+  for (const uint64_t serial : client->second) {
+    const File& file = files_.find(records_.find(serial)->second.key)->second;
+    if (!file.has_name && IsDoubtful(serial)) doubts.push_back(DoubtOf(serial));
+  }
+  return doubts;
+}
+
+void OpenTable::SessionLost(const wire::ClientId& client_id) {
+  std::vector<Doubt> doubts;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!by_client_.contains(client_id)) return;
+    doubtful_[client_id] = last_serial_;
+    doubts = DoubtsOfLocked(client_id);
+  }
+  for (const Doubt& doubt : doubts) ask_(doubt);
+}
+
+std::vector<OpenTable::Doubt> OpenTable::DoubtsOf(const wire::ClientId& client_id) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return DoubtsOfLocked(client_id);
+}
+
+bool OpenTable::Holds(const Doubt& doubt) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return records_.contains(SerialOf(doubt.state_id));
 }
 
 DafsStatus OpenTable::Downgrade(const wire::ClientId& client_id, const wire::StateId& state_id,
@@ -377,7 +440,8 @@ OpenTable::Sharing OpenTable::SharingOf(const ObjectKey& key,
   const File& file = it->second;
   const Holders& holders = file.holders;
   return {.is_written = holders.writers > 0,
-          .is_shared = file.opens > file.delegations && (file.is_shared || file.first != client_id),
+          .is_shared =
+              file.serials.size() > file.delegations && (file.is_shared || file.first != client_id),
           .is_denied = holders.deny_read > 0 || holders.deny_write > 0 || holders.deny_delete > 0 ||
                        holders.keys > 0};
 }
@@ -412,7 +476,7 @@ DafsStatus OpenTable::CheckRemoval(const ObjectKey& key, bool check_open) const 
   absl::ReaderMutexLock lock(&mutex_);
   auto it = files_.find(key);
   if (it == files_.end()) return DafsStatus::kOk;
-  const bool is_open = it->second.opens > it->second.delegations;
+  const bool is_open = it->second.serials.size() > it->second.delegations;
   return (check_open && is_open) || it->second.holders.deny_delete > 0
              ? DafsStatus::kDenyDispConflict
              : DafsStatus::kOk;

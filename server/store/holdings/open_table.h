@@ -11,14 +11,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/holdings/holdings.h"
@@ -99,6 +102,30 @@ class OpenTable {
   // Keeps the descriptors of `object` while the file is open. Returns whether the file is open.
   bool Pin(const ObjectRef& object);
 
+  // --- Opens that a client may not know ---
+  //
+  // A process of a client may be killed before it stores what the last responses granted or
+  // claimed, and another process continues the client. Such an open, or delegation, is never
+  // closed, so a file that loses its last name would be kept for it. Therefore the client is asked
+  // about those of a file without a name that are older than the loss of a session of it.
+  struct Doubt {
+    wire::ClientId client_id;
+    wire::StateId state_id;
+    ObjectKey key;
+    bool is_delegation = false;
+  };
+  // Called for each, on the thread of a request, perhaps with a lock of the store held. It must not
+  // block. Set it before the first request.
+  void SetAsker(std::function<void(const Doubt&)> ask) { ask_ = std::move(ask); }
+  // The file has no name any more, and is kept while it is open.
+  void Unnamed(const ObjectKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A session of the client has ended without DISCONNECT, and grants nothing more.
+  void SessionLost(const wire::ClientId& client_id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // All of the client, for a new Back-control Channel.
+  std::vector<Doubt> DoubtsOf(const wire::ClientId& client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether it is still open.
+  bool Holds(const Doubt& doubt) const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Looks up the rights of `state_id` of `client_id` on the file `key`, and its owner.
   // BAD_STATEID, OLD_STATEID (its owner has closed the file and opened it again), STALE_STATEID.
   wire::DafsStatus Find(const wire::ClientId& client_id, const wire::StateId& state_id,
@@ -176,8 +203,9 @@ class OpenTable {
   struct File {
     ObjectRef object;
     Holders holders;
-    uint64_t share_key = 0;  // of all `keys` holders
-    size_t opens = 0;        // with delegations
+    uint64_t share_key = 0;                    // of all `keys` holders
+    absl::InlinedVector<uint64_t, 2> serials;  // of its opens, with delegations
+    bool has_name = true;
     size_t delegations = 0;
     wire::ClientId first;    // client that opened it, of those since it was closed by all
     bool is_shared = false;  // another client opened it since
@@ -234,11 +262,16 @@ class OpenTable {
                               const ObjectKey& key, uint64_t* serial) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
+  bool IsDoubtful(uint64_t serial) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  Doubt DoubtOf(uint64_t serial) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  std::vector<Doubt> DoubtsOfLocked(const wire::ClientId& client_id) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool IsFull(const wire::ClientId& client_id) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
   const uint32_t instance_;
   const size_t most_of_client_;
   Promises& promises_;
+  std::function<void(const Doubt&)> ask_ = [](const Doubt&) {};
   mutable absl::Mutex mutex_;
   uint64_t last_serial_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t deniers_ ABSL_GUARDED_BY(mutex_) = 0;  // opens that deny anything
@@ -251,6 +284,8 @@ class OpenTable {
   size_t next_closed_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<wire::ClientId, absl::flat_hash_set<uint64_t>> by_client_
       ABSL_GUARDED_BY(mutex_);
+  // Clients that have lost a session: the serial of the last open before the loss.
+  absl::flat_hash_map<wire::ClientId, uint64_t> doubtful_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dafs::server

@@ -96,6 +96,11 @@ void Releases::RevokeDelegation(const Delegations::Delegation& delegation) {
   CloseOpen(delegation.client_id, delegation.state_id, delegation.key);
 }
 
+void Releases::CloseUnknown(const OpenTable::Doubt& doubt) {
+  RestoreOwnIdentity();
+  CloseOpen(doubt.client_id, doubt.state_id, doubt.key);
+}
+
 bool Releases::RevokeOwner(const ObjectKey& file, const wire::ClientId& client_id,
                            std::string_view owner) {
   RestoreOwnIdentity();

@@ -76,6 +76,9 @@ class Releases {
   // As ReleaseClient, for a client that may return: its state ids then fail with EXPIRED.
   void ExpireClient(const wire::ClientId& client_id);
 
+  // Ends an open or a delegation that its client does not know. Blocks on the file system.
+  void CloseUnknown(const OpenTable::Doubt& doubt);
+
   // Ends a delegation that was recalled and not returned: its state id then fails with EXPIRED.
   void RevokeDelegation(const Delegations::Delegation& delegation);
   // Ends what clients with an expired lease hold of the file of a delegation that is recalled.

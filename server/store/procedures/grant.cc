@@ -127,10 +127,7 @@ bool AddChosen(StoreParts& store, const Caller& caller, const Grant& grant,
       !OpenDelegation(store, caller, grant, type, delegation)) {
     return false;
   }
-  if (store.delegations.TryAdd(*delegation)) {
-    if (grant.file->orphaned()) store.delegations.Unnamed(delegation->key);
-    return true;
-  }
+  if (store.delegations.TryAdd(*delegation)) return true;
   store.releases.CloseLocked(caller.client_id, delegation->state_id, delegation->key);
   return false;
 }

@@ -307,10 +307,14 @@ TEST_F(RecallsTest, AHolderThatReturnsADelegationFirstLeavesNoOrphan) {
   EXPECT_NE(FilesIn(Path("a/.dafsd-orphans")), 0u);
 }
 
-// ---- Delegations that the client may not know ---------------------------------------------------
+// ---- Opens and delegations that the client may not know -----------------------------------------
 
 class UnnamedFileTest : public RecallsTest {
  protected:
+  void SetUp() override {
+    RecallsTest::SetUp();
+    options_.recall_time = absl::Milliseconds(300);
+  }
   // The holder keeps the delegation alone.
   void ServeToHolder() {
     Serve(wire::kShareRead);
@@ -356,14 +360,35 @@ TEST_F(UnnamedFileTest, EndsIfTheSessionIsLostAfterTheRemoval) {
 }
 
 TEST_F(UnnamedFileTest, IsKeptUntilTheClientAnswers) {
-  options_.recall_time = absl::Milliseconds(100);
   ServeToHolder();
   LoseSession();
   RemoveFile();
-  absl::SleepFor(absl::Milliseconds(500));  // the time limit of a recall
+  absl::SleepFor(2 * options_.recall_time);
   EXPECT_EQ(ReadOfHolder(), "DAFS_STATUS_OK");
   TakeRecall(DafsStatus::kOk);
   EXPECT_EQ(Return(*holder_), "DAFS_STATUS_OK");
+  ExpectGone();
+}
+
+TEST_F(UnnamedFileTest, EndsIfTheClientDoesNotKnowAnOpenOfALostSession) {
+  ServeToHolder();
+  EXPECT_EQ(Return(*holder_), "DAFS_STATUS_OK");
+  auto opened = holder_->session->Call(OpenFor(wire::kShareRead));
+  EXPECT_EQ(opened.name(), "DAFS_STATUS_OK");
+  LoseSession();
+  RemoveFile();
+  const auto answer = [&](DafsStatus status) {
+    wire::BcRecallArgs args;
+    const wire::RequestHeader header = Take(&args);
+    EXPECT_EQ(args.state_id, opened.res.state_id);
+    holder_->Answer({header, {}}, status);
+  };
+  answer(DafsStatus::kBadStateId);
+  answer(DafsStatus::kOk);  // it has got to know it
+  EXPECT_TRUE(IsKept());
+  LoseSession();
+  answer(DafsStatus::kBadStateId);
+  answer(DafsStatus::kBadStateId);
   ExpectGone();
 }
 
