@@ -42,7 +42,7 @@ struct DirectClient {
 class Lane final : public client::SessionObserver {
  public:
   explicit Lane(DirectClient& client) : client_(client) {}
-  ~Lane() {
+  virtual ~Lane() {
     if (session_ == nullptr) return;
     session_->files().StopObserving(*this);
     group_.reset();

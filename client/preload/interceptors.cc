@@ -41,10 +41,8 @@ int Opened(int fd, int flags) {
   return fd;
 }
 
-mode_t ModeOf(int flags, va_list arguments) {
-  const bool given = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-  return given ? va_arg(arguments, mode_t) : 0;
-}
+// Whether open(2) has a third argument.
+bool HasMode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
 // The state, for a change of descriptors by this process. Null: nothing is known of them. Also in a
 // child of vfork(2), which has the memory of its parent, but other descriptors.
@@ -126,19 +124,25 @@ extern "C" {
 #define DAFS_OPEN(function, symbol, real)                             \
   int function(const char* path, int flags, ...) DAFS_SYMBOL(symbol); \
   int function(const char* path, int flags, ...) {                    \
-    va_list arguments;                                                \
-    va_start(arguments, flags);                                       \
-    const mode_t mode = ModeOf(flags, arguments);                     \
-    va_end(arguments);                                                \
+    mode_t mode = 0;                                                  \
+    if (HasMode(flags)) {                                             \
+      va_list arguments;                                              \
+      va_start(arguments, flags);                                     \
+      mode = va_arg(arguments, mode_t);                               \
+      va_end(arguments);                                              \
+    }                                                                 \
     return Opened(real(path, flags, mode), flags);                    \
   }
 #define DAFS_OPENAT(function, symbol, real)                                          \
   int function(int directory, const char* path, int flags, ...) DAFS_SYMBOL(symbol); \
   int function(int directory, const char* path, int flags, ...) {                    \
-    va_list arguments;                                                               \
-    va_start(arguments, flags);                                                      \
-    const mode_t mode = ModeOf(flags, arguments);                                    \
-    va_end(arguments);                                                               \
+    mode_t mode = 0;                                                                 \
+    if (HasMode(flags)) {                                                            \
+      va_list arguments;                                                             \
+      va_start(arguments, flags);                                                    \
+      mode = va_arg(arguments, mode_t);                                              \
+      va_end(arguments);                                                             \
+    }                                                                                \
     return Opened(real(directory, path, flags, mode), flags);                        \
   }
 DAFS_OPEN(Open, "open", real_open)
