@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "client/batch/batch_entry.h"
+#include "client/exchange/call.h"
 #include "client/memory/remote_access.h"
-#include "client/session/call.h"
 
 namespace dafs::client {
 

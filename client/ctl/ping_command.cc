@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "client/exchange/report.h"
 #include "client/files/files.h"
-#include "client/session/report.h"
 #include "client/state/client.h"
 #include "runtime/loop.h"
 #include "runtime/run.h"

@@ -7,10 +7,10 @@
 #include <memory>
 #include <utility>
 
+#include "client/exchange/call.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/reclaim.h"
-#include "client/session/call.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "runtime/status_macros.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "client/exchange/call.h"
 #include "client/files/transfer_policy.h"
-#include "client/session/call.h"
 
 namespace dafs::client {
 

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "client/exchange/report.h"
 #include "client/files/session_observer.h"
 #include "client/recovery/commit_schedule.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/reclaim.h"
 #include "client/recovery/request_executor.h"
-#include "client/session/report.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "runtime/status_macros.h"

@@ -1,7 +1,7 @@
 // The caller's hints about coming I/O. Spec: 4.2.4, 6.1.8, 6.5.6.
+#include "client/exchange/call.h"
 #include "client/files/data.h"
 #include "client/recovery/operation.h"
-#include "client/session/call.h"
 
 namespace dafs::client {
 

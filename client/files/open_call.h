@@ -6,7 +6,7 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "client/session/call.h"
+#include "client/exchange/call.h"
 #include "client/state/client.h"
 #include "client/state/delegations.h"
 #include "client/state/identity.h"

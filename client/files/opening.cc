@@ -217,7 +217,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
 Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const wire::StateId& open,
                                                                  uint32_t share_access,
                                                                  std::string_view owner,
-                                                                 const wire::StateId& extended) {
+                                                                 wire::StateId extended) {
   std::atomic<bool>& unknown = client_.limits().no_open_owner;
   if (unknown.load(std::memory_order_relaxed)) {
     co_return absl::UnimplementedError("open for a lock owner: the server lacks the procedure");

@@ -78,7 +78,7 @@ class OpenOperations : public OperationGroup {
   // that suffices. kUnimplemented: the server lacks the procedure. kAborted: `open` was closed.
   Task<absl::StatusOr<wire::StateId>> OpenForOwner(const wire::StateId& open, uint32_t share_access,
                                                    std::string_view owner,
-                                                   const wire::StateId& extended = {});
+                                                   wire::StateId extended = {});
   // Whether the open can still be used: it was not lost with the server's state. Sends no request.
   bool IsOpen(const wire::StateId& open) const;
   // The file, owner, access and user of an open; null after its CLOSE. Sends no request.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "client/exchange/call.h"
 #include "client/recovery/data_calls.h"
-#include "client/session/call.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "client/session/call.h"
+#include "client/exchange/call.h"
 #include "client/state/opens.h"
 #include "client/state/root_handle.h"
 #include "wire/protocol/types.h"

@@ -4,11 +4,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "client/exchange/call.h"
 #include "client/recovery/commit_schedule.h"
 #include "client/recovery/data_calls.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/wait_tracker.h"
-#include "client/session/call.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "runtime/log.h"

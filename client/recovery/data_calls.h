@@ -5,8 +5,8 @@
 #pragma once
 
 #include "absl/strings/str_cat.h"
+#include "client/exchange/call.h"
 #include "client/recovery/data_parts.h"
-#include "client/session/call.h"
 #include "wire/codec/codec.h"
 #include "wire/codec/direct.h"
 

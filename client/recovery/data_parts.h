@@ -8,10 +8,10 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "client/exchange/call.h"
 #include "client/memory/buffer_pool.h"
 #include "client/memory/memory_use.h"
 #include "client/memory/user_memory.h"
-#include "client/session/call.h"
 #include "wire/codec/checksum.h"
 
 namespace dafs::client {

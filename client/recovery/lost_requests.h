@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/exchange/call.h"
 #include "client/recovery/request_outcome.h"
 #include "client/recovery/response_caches.h"
 #include "client/recovery/wait_tracker.h"
-#include "client/session/call.h"
 #include "client/state/client.h"
 #include "runtime/task.h"
 

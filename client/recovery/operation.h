@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "client/session/call.h"
+#include "client/exchange/call.h"
 #include "client/state/node.h"
 #include "client/state/promises.h"
 #include "wire/messages/messages.h"

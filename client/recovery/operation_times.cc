@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/session/call.h"
+#include "client/exchange/call.h"
 
 namespace dafs::client {
 

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/exchange/call.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/retry_pause.h"
-#include "client/session/call.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "runtime/log.h"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "client/session/call.h"
+#include "client/exchange/call.h"
 
 namespace dafs::client {
 

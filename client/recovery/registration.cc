@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/exchange/call.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/server_delay.h"
-#include "client/session/call.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "runtime/log.h"

@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/exchange/call.h"
+#include "client/exchange/in_flight.h"
+#include "client/exchange/report.h"
 #include "client/recovery/chain_members.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/reclaim.h"
 #include "client/recovery/refusal.h"
 #include "client/recovery/retry_pause.h"
 #include "client/recovery/root_renewal.h"
-#include "client/session/call.h"
-#include "client/session/in_flight.h"
-#include "client/session/report.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "runtime/log.h"

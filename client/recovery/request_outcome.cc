@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/exchange/in_flight.h"
 #include "client/recovery/retry_pause.h"
-#include "client/session/in_flight.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "runtime/log.h"

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/exchange/call.h"
 #include "client/recovery/wait_tracker.h"
-#include "client/session/call.h"
 #include "runtime/task.h"
 #include "wire/protocol/status.h"
 

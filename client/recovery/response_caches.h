@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "client/session/call.h"
+#include "client/exchange/call.h"
 #include "client/state/client.h"
 #include "runtime/task.h"
 #include "wire/protocol/types.h"

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/exchange/call.h"
 #include "client/recovery/operation.h"
-#include "client/session/call.h"
 #include "client/session/session_keeper.h"
 #include "client/state/root_handle.h"
 #include "runtime/log.h"

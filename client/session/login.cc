@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/session/call.h"
+#include "client/exchange/call.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "wire/messages/messages.h"

@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "client/session/exchanger.h"
+#include "client/exchange/exchanger.h"
+#include "client/exchange/session_context.h"
 #include "client/session/login.h"
-#include "client/session/session_context.h"
 #include "runtime/task.h"
 #include "wire/messages/messages.h"
 

@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/exchange/session_context.h"
 #include "client/session/back_control.h"
 #include "client/session/channel.h"
 #include "client/session/login.h"
-#include "client/session/session_context.h"
 #include "runtime/task.h"
 #include "wire/dat/dat.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "client/session/report.h"
+#include "client/exchange/report.h"
 
 namespace dafs::client {
 

@@ -229,7 +229,7 @@ void SessionKeeper::Lost() {
   if (!shut_down_ && !building_) StartRebuild();
 }
 
-// What is outstanding is settled as after any loss, so no program sees the change.
+// Outstanding requests are settled as after any loss, so no program sees the change.
 void SessionKeeper::ChangeTo(Paths::Use next) {
   Session* const session = this->session();
   if (session == nullptr) return;

@@ -37,7 +37,7 @@ class Paths {
   Paths& operator=(const Paths&) = delete;
 
   // From now on the server has these addresses, at least one, in this order. Sessions stay on the
-  // paths that they use, also on one that is not listed any more. What is known of a path stays.
+  // paths that they use, also on one that is not listed any more. Nothing known of a path is lost.
   void Replace(const std::vector<dat::Address>& addresses) ABSL_LOCKS_EXCLUDED(mutex_);
   // Addresses to which the server may move (5.3). Sessions use them only if no other path leads to
   // it, and from then on, once one has led to this server.
@@ -51,7 +51,7 @@ class Paths {
   bool several() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Paths have numbers below this. It grows if addresses are added.
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of a path with a Use.
+  // `path` must have a Use.
   dat::Provider& provider(size_t path) const ABSL_LOCKS_EXCLUDED(mutex_);
   dat::Address address(size_t path) const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -81,11 +81,11 @@ class Paths {
   };
 
   // The path that a session tries next, which is none of `tried` (a flag for each path; those
-  // without a flag were not tried): one that
-  // works before one that has failed, then in the order of transports, then the one with the fewest
-  // sessions. While the server does not say which one it is, sessions are not spread. nullopt: all
-  // were tried. `counts`: the session counts; the control session has too little traffic.
-  // `alternates`: those to which the server has not moved yet are tried, too.
+  // without a flag were not tried): one that works before one that has failed, then in the order of
+  // transports, then the one with the fewest sessions. While the server does not say which one it
+  // is, sessions are not spread. nullopt: all were tried. `counts`: the session counts; the control
+  // session has too little traffic. `alternates`: those to which the server has not moved yet are
+  // tried, too.
   std::optional<Use> Choose(const std::vector<bool>& tried, bool counts, bool alternates = false)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

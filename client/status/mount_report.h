@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/session/report.h"
+#include "client/exchange/report.h"
 #include "client/state/delegations.h"
 #include "client/state/paths.h"
 #include "client/state/promises.h"

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "client/exchange/call.h"
 #include "client/files/files.h"
-#include "client/session/call.h"
 #include "client/state/locks.h"
 #include "runtime/log.h"
 #include "runtime/text.h"

@@ -8,7 +8,7 @@ namespace dafs::fuse {
 
 enum class LiveKind : uint8_t {
   kNode = 1,  // live_nodes.h
-  // fuse/mount/live_client.h
+  // fuse/restart/live_client.h
   kOpen = 2,
   kLocks = 3,
   kCredential = 4,

@@ -16,7 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
-#include "client/session/in_flight.h"
+#include "client/exchange/in_flight.h"
 #include "wire/dat/iwarp/crc32c.h"
 
 namespace dafs::fuse {

@@ -1,5 +1,5 @@
-// Bytes of structures in the records of a mount (fuse/mount/handover_record.h, live_record.h), and
-// back. A structure has one list of its fields for both directions, a function template
+// Bytes of structures in the records of a mount (fuse/restart/handover_record.h, live_record.h),
+// and back. A structure has one list of its fields for both directions, a function template
 // `Fields(auto& archive, Is<Structure> auto& m)` that calls `archive(m.first, m.second, ...)`.
 //
 // RecordReader reads hostile bytes: it never reads past them, nor makes room before it has seen the

@@ -52,10 +52,10 @@ class LiveFiles {
     std::vector<SavedDirectory> directories;
     std::vector<SavedLockOwner> owners;
     std::vector<SavedPiece> pieces;
-    // Of the client's opens: those whose CLOSE was due or under way.
+    // The opens of the client whose CLOSE was due or under way.
     std::vector<wire::StateId> ended;
   };
-  // What a killed process has left. Items that do not decode are left out.
+  // Reads the items of a killed process. Those that do not decode are left out.
   static Left Read(std::span<const LiveRecord::Item> items);
 
  private:

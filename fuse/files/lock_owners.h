@@ -33,7 +33,7 @@ struct LockOwner {
   uint64_t number = 0;   // unique in the mount
   uint64_t process = 0;  // the same for all owners of one kernel_owner; not 0
   std::string name;      // as the server knows it (wire/protocol/process_owner.h)
-  // Of the open file of its first lock: the user of its OPEN. Not null.
+  // The user whose OPEN its first lock used. Not null.
   std::shared_ptr<const client::Identity> opener;
 
   // Guarded by the table's mutex, which an annotation cannot name here.

@@ -82,7 +82,7 @@ ClientId TakeClientId(const Options& options, const ClientIdPlaces& places) {
                                  : options.source.host + '\n' + std::to_string(options.port) +
                                        '\n' + options.source.export_path;
   std::string all = machine + '\n' + server + '\n' + options.mount_point;
-  // What the client proves is part of its identity (3.1.1.3): the server would not let the mount
+  // The proof of the client is part of its identity (3.1.1.3): the server would not let the mount
   // take the name of an earlier one that proved something else.
   if (options.xprtsec != Xprtsec::kNone) {
     all += options.xprtsec == Xprtsec::kTls ? "\ntls" : "\nmtls";

@@ -128,7 +128,7 @@ class Guardian {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(ExitCode::kInternal));
   }
 
-  // A mount.dafs that was told to end, or is killed again and again, is not continued.
+  // A mount.dafs that had to end, or is killed again and again, is not continued.
   bool MayContinueAfterKill() {
     if (killed_.fds.empty() || told_to_end_ || after_kill_) return false;
     const absl::Time now = Loop::Now();
@@ -164,7 +164,7 @@ class Guardian {
     }
     for (const UniqueFd& fd : kept_.fds) fds.push_back(fd.get());
     const auto kind = after_kill_ ? LinkMessage::kKilled : LinkMessage::kContinue;
-    // Closed, so that the program does not wait for the message for ever.
+    // Closed, so that the program does not wait for the message without end.
     if (!SendMessage(link_.get(), kind, kept_.text, fds)) link_.Close();
     // The program that got the signal may have ended before it could handle it.
     if (told_to_end_) kill(child_, SIGTERM);

@@ -1,6 +1,6 @@
 #include "fuse/mount/mount_messages.h"
 
-#include "fuse/mount/mount_name.h"
+#include "fuse/restart/named_place.h"
 #include "runtime/log.h"
 
 namespace dafs::fuse {

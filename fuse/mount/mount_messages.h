@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "client/session/report.h"
+#include "client/exchange/report.h"
 #include "fuse/operations/mount_state.h"
 
 namespace dafs::fuse {

@@ -35,9 +35,4 @@ Outcome LookUpName(const Options& options, const EndSignals& signals, const Daem
 // The options for a mount of one place: source.host, port, source.export_path and addresses.
 Options OptionsAt(const Options& options, const names::Place& place);
 
-// The place of such options as a text for the program that continues the mount, and back. Empty:
-// the source is no name. kDataLoss: not such a text.
-std::string PlaceText(const Options& options);
-absl::Status SetPlace(const std::string& text, Options& options);
-
 }  // namespace dafs::fuse

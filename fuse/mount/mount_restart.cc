@@ -17,10 +17,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "fuse/kernel/channel.h"
-#include "fuse/mount/handover.h"
-#include "fuse/mount/left_data.h"
 #include "fuse/mount/mount.h"
-#include "fuse/mount/successor.h"
+#include "fuse/restart/handover.h"
+#include "fuse/restart/left_data.h"
+#include "fuse/restart/successor.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 

@@ -5,9 +5,9 @@
 #include "fuse/mount/daemon.h"
 #include "fuse/mount/exit_code.h"
 #include "fuse/mount/guardian_link.h"
-#include "fuse/mount/handover_record.h"
 #include "fuse/mount/mount.h"
 #include "fuse/options/options.h"
+#include "fuse/restart/handover_record.h"
 #include "runtime/log.h"
 
 namespace dafs::fuse {

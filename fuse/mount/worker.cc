@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "client/session/report.h"
+#include "client/exchange/report.h"
 #include "fuse/kernel/init.h"
 #include "fuse/kernel/memory_pressure.h"
 #include "fuse/kernel/opcode_name.h"

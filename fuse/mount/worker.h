@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/exchange/report.h"
 #include "client/files/files.h"
-#include "client/session/report.h"
 #include "fuse/files/user_files.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/kernel/ring.h"

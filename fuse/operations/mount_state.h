@@ -14,7 +14,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "client/session/in_flight.h"
+#include "client/exchange/in_flight.h"
 #include "fuse/cache/absent_xattr_cache.h"
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/directory_names.h"

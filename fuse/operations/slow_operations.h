@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "client/exchange/report.h"
 #include "client/files/files.h"
-#include "client/session/report.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
 #include "fuse/request/caller_proc.h"

@@ -16,8 +16,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/exchange/in_flight.h"
 #include "client/memory/buffer_pool.h"
-#include "client/session/in_flight.h"
 #include "client/state/identity.h"
 #include "fuse/kernel/answer_path.h"
 #include "fuse/kernel/channel.h"
@@ -32,8 +32,8 @@ class Call;
 // The calls of one worker that have not ended: not answered yet, or answered early.
 class OutstandingCalls {
  public:
-  // What their requests change is recorded there, for the case that this process is killed. Call
-  // before the first call; `entries` outlives them.
+  // Requests that change something are recorded there, for the case that this process is killed.
+  // Call before the first call; `entries` outlives them.
   void RecordIn(client::InFlightEntries& entries) { entries_ = &entries; }
   void Add(Call* call);
   void Remove(Call* call);

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/session/call.h"
+#include "client/exchange/call.h"
 #include "client/state/credentials.h"
 #include "client/state/write_tracker.h"
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/exchange/report.h"
 #include "client/files/files.h"
-#include "client/session/report.h"
 #include "client/session/session.h"
 #include "client/state/client.h"
 #include "runtime/run.h"

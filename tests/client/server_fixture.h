@@ -19,8 +19,8 @@
 #include <string>
 #include <utility>
 
+#include "client/exchange/report.h"
 #include "client/files/files.h"
-#include "client/session/report.h"
 #include "client/state/client.h"
 #include "runtime/run.h"
 #include "server/daemon/server.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/session/in_flight.h"
+#include "client/exchange/in_flight.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <map>
 
+#include "client/exchange/report.h"
 #include "client/recovery/operation_times.h"
-#include "client/session/report.h"
 #include "client/session/session_keeper.h"
 #include "client/state/write_tracker.h"
 #include "tests/client/scripted_fixture.h"

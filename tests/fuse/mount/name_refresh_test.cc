@@ -6,6 +6,7 @@
 
 #include "client/names/location.h"
 #include "fuse/mount/mount_name.h"
+#include "fuse/restart/named_place.h"
 
 namespace dafs::fuse {
 namespace {

@@ -24,7 +24,7 @@ class RecordedLocksTest : public StoreTest {
     OpenAgain();
   }
 
-  // `instance`: of the client, as its verifier tells.
+  // `instance`: of the client; its verifier is made of it.
   static Caller Client(std::string_view name, uint64_t client_id, uint8_t instance) {
     Caller caller;
     caller.client_id = wire::OpaqueFromUint64<wire::ClientId>(client_id);

@@ -95,7 +95,7 @@ TEST_F(RpcRdma, LongRepliesGoByAReplyChunk) {
   auto reply = Run({.message = CallMessage(2), .max_reply_bytes = 20000});
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->message, ReplyMessage(2, 10000));
-  bytes = 8;  // a reply chunk is there, and not needed
+  bytes = 8;  // fits without the reply chunk
   reply = Run({.message = CallMessage(3), .max_reply_bytes = 20000});
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->message, ReplyMessage(3, 8));
@@ -203,7 +203,7 @@ TEST_F(Results, TooLongForTheirWriteChunkAreAnError) {
 }
 
 // Shows RPCRDMA2-7.2.4-12, RPCRDMA2-7.2.4-13.
-TEST_F(RpcRdma, AReplyLongerThanExpectedIsAskedForAgain) {
+TEST_F(RpcRdma, AReplyLongerThanExpectedIsRequestedAgain) {
   Connect();
   handler_ = [&](const Request& request) -> absl::StatusOr<Response> {
     requests_.push_back(request);

@@ -37,7 +37,7 @@ TEST(RpcRdmaProperties, DataOfAnotherTypeAreRefused) {
 }
 
 // Shows RPCRDMA2-6.1.1-04, RPCRDMA2-6.4-01: codes for experiments are like any unknown code.
-TEST(RpcRdmaProperties, UnknownPropertiesArePassedOver) {
+TEST(RpcRdmaProperties, UnknownPropertiesAreIgnored) {
   const PropertySet set = {
       {kFirstExperimentalProperty, Hex("01")}, {4294967295, {}}, ReceiveSizeValue(8192)};
   ASSERT_TRUE(CheckProperties(set).ok());
@@ -75,7 +75,7 @@ TEST(RpcRdmaProperties, AResponseIsJudgedItemByItem) {
   PropertiesBody response;
   response.done = {0b000101};                           // 0 and 2
   response.rejected = {0b010110};                       // 1, 2 (overlaps) and 4
-  response.values = {{8, Hex("aa")}, {55, Hex("bb")}};  // 3, and one that nobody asked for
+  response.values = {{8, Hex("aa")}, {55, Hex("bb")}};  // 3, and one that was not requested
   PropertySet other;
   EXPECT_EQ(JudgeResponse(wanted, response, &other),
             (std::vector<Change>{Change::kDone, Change::kRejected, Change::kRejected,

@@ -24,7 +24,7 @@
 namespace dafs::auth {
 namespace {
 
-// What the helper may know of the environment: where the realm is, and whether gssproxy is used.
+// The variables that the helper gets: where the realm is, and whether gssproxy is used.
 constexpr const char* kPassedOn[] = {"KRB5_CONFIG", "GSS_USE_PROXY"};
 
 std::vector<std::string> Environment(const std::string& ccache) {

@@ -138,7 +138,7 @@ void IwarpEndpoint::ContinueSecuring() {
     case TlsStream::Progress::kWaits:
       return;
     case TlsStream::Progress::kFailed:
-      // An alert has told the peer why. A reset could overtake it.
+      // The peer has an alert that says why. A reset could overtake it.
       Die(tls_->error(), false);
       return;
     case TlsStream::Progress::kDone:

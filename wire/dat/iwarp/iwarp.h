@@ -34,8 +34,8 @@ struct IwarpOptions {
   // connects from any port instead.
   bool reserved_port = true;
   // TLS below MPA. A connection with it has no CRC of its own, unless the peer requests one.
-  // Connect: null for a plain connection. Listen: the first byte of a connection tells TLS from an
-  // MPA request; null refuses TLS with an alert.
+  // Connect: null for a plain connection. Listen: the first byte of a connection shows whether it
+  // is TLS or an MPA request; null refuses TLS with an alert.
   std::shared_ptr<TlsContext> tls = nullptr;
   // Listener: called on its thread for a connection whose TLS failed, for the log. May be null.
   std::function<void(const Address& peer, const absl::Status& why)> on_tls_refused = nullptr;

@@ -392,7 +392,7 @@ TEST_F(UnnamedFileTest, EndsIfTheClientDoesNotKnowAnOpenOfALostSession) {
   ExpectGone();
 }
 
-TEST_F(UnnamedFileTest, OfAClientWithoutLossesIsNotAskedFor) {
+TEST_F(UnnamedFileTest, HasNoQuestionWithoutALostSession) {
   ServeToHolder();
   RemoveFile();
   holder_->back->Poll();

@@ -1,0 +1,40 @@
+// Sends NULL requests for a session's own purposes: to probe a silent server, and to return
+// credits. Spec: 3.2.6.4.2, 6.2.10. Belongs to the thread of the session's loop.
+#pragma once
+
+#include "absl/status/status.h"
+#include "client/exchange/link.h"
+#include "client/exchange/slots.h"
+#include "runtime/task.h"
+
+namespace dafs::client {
+
+class Exchanger;
+
+class NullRequests {
+ public:
+  // All must outlive this.
+  NullRequests(Exchanger& exchanger, const Link& link, const Slots& slots)
+      : exchanger_(exchanger), link_(link), slots_(slots) {}
+  NullRequests(const NullRequests&) = delete;
+  NullRequests& operator=(const NullRequests&) = delete;
+
+  // Sends one, unless an earlier probe is unanswered. Its answer shows that the server lives.
+  void Probe();
+  // Returns credits if the server aims at fewer than the client has, and the client is idle. Each
+  // request lets the server take back one.
+  void ReturnCredits();
+
+ private:
+  Task<absl::Status> Send();
+  Task<void> SendProbe();
+  Task<void> SendUntilAtTarget();
+
+  Exchanger& exchanger_;
+  const Link& link_;
+  const Slots& slots_;
+  bool probing_ = false;
+  bool returning_ = false;
+};
+
+}  // namespace dafs::client

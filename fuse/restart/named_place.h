@@ -1,0 +1,17 @@
+// The place of a mount of a DAFS name, as the record of the mount has it. A program that continues
+// the mount must not look the name up. Pure functions.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "fuse/options/options.h"
+
+namespace dafs::fuse {
+
+// The place of `options` as a text. Empty: the source is no name.
+std::string PlaceText(const Options& options);
+// Sets the place of `options`, if the source is a name. kDataLoss: not such a text.
+absl::Status SetPlace(const std::string& text, Options& options);
+
+}  // namespace dafs::fuse

@@ -1,0 +1,303 @@
+#include "client/exchange/in_flight.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/exchange/call.h"
+#include "wire/messages/messages.h"
+
+namespace dafs::client {
+namespace {
+
+using wire::DafsStatus;
+
+// Memory that a child shares with its parent.
+class SharedMemory {
+ public:
+  SharedMemory()
+      : memory_(mmap(nullptr, InFlightTable::kBytes, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
+  ~SharedMemory() { munmap(memory_, InFlightTable::kBytes); }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  std::span<std::byte> bytes() const {
+    return {static_cast<std::byte*>(memory_), InFlightTable::kBytes};
+  }
+
+ private:
+  void* memory_;
+};
+
+// The table of one process and the entries of its worker.
+struct Process {
+  Process() = default;
+  explicit Process(const Process& killed) { table.TakeLeft(killed.memory.bytes()); }
+  SharedMemory memory;
+  InFlightTable table{memory.bytes()};
+  InFlightEntries entries{table};
+};
+
+struct Removal : Call<wire::RemoveArgs> {
+  explicit Removal(uint8_t directory = 1) { args.filehandle.fileid.bytes[0] = directory; }
+  bool Begin(InFlightOperation& operation) {
+    CallBase* const chain[] = {this};
+    return operation.Begin(chain);
+  }
+  void Send(InFlightOperation& operation, uint16_t seq_number) {
+    xid.session_id.bytes[0] = 7;
+    xid.stream_id = 3;
+    xid.seq_number = seq_number;
+    xid.cached = true;
+    operation.Sent(*this);
+  }
+};
+
+TEST(InFlightTest, RequestThatWasSentIsFound) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  Removal sent;
+  EXPECT_FALSE(sent.Begin(before));
+  sent.Send(before, 9);
+
+  Process next(killed);
+  InFlightOperation after(&next.entries, 5, true);
+  Removal again;
+  ASSERT_TRUE(again.Begin(after));
+  EXPECT_FALSE(after.contradicts());
+  EXPECT_TRUE(again.is_out());
+  EXPECT_FALSE(again.was_answered);
+  EXPECT_EQ(again.xid.session_id, sent.xid.session_id);
+  EXPECT_EQ(again.xid.stream_id, 3);
+  EXPECT_EQ(again.xid.seq_number, 9);
+  EXPECT_TRUE(again.xid.cached);
+}
+
+TEST(InFlightTest, RequestThatWasNotSentIsNotFound) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  Removal begun;
+  begun.Begin(before);
+
+  Process next(killed);
+  EXPECT_TRUE(next.table.KnowsLeft(5));
+  InFlightOperation after(&next.entries, 5, true);
+  EXPECT_FALSE(Removal().Begin(after));
+  InFlightOperation other(&next.entries, 6, true);
+  EXPECT_FALSE(Removal().Begin(other));
+}
+
+TEST(InFlightTest, AnsweredOperationIsForgotten) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  Removal sent;
+  sent.Begin(before);
+  sent.Send(before, 9);
+  before.End();
+
+  Process next(killed);
+  InFlightOperation after(&next.entries, 5, true);
+  EXPECT_FALSE(Removal().Begin(after));
+}
+
+TEST(InFlightTest, SecondKillFindsTheSame) {
+  Process first;
+  InFlightOperation before(&first.entries, 5, false);
+  Removal sent;
+  sent.Begin(before);
+  sent.Send(before, 9);
+
+  Process second(first);
+  Process third(second);  // killed before the kernel sent the operation again
+  InFlightOperation again(&third.entries, 5, true);
+  Removal found;
+  ASSERT_TRUE(found.Begin(again));
+  found.Send(again, 10);
+
+  Process fourth(third);
+  InFlightOperation last(&fourth.entries, 5, true);
+  Removal latest;
+  ASSERT_TRUE(latest.Begin(last));
+  EXPECT_EQ(latest.xid.seq_number, 10);
+}
+
+// The order of the requests of an operation is always the same.
+TEST(InFlightTest, RequestOfAnotherFileIsNoneOfTheOperation) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  Removal sent;
+  sent.Begin(before);
+  sent.Send(before, 9);
+
+  Process next(killed);
+  InFlightOperation after(&next.entries, 5, true);
+  Removal other(2);
+  EXPECT_TRUE(other.Begin(after));
+  EXPECT_TRUE(after.contradicts());
+}
+
+TEST(InFlightTest, OperationWithMoreRequestsThanRecordsIsNotRepeated) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  for (uint16_t i = 0; i <= InFlightTable::kRecords; ++i) {
+    Removal one;
+    one.Begin(before);
+    one.Send(before, i);
+  }
+
+  Process next(killed);
+  InFlightOperation after(&next.entries, 5, true);
+  Removal again;
+  EXPECT_TRUE(again.Begin(after));
+  EXPECT_TRUE(after.contradicts());
+}
+
+TEST(InFlightTest, OperationWithoutAnEntryIsUnknown) {
+  Process killed;
+  std::vector<std::unique_ptr<InFlightOperation>> operations;
+  for (uint64_t i = 1; i <= InFlightTable::kEntries + 1; ++i) {
+    operations.push_back(std::make_unique<InFlightOperation>(&killed.entries, i, false));
+    Removal().Begin(*operations.back());
+  }
+  Process next(killed);
+  EXPECT_TRUE(next.table.KnowsLeft(InFlightTable::kEntries));
+  EXPECT_FALSE(next.table.KnowsLeft(InFlightTable::kEntries + 1));
+
+  operations.pop_back();
+  EXPECT_TRUE(Process(killed).table.KnowsLeft(InFlightTable::kEntries + 1));
+  operations.clear();
+  InFlightOperation reuses(&killed.entries, 9999, false);
+  Removal sent;
+  sent.Begin(reuses);
+  sent.Send(reuses, 1);
+  Process last(killed);
+  InFlightOperation again(&last.entries, 9999, true);
+  EXPECT_TRUE(Removal().Begin(again));
+}
+
+TEST(InFlightTest, WritesAreNotRecorded) {
+  Process process;
+  InFlightOperation operation(&process.entries, 5, false);
+  Call<wire::WriteInlineArgs> write;
+  CallBase* const chain[] = {&write};
+  operation.Begin(chain);
+  EXPECT_EQ(write.in_flight, nullptr);
+  EXPECT_EQ(process.entries.used(), 0u);
+}
+
+// CLOSE sets the value of an extended attribute.
+TEST(InFlightTest, RequestsThatCompleteAChangeAreRecorded) {
+  Process process;
+  InFlightOperation operation(&process.entries, 5, false);
+  Call<wire::OpenArgs> open;
+  Call<wire::WriteInlineArgs> write;
+  Call<wire::CloseArgs> close;
+  Call<wire::GetattrInlineArgs> stat;
+  CallBase* const chain[] = {&open, &write, &close, &stat};
+  operation.Begin(chain);
+  EXPECT_EQ(open.in_flight, &operation);
+  EXPECT_EQ(write.in_flight, &operation);
+  EXPECT_EQ(close.in_flight, &operation);
+  EXPECT_EQ(stat.in_flight, nullptr);
+}
+
+TEST(InFlightTest, DamagedRecordIsNotTrusted) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  Removal sent;
+  sent.Begin(before);
+  sent.Send(before, 9);
+  const std::vector<std::byte> good(killed.memory.bytes().begin(), killed.memory.bytes().end());
+  for (size_t at = 0; at < sizeof(InFlightTable::Record); ++at) {
+    std::vector<std::byte> bad = good;
+    bad[InFlightTable::kEntryBytes + 16 + at] ^= std::byte{0x10};
+    Process next;
+    next.table.TakeLeft(bad);
+    InFlightOperation after(&next.entries, 5, true);
+    Removal again;
+    ASSERT_TRUE(again.Begin(after)) << at;
+    // `answer` is not under the checksum: the response has its own.
+    const bool in_answer = at >= 8 && at < 16;
+    EXPECT_NE(after.contradicts(), in_answer) << at;
+  }
+}
+
+TEST(InFlightTest, ArbitraryBytesAreRead) {
+  std::mt19937 dice(1);
+  for (int round = 0; round < 40; ++round) {
+    Process killed;
+    InFlightOperation before(&killed.entries, 5, false);
+    Removal sent;
+    sent.Begin(before);
+    sent.Send(before, 9);
+    std::vector<std::byte> bytes(killed.memory.bytes().begin(), killed.memory.bytes().end());
+    for (int i = 0; i < 40; ++i) {
+      bytes[InFlightTable::kEntryBytes + 8 + dice() % 200] = static_cast<std::byte>(dice());
+    }
+    Process next;
+    next.table.TakeLeft(bytes);
+    InFlightOperation after(&next.entries, 5, true);
+    Removal again;
+    again.Begin(after);
+    again.Send(after, 1);
+    after.Answered(again, bytes, wire::ByteOrder::kLittle, DafsStatus::kOk);
+  }
+  Process cut;
+  cut.table.TakeLeft(std::vector<std::byte>(100));
+  EXPECT_FALSE(cut.table.KnowsLeft(5));
+}
+
+// Whenever the process is killed, what it has left is whole.
+TEST(InFlightTest, KilledProcessLeavesWholeRecords) {
+  std::mt19937 dice(2);
+  int left = 0;
+  for (int round = 0; round < 20; ++round) {
+    Process killed;
+    const pid_t child = fork();
+    if (child == 0) {
+      const std::vector<std::byte> response(200, std::byte{1});
+      for (uint64_t number = 1;; ++number) {
+        InFlightOperation operation(&killed.entries, number, false);
+        for (uint16_t i = 0; i < 3; ++i) {
+          Removal one;
+          one.Begin(operation);
+          one.Send(operation, i);
+          operation.Answered(one, response, wire::ByteOrder::kLittle, DafsStatus::kNoEnt);
+        }
+      }
+    }
+    ASSERT_GT(child, 0);
+    usleep(static_cast<useconds_t>(500 + dice() % 3000));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+
+    Process next(killed);
+    uint64_t number = 0;
+    std::memcpy(&number, killed.memory.bytes().data() + InFlightTable::kEntryBytes, 8);
+    if (number == 0) continue;
+    ++left;
+    InFlightOperation after(&next.entries, number, true);
+    bool ended = false;  // the requests were sent one after the other
+    for (int i = 0; i < 3; ++i) {
+      Removal again;
+      const bool found = again.Begin(after);
+      ASSERT_FALSE(after.contradicts());
+      EXPECT_FALSE(found && ended);
+      ended = !found;
+    }
+  }
+  EXPECT_GT(left, 0);
+}
+
+}  // namespace
+}  // namespace dafs::client
