@@ -52,11 +52,11 @@ absl::Status Batches::Check(std::span<const BatchItem> items) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> Batches::Submit(const Identity& who, std::vector<BatchItem> items,
+absl::StatusOr<uint64_t> Batches::Submit(const Identity& user, std::vector<BatchItem> items,
                                          const BatchOptions& options, BatchSink& sink) {
   RETURN_IF_ERROR(Check(items));
   auto group = std::make_shared<BatchGroup>();
-  *group = {who, options, &sink, queue_, executor_.DeadlineFromNow()};
+  *group = {user, options, &sink, queue_, executor_.DeadlineFromNow()};
   const uint64_t first = entries_.last_id() + 1;
   for (BatchItem& item : items) entries_.New(std::move(item), group);
   StartPump();
@@ -78,13 +78,13 @@ struct Collected final : BatchSink {
 
 }  // namespace
 
-Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity& who,
+Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity& user,
                                                             std::span<const BatchItem> items) {
   CO_RETURN_IF_ERROR(Check(items));
   Collected collected(items.size());
   auto queue = std::make_shared<BatchQueue>(loop_, /*is_synchronous=*/true);
   auto group = std::make_shared<BatchGroup>();
-  *group = {who, BatchOptions(), &collected, queue, executor_.DeadlineFromNow()};
+  *group = {user, BatchOptions(), &collected, queue, executor_.DeadlineFromNow()};
   for (size_t i = 0; i < items.size(); ++i) {
     BatchItem item = items[i];
     item.cookie = i;

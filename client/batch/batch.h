@@ -49,14 +49,14 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   // for as many items as fit into a message (256 at most). After an error the outcome of every item
   // is unknown. kInvalidArgument: a list breaks the rules above; nothing was sent. kCancelled:
   // Shutdown.
-  Task<absl::StatusOr<std::vector<BatchResult>>> Run(const Identity& who,
+  Task<absl::StatusOr<std::vector<BatchResult>>> Run(const Identity& user,
                                                      std::span<const BatchItem> items);
 
   // Queues `items`, in order, after those queued before. Copies them, except the memory. Returns
   // the first of their consecutive request ids. `sink` outlives the items. Works without a
   // Back-control Channel: then the replies contain the results. kInvalidArgument, kCancelled: as
   // for Run; `sink` is not called.
-  absl::StatusOr<uint64_t> Submit(const Identity& who, std::vector<BatchItem> items,
+  absl::StatusOr<uint64_t> Submit(const Identity& user, std::vector<BatchItem> items,
                                   const BatchOptions& options, BatchSink& sink);
 
   // Cancels the time window of item `request_id`: it is urgent now. OK: the server

@@ -37,7 +37,7 @@ enum class BatchState : uint8_t {
 
 // Shared by the items of one Submit or Run.
 struct BatchGroup {
-  Identity who;
+  Identity user;
   BatchOptions options;
   BatchSink* sink = nullptr;
   std::shared_ptr<BatchQueue> queue;  // owners: its groups, and Batches or its Run

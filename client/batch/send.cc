@@ -109,7 +109,7 @@ std::vector<BatchEntryRef> Batches::TakeFront(BatchQueue& queue, const Session& 
     const BatchGroup& first = taken.empty() ? *entry->group : *taken.front()->group;
     const BatchGroup& group = *entry->group;
     const bool alike = &group == &first ||
-                       (group.who == first.who && group.options.window == first.options.window &&
+                       (group.user == first.user && group.options.window == first.options.window &&
                         group.options.num_completions == first.options.num_completions);
     if (!alike || (!taken.empty() && entry->hurried != taken.front()->hurried)) break;
     const size_t buffers = entry->item.data->buffers();
@@ -140,7 +140,7 @@ Task<absl::Status> Batches::CommitOverlapped(BatchEntryRef entry) {
   const std::shared_ptr<BatchGroup> group = entry->group;
   entry->overlap_committed = true;
   Task<absl::StatusOr<wire::Verifier>> committing =
-      committer_.CommitAll(group->who, entry->item.file, 0, 0);
+      committer_.CommitAll(group->user, entry->item.file, 0, 0);
   absl::StatusOr<wire::Verifier> committed = co_await committing;
   if (absl::IsCancelled(committed.status())) co_return committed.status();
   if (!committed.ok() && entry->state == BatchState::kQueued)
@@ -192,7 +192,7 @@ Task<absl::Status> Batches::SendFront(BatchQueue& queue) {
     call.args.num_completions = wanted_completions_;
   }
   CallBase* const chain[] = {&call};
-  Task<absl::Status> running = executor_.Run(&group->who, chain);
+  Task<absl::Status> running = executor_.Run(&group->user, chain);
   status = co_await running;
   if (!status.ok()) {
     Failed(call, status);

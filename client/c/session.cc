@@ -53,28 +53,28 @@ absl::Status MakeProviders(const dafs_options& options, Session& session,
 }
 
 absl::StatusOr<client::Identity> UserOf(const dafs_options& options) {
-  client::Identity who;
+  client::Identity user;
   if (options.user != nullptr) {
     if (options.groups > 1024) return absl::InvalidArgumentError("more than 1024 groups");
-    who.uid = options.user[0];
-    who.gid = options.user[1];
-    who.groups.assign(options.user + 2, options.user + 2 + options.groups);
-    return who;
+    user.uid = options.user[0];
+    user.gid = options.user[1];
+    user.groups.assign(options.user + 2, options.user + 2 + options.groups);
+    return user;
   }
-  who.uid = geteuid();
-  who.gid = getegid();
+  user.uid = geteuid();
+  user.gid = getegid();
   const int count = getgroups(0, nullptr);
   std::vector<gid_t> groups(static_cast<size_t>(std::max(count, 0)));
-  if (getgroups(count, groups.data()) == count) who.groups.assign(groups.begin(), groups.end());
-  return who;
+  if (getgroups(count, groups.data()) == count) user.groups.assign(groups.begin(), groups.end());
+  return user;
 }
 
 absl::Status Connect(const dafs_options& options, Session& session) {
   client::LibraryOptions library;
   library.server = options.server;
   library.export_path = options.export_path;
-  absl::StatusOr<client::Identity> who = UserOf(options);
-  if (!who.ok()) return who.status();
+  absl::StatusOr<client::Identity> user = UserOf(options);
+  if (!user.ok()) return user.status();
   absl::Status status = MakeProviders(options, session, &library.providers);
   if (!status.ok()) return status;
   client::ClientOptions& client = library.client;
@@ -93,7 +93,7 @@ absl::Status Connect(const dafs_options& options, Session& session) {
   if (!loop.ok()) return loop.status();
   session.loop = *std::move(loop);
   absl::StatusOr<std::unique_ptr<client::ExportSession>> connected = client::ExportSession::Open(
-      *session.library, *session.loop, *std::move(who),
+      *session.library, *session.loop, *std::move(user),
       options.most_out != 0 ? options.most_out : client::AsyncIo::kDefaultMostOut);
   if (!connected.ok()) return connected.status();
   session.session = *std::move(connected);

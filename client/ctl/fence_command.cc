@@ -72,10 +72,10 @@ class FencedTarget {
   // The root of an export, or of a file system in one, stands for the whole file system.
   FenceObject object() const { return object_; }
   absl::StatusOr<std::vector<std::string>> Get() {
-    return Noted(RunUntilDone(*loop_, files_->fencing().GetFence(who_, handle_)));
+    return Noted(RunUntilDone(*loop_, files_->fencing().GetFence(user_, handle_)));
   }
   absl::Status Set(const FenceChange& change) {
-    absl::Status status = RunUntilDone(*loop_, files_->fencing().SetFence(who_, handle_, change));
+    absl::Status status = RunUntilDone(*loop_, files_->fencing().SetFence(user_, handle_, change));
     is_good_ = is_good_ && status.code() != absl::StatusCode::kDeadlineExceeded;
     return status;
   }
@@ -93,7 +93,7 @@ class FencedTarget {
   std::unique_ptr<Client> client_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Files> files_;
-  const Identity who_{};
+  const Identity user_{};
   bool is_good_ = false;
   wire::FileHandle handle_;
   FenceObject object_ = FenceObject::kFilesystem;
@@ -143,12 +143,12 @@ absl::Status FencedTarget::Connect(const FenceRequest& request) {
 }
 
 absl::Status FencedTarget::Find(const std::vector<std::string>& path) {
-  ASSIGN_OR_RETURN(const Node parent, Noted(RunUntilDone(*loop_, files_->Mount(who_))));
+  ASSIGN_OR_RETURN(const Node parent, Noted(RunUntilDone(*loop_, files_->Mount(user_))));
   handle_ = parent.handle;
   if (path.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(
       const Node node,
-      Noted(RunUntilDone(*loop_, files_->names().Lookup(who_, parent.handle, path.back()))));
+      Noted(RunUntilDone(*loop_, files_->names().Lookup(user_, parent.handle, path.back()))));
   handle_ = node.handle;
   const bool is_root = node.handle.fshandle != parent.handle.fshandle;
   object_ = is_root ? FenceObject::kFilesystem : FenceObject::kFile;

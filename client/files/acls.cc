@@ -23,20 +23,20 @@ using SetattrDirectCall =
 
 }  // namespace
 
-Task<absl::StatusOr<std::vector<wire::Ace>>> AclOperations::GetAcl(const Identity& who,
+Task<absl::StatusOr<std::vector<wire::Ace>>> AclOperations::GetAcl(const Identity& user,
                                                                    const wire::FileHandle& file) {
   constexpr std::string_view kWhat = "get ACL";
   Call<wire::GetattrInlineArgs> get;
   get.args.filehandle = file;
   get.args.attr_request_bitmap = wire::kFattrAcl;
   CallBase* const chain[] = {&get};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   CO_RETURN_IF_ERROR(co_await task);
   wire::FileAttributes attributes;
   if (get.ok()) {
     attributes = std::move(get.res.obj_attributes);
   } else if (get.status == DafsStatus::kTooSmall) {  // the ACL is too large for a response
-    Task<absl::StatusOr<wire::FileAttributes>> direct = GetAclDirect(who, file);
+    Task<absl::StatusOr<wire::FileAttributes>> direct = GetAclDirect(user, file);
     absl::StatusOr<wire::FileAttributes> found = co_await direct;
     if (!found.ok()) co_return found.status();
     attributes = *std::move(found);
@@ -50,7 +50,7 @@ Task<absl::StatusOr<std::vector<wire::Ace>>> AclOperations::GetAcl(const Identit
 }
 
 Task<absl::StatusOr<wire::FileAttributes>> AclOperations::GetAclDirect(
-    const Identity& who, const wire::FileHandle& file) {
+    const Identity& user, const wire::FileHandle& file) {
   absl::StatusOr<BufferLease> lease = co_await buffers_.Acquire(BufferUse::kReadTarget, kXattrMost);
   if (!lease.ok()) co_return lease.status();
   LeasePart part{&buffers_, &*lease, 0, lease->payload_bytes()};
@@ -58,7 +58,7 @@ Task<absl::StatusOr<wire::FileAttributes>> AclOperations::GetAclDirect(
   get.args.filehandle = file;
   get.args.attr_request_bitmap = wire::kFattrAcl;
   CallBase* const chain[] = {&get};
-  Task<absl::Status> task = RunAll(&who, chain, "get ACL");
+  Task<absl::Status> task = RunAll(&user, chain, "get ACL");
   CO_RETURN_IF_ERROR(co_await task);
   const wire::ByteOrder order = client_.options().byte_order;
   wire::FileAttributes attributes;
@@ -71,18 +71,18 @@ Task<absl::StatusOr<wire::FileAttributes>> AclOperations::GetAclDirect(
   co_return attributes;
 }
 
-Task<absl::Status> AclOperations::SetAcl(const Identity& who, const wire::FileHandle& file,
+Task<absl::Status> AclOperations::SetAcl(const Identity& user, const wire::FileHandle& file,
                                          std::vector<wire::Ace> acl) {
   // The ACL decides who may open the file.
   const bool delegations = client_.options().delegations;
   if (delegations) client_.delegations().StopLocalOpens(file);
-  Task<absl::Status> task = SendAcl(who, file, std::move(acl));
+  Task<absl::Status> task = SendAcl(user, file, std::move(acl));
   absl::Status status = co_await task;
   if (delegations) client_.delegations().StopLocalOpens(file);
   co_return status;
 }
 
-Task<absl::Status> AclOperations::SendAcl(const Identity& who, const wire::FileHandle& file,
+Task<absl::Status> AclOperations::SendAcl(const Identity& user, const wire::FileHandle& file,
                                           std::vector<wire::Ace> acl) {
   constexpr std::string_view kWhat = "set ACL";
   wire::FileAttributes attributes;
@@ -94,7 +94,7 @@ Task<absl::Status> AclOperations::SendAcl(const Identity& who, const wire::FileH
     set.args.filehandle = file;
     set.args.obj_attributes = std::move(attributes);
     CallBase* const chain[] = {&set};
-    Task<absl::Status> task = RunAll(&who, chain, kWhat);
+    Task<absl::Status> task = RunAll(&user, chain, kWhat);
     absl::Status status = co_await task;
     co_return status;
   }
@@ -110,7 +110,7 @@ Task<absl::Status> AclOperations::SendAcl(const Identity& who, const wire::FileH
   SetattrDirectCall set(part);
   set.args.filehandle = file;
   CallBase* const chain[] = {&set};
-  Task<absl::Status> task = RunAll(&who, chain, kWhat);
+  Task<absl::Status> task = RunAll(&user, chain, kWhat);
   absl::Status status = co_await task;
   co_return status;
 }

@@ -19,15 +19,15 @@ class AclOperations : public OperationGroup {
   explicit AclOperations(const OperationContext& context) : OperationGroup(context) {}
 
   // The ACL attribute. NOTSUPP (kUnimplemented): there is none, or not of this kind.
-  Task<absl::StatusOr<std::vector<wire::Ace>>> GetAcl(const Identity& who,
+  Task<absl::StatusOr<std::vector<wire::Ace>>> GetAcl(const Identity& user,
                                                       const wire::FileHandle& file);
-  Task<absl::Status> SetAcl(const Identity& who, const wire::FileHandle& file,
+  Task<absl::Status> SetAcl(const Identity& user, const wire::FileHandle& file,
                             std::vector<wire::Ace> acl);
 
  private:
-  Task<absl::Status> SendAcl(const Identity& who, const wire::FileHandle& file,
+  Task<absl::Status> SendAcl(const Identity& user, const wire::FileHandle& file,
                              std::vector<wire::Ace> acl);
-  Task<absl::StatusOr<wire::FileAttributes>> GetAclDirect(const Identity& who,
+  Task<absl::StatusOr<wire::FileAttributes>> GetAclDirect(const Identity& user,
                                                           const wire::FileHandle& file);
 };
 

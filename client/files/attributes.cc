@@ -22,18 +22,18 @@ constexpr uint64_t kStatFsAttributes =
 
 }  // namespace
 
-Task<absl::StatusOr<Attributes>> AttributeOperations::GetAttributes(const Identity& who,
+Task<absl::StatusOr<Attributes>> AttributeOperations::GetAttributes(const Identity& user,
                                                                     const wire::FileHandle& file) {
   StatCall stat(false);
   stat.args.filehandle = file;
   CallBase* const chain[] = {&stat};
-  Task<absl::Status> task = RunAll(&who, chain, "get attributes");
+  Task<absl::Status> task = RunAll(&user, chain, "get attributes");
   CO_RETURN_IF_ERROR(co_await task);
   co_return stat.Take();
 }
 
 Task<absl::StatusOr<Attributes>> AttributeOperations::SetAttributes(
-    const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
+    const Identity& user, const wire::FileHandle& file, const wire::StateId& state_id,
     const wire::FileAttributes& attributes) {
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
@@ -51,14 +51,14 @@ Task<absl::StatusOr<Attributes>> AttributeOperations::SetAttributes(
   if (changes_rights) {
     const bool sets_mode = attributes.has(wire::kFattrMode);
     client_.delegations().RightsChange(
-        file, who, sets_mode ? std::optional(attributes.mode) : std::nullopt, nullptr);
+        file, user, sets_mode ? std::optional(attributes.mode) : std::nullopt, nullptr);
   }
   if (cuts && client_.options().delegations) client_.delegations().LeaseEnds(file);
-  Task<absl::Status> task = RunAll(&who, chain, "set attributes");
+  Task<absl::Status> task = RunAll(&user, chain, "set attributes");
   absl::Status status = co_await task;
   if (changes_rights && status.ok()) {
     const wire::FileAttributes& after = stat.res.obj_attributes;
-    client_.delegations().RightsChange(file, who, after.mode, &after.owner);
+    client_.delegations().RightsChange(file, user, after.mode, &after.owner);
   } else if (changes_rights) {
     client_.delegations().StopLocalOpens(file);
   }
@@ -70,54 +70,54 @@ Task<absl::StatusOr<Attributes>> AttributeOperations::SetAttributes(
   co_return stat.Take();
 }
 
-Task<absl::StatusOr<uint32_t>> AttributeOperations::Access(const Identity& who,
+Task<absl::StatusOr<uint32_t>> AttributeOperations::Access(const Identity& user,
                                                            const wire::FileHandle& file,
                                                            uint32_t access) {
   Call<wire::AccessArgs> call;
   call.args.filehandle = file;
   call.args.access = access;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = RunAll(&who, chain, "access");
+  Task<absl::Status> task = RunAll(&user, chain, "access");
   CO_RETURN_IF_ERROR(co_await task);
   // The server checks bits that it cannot evaluate here when the operation is executed (6.5.2).
   co_return call.res.access | (access & ~call.res.supported);
 }
 
-Task<absl::StatusOr<bool>> AttributeOperations::Verify(const Identity& who,
+Task<absl::StatusOr<bool>> AttributeOperations::Verify(const Identity& user,
                                                        const wire::FileHandle& file,
                                                        const wire::FileAttributes& attributes) {
   Call<wire::VerifyArgs> call;
   call.args.filehandle = file;
   call.args.obj_attributes = attributes;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (call.status == wire::DafsStatus::kNotSame) co_return false;
   if (!call.ok()) co_return StatusOf(call, "verify");
   co_return true;
 }
 
-Task<absl::StatusOr<bool>> AttributeOperations::NVerify(const Identity& who,
+Task<absl::StatusOr<bool>> AttributeOperations::NVerify(const Identity& user,
                                                         const wire::FileHandle& file,
                                                         const wire::FileAttributes& attributes) {
   Call<wire::NverifyArgs> call;
   call.args.filehandle = file;
   call.args.obj_attributes = attributes;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (call.status == wire::DafsStatus::kSame) co_return true;
   if (!call.ok()) co_return StatusOf(call, "nverify");
   co_return false;
 }
 
-Task<absl::StatusOr<wire::FsAttributes>> AttributeOperations::StatFs(const Identity& who,
+Task<absl::StatusOr<wire::FsAttributes>> AttributeOperations::StatFs(const Identity& user,
                                                                      const wire::FileHandle& file) {
   Call<wire::GetFsattrArgs> call;
   call.args.filehandle = file;
   call.args.attr_request_bitmap = kStatFsAttributes;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = RunAll(&who, chain, "statfs");
+  Task<absl::Status> task = RunAll(&user, chain, "statfs");
   CO_RETURN_IF_ERROR(co_await task);
   co_return std::move(call.res.obj_attributes);
 }

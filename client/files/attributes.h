@@ -19,24 +19,25 @@ class AttributeOperations : public OperationGroup {
  public:
   explicit AttributeOperations(const OperationContext& context) : OperationGroup(context) {}
 
-  Task<absl::StatusOr<Attributes>> GetAttributes(const Identity& who, const wire::FileHandle& file);
+  Task<absl::StatusOr<Attributes>> GetAttributes(const Identity& user,
+                                                 const wire::FileHandle& file);
   // Sets what is valid in `attributes`, and returns the attributes after that. With nothing valid
   // it acts as a chown(2) that changes neither owner nor group. `state_id` zero: no open; the
   // server then checks a new size against other clients' shares.
-  Task<absl::StatusOr<Attributes>> SetAttributes(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<Attributes>> SetAttributes(const Identity& user, const wire::FileHandle& file,
                                                  const wire::StateId& state_id,
                                                  const wire::FileAttributes& attributes);
   // `access`: wire::kAccess... bits. Returns those that the caller has.
-  Task<absl::StatusOr<uint32_t>> Access(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<uint32_t>> Access(const Identity& user, const wire::FileHandle& file,
                                         uint32_t access);
   // Whether the server's attributes are those valid in `attributes`, by VERIFY, or by NVERIFY,
   // whose answer means the same. At least one is valid. INVAL: an attribute that cannot be read.
   // Spec: 6.5.23, 6.5.37.
-  Task<absl::StatusOr<bool>> Verify(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<bool>> Verify(const Identity& user, const wire::FileHandle& file,
                                     const wire::FileAttributes& attributes);
-  Task<absl::StatusOr<bool>> NVerify(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<bool>> NVerify(const Identity& user, const wire::FileHandle& file,
                                      const wire::FileAttributes& attributes);
-  Task<absl::StatusOr<wire::FsAttributes>> StatFs(const Identity& who,
+  Task<absl::StatusOr<wire::FsAttributes>> StatFs(const Identity& user,
                                                   const wire::FileHandle& file);
   // Fetches the alternate locations that are due (client/state/failover.h). Those of a file system
   // that gives no answer stay as they are.

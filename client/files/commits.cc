@@ -14,21 +14,21 @@ constexpr size_t kMostAsking = 8;  // requests of DropIfRemoved, leaving slots t
 
 }  // namespace
 
-Task<absl::StatusOr<wire::Verifier>> CommitOperations::Commit(const Identity& who,
+Task<absl::StatusOr<wire::Verifier>> CommitOperations::Commit(const Identity& user,
                                                               const wire::FileHandle& file,
                                                               uint64_t offset, uint32_t size) {
-  return committer_.CommitAll(who, file, offset, size);
+  return committer_.CommitAll(user, file, offset, size);
 }
 
 absl::Status CommitOperations::TakeFailure(const wire::FileHandle& file) {
   return client_.lost_data().Take(file);
 }
 
-Task<void> CommitOperations::CommitOfOthers(const Identity& who, const wire::FileHandle& file) {
+Task<void> CommitOperations::CommitOfOthers(const Identity& user, const wire::FileHandle& file) {
   if (!client_.uncommitted().Holds(file)) co_return;
   std::optional<Uncommitted::Writer> writer = client_.uncommitted().WriterOf(file);
-  if (!writer.has_value() || writer->who.uid == who.uid) co_return;
-  Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(writer->who, file, 0, 0);
+  if (!writer.has_value() || writer->user.uid == user.uid) co_return;
+  Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(writer->user, file, 0, 0);
   absl::StatusOr<wire::Verifier> ignored = co_await task;
 }
 

@@ -26,7 +26,7 @@ class CommitOperations : public OperationGroup {
   // Makes the data written so far stable. Sends COMMIT of the range (size 0: to the end), or of the
   // whole file if NeedsCommit. Writes that the server has lost are written again first. The error
   // is the server's; TakeFailure says whether data is lost.
-  Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& user, const wire::FileHandle& file,
                                               uint64_t offset, uint32_t size);
   // Why data of `file` could not be made stable and was dropped, by this or another worker. Returns
   // each failure once: the caller reports it to every open of the file. Cheap while no file has a
@@ -47,10 +47,10 @@ class CommitOperations : public OperationGroup {
   // all_committed.
   void CommitSoon();
   bool all_committed() const { return schedule_.empty(); }
-  // Commits data that other users wrote to `file`, before `who` changes its permissions. If the
+  // Commits data that other users wrote to `file`, before `user` changes its permissions. If the
   // server lost that data later, those users might not be allowed to write it again (WIRE R64); the
   // file's owner is. TakeFailure returns the result.
-  Task<void> CommitOfOthers(const Identity& who, const wire::FileHandle& file);
+  Task<void> CommitOfOthers(const Identity& user, const wire::FileHandle& file);
 
  private:
   Task<void> AskForRemoved();

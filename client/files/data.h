@@ -34,13 +34,13 @@ class DataOperations : public OperationGroup {
   // READ_DIRECT, or READ_INLINE for small reads, and parallel pieces beyond the server's largest
   // read. `into` holds at least `size` and stays leased until this returns. `quiet`: does not
   // update the access time, if the server supports that.
-  Task<absl::StatusOr<ReadResult>> Read(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<ReadResult>> Read(const Identity& user, const wire::FileHandle& file,
                                         const wire::StateId& state_id, uint64_t offset,
                                         BufferLease& into, uint32_t size, bool quiet = false);
   // Writes `size` bytes that start `position` bytes into the payload of `from`. `after` (may be
   // null): the file's attributes after the write, fetched in the same chain. They are valid only if
   // the write is small and is sent in one piece.
-  Task<absl::StatusOr<WriteResult>> Write(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<WriteResult>> Write(const Identity& user, const wire::FileHandle& file,
                                           const wire::StateId& state_id, uint64_t offset,
                                           const BufferLease& from, uint32_t position, uint32_t size,
                                           wire::StableHow stability, Attributes* after = nullptr);
@@ -55,13 +55,13 @@ class DataOperations : public OperationGroup {
   // WRITE_TOOBIG: nothing was appended because `size` exceeds append_bytes(). This call may have
   // lowered that limit: it found that the server reads no data from here, or that the session has
   // smaller messages.
-  Task<absl::StatusOr<AppendResult>> Append(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<AppendResult>> Append(const Identity& user, const wire::FileHandle& file,
                                             const wire::StateId& state_id, const BufferLease& from,
                                             uint32_t position, uint32_t size,
                                             wire::StableHow stability);
   // 6.5.6 CACHE_HINT: how the caller will use the file, and `count` bytes of it from `offset` on
   // (0: to the end). The server need not follow it.
-  Task<absl::Status> CacheHint(const Identity& who, const wire::FileHandle& file, uint64_t offset,
+  Task<absl::Status> CacheHint(const Identity& user, const wire::FileHandle& file, uint64_t offset,
                                uint32_t count, wire::AccessPattern pattern, uint32_t cache_hint);
 
  private:

@@ -119,7 +119,7 @@ Task<absl::Status> DelegationOperations::OpenWithLocks(const Delegation& delegat
       lock.args.length = wire::LengthOf(*next);
       chain.push_back(&lock);
     }
-    Task<absl::Status> task = Run(&info.who, chain);
+    Task<absl::Status> task = Run(&info.user, chain);
     absl::Status status = co_await task;
     if (!owner.ok()) {
       opened->is_refused = status.ok();
@@ -146,7 +146,7 @@ Task<void> DelegationOperations::CloseUnused(DelegationPtr delegation, wire::Sta
   close.args.filehandle = delegation->file;
   close.args.state_id = state_id;
   CallBase* const chain[] = {&close};
-  Task<absl::Status> task = Run(&delegation->who, chain);
+  Task<absl::Status> task = Run(&delegation->user, chain);
   absl::Status ignored = co_await task;
 }
 
@@ -209,7 +209,7 @@ Task<void> DelegationOperations::CommitIfLocked(DelegationPtr delegation) {
     co_return;
   }
   Task<absl::StatusOr<wire::Verifier>> task =
-      committer_.CommitAll(delegation->who, delegation->file, 0, 0);
+      committer_.CommitAll(delegation->user, delegation->file, 0, 0);
   absl::StatusOr<wire::Verifier> ignored = co_await task;  // fsync reports an error
 }
 
@@ -278,17 +278,17 @@ Task<void> DelegationOperations::Downgrade(DelegationPtr delegation, bool can_wa
   call.args.share_access = wire::kShareRead;
   call.args.share_deny = wire::kShareDenyNone;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = Run(&delegation->who, chain);
+  Task<absl::Status> task = Run(&delegation->user, chain);
   const absl::Status status = co_await task;
   client_.delegations().Downgraded(delegation, status.ok() && call.ok());
   ReturnDue();
 }
 
-Task<absl::Status> DelegationOperations::RunReturning(DelegationPtr given, const Identity* who,
+Task<absl::Status> DelegationOperations::RunReturning(DelegationPtr given, const Identity* user,
                                                       std::span<CallBase* const> chain,
                                                       std::string_view what, size_t extra) {
   if (given == nullptr) {
-    Task<absl::Status> task = RunAll(who, chain, what, extra);
+    Task<absl::Status> task = RunAll(user, chain, what, extra);
     absl::Status status = co_await task;
     co_return status;
   }
@@ -297,11 +297,11 @@ Task<absl::Status> DelegationOperations::RunReturning(DelegationPtr given, const
   ReturnCall back(*given);
   std::array<CallBase*, kMaxChain> all = {&back};
   std::copy(chain.begin(), chain.end(), all.begin() + 1);
-  Task<absl::Status> task = Run(who, std::span(all).first(chain.size() + 1));
+  Task<absl::Status> task = Run(user, std::span(all).first(chain.size() + 1));
   absl::Status status = co_await task;
   client_.delegations().Returned(given);
   if (status.ok() && !back.ok()) {
-    Task<absl::Status> again = RunAll(who, chain, what, extra);
+    Task<absl::Status> again = RunAll(user, chain, what, extra);
     status = co_await again;
     co_return status;
   }

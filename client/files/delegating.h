@@ -44,7 +44,7 @@ class DelegationOperations : public OperationGroup {
   Task<void> Return(DelegationPtr delegation, bool can_wait);
   // RequestExecutor::RunAll of `chain`, with a DELEGRETURN before it. `given` may be null. The
   // chain runs also if the server does not know the delegation.
-  Task<absl::Status> RunReturning(DelegationPtr given, const Identity* who,
+  Task<absl::Status> RunReturning(DelegationPtr given, const Identity* user,
                                   std::span<CallBase* const> chain, std::string_view what,
                                   size_t extra = 0);
 

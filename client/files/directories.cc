@@ -11,7 +11,7 @@
 namespace dafs::client {
 
 Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectory(
-    const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
+    const Identity& user, const wire::FileHandle& directory, uint64_t cookie,
     const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into,
     Attributes* after) {
   const uint32_t room = into.payload_bytes();
@@ -30,7 +30,7 @@ Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectory(
     });
     AfterCall self(directory, way == Way::kDirect ? after : nullptr);
     CallBase* const chain[] = {&list.base(), &self};
-    Task<absl::Status> task = Run(&who, self.In(chain));
+    Task<absl::Status> task = Run(&user, self.In(chain));
     CO_RETURN_IF_ERROR(co_await task);
     if (transfers_.LearnFromList(way, list.base())) continue;
     if (!list.base().ok()) co_return StatusOf(list.base(), "read directory");

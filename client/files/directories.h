@@ -30,7 +30,7 @@ class DirectoryOperations : public OperationGroup {
   // wire::kFattrFilehandle; 0: names only. `after` (may be null): the directory's attributes after
   // the read; unchanged if there are none. BAD_COOKIE; TOOSMALL and READDIR_NOSPC: one entry needs
   // more than `max_bytes`.
-  Task<absl::StatusOr<DirectoryPage>> ReadDirectory(const Identity& who,
+  Task<absl::StatusOr<DirectoryPage>> ReadDirectory(const Identity& user,
                                                     const wire::FileHandle& directory,
                                                     uint64_t cookie,
                                                     const wire::Verifier& cookieverf,

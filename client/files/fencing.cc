@@ -8,16 +8,16 @@
 namespace dafs::client {
 
 Task<absl::StatusOr<std::vector<std::string>>> FenceOperations::GetFence(
-    const Identity& who, const wire::FileHandle& file) {
+    const Identity& user, const wire::FileHandle& file) {
   Call<wire::GetFencingListArgs> get;
   get.args.filehandle = file;
   CallBase* const chain[] = {&get};
-  Task<absl::Status> task = RunAll(&who, chain, "get the fencing list");
+  Task<absl::Status> task = RunAll(&user, chain, "get the fencing list");
   CO_RETURN_IF_ERROR(co_await task);
   co_return std::move(get.res.fence_list);
 }
 
-Task<absl::Status> FenceOperations::SetFence(const Identity& who, const wire::FileHandle& file,
+Task<absl::Status> FenceOperations::SetFence(const Identity& user, const wire::FileHandle& file,
                                              const FenceChange& change) {
   Call<wire::SetFencingListArgs> set;
   set.args.filehandle = file;
@@ -26,7 +26,7 @@ Task<absl::Status> FenceOperations::SetFence(const Identity& who, const wire::Fi
   set.args.update = change.update;
   set.args.fence_list = change.ids;
   CallBase* const chain[] = {&set};
-  Task<absl::Status> task = RunAll(&who, chain, "set the fencing list");
+  Task<absl::Status> task = RunAll(&user, chain, "set the fencing list");
   absl::Status status = co_await task;
   co_return status;
 }

@@ -30,14 +30,14 @@ class FenceOperations : public OperationGroup {
   // The ids that the list of `file` admits, or without one the list of its file system. Empty: it
   // has no list, and every client has access. NOT_AUTHORIZED: neither a trusted client nor the
   // owner of the file.
-  Task<absl::StatusOr<std::vector<std::string>>> GetFence(const Identity& who,
+  Task<absl::StatusOr<std::vector<std::string>>> GetFence(const Identity& user,
                                                           const wire::FileHandle& file);
   // Changes the list of `file`, or of its file system. With kDeny it ends after every access that
   // the denied clients had begun, which may take as long as the disk of the server. Then no request
   // of theirs changes what is fenced, whatever they have sent. After an error the list may have
   // changed; the call may be repeated. INVAL: the list would run empty; NOT_AUTHORIZED: as above,
   // and for the list of a file system the owner of a file does not suffice.
-  Task<absl::Status> SetFence(const Identity& who, const wire::FileHandle& file,
+  Task<absl::Status> SetFence(const Identity& user, const wire::FileHandle& file,
                               const FenceChange& change);
 };
 

@@ -88,7 +88,7 @@ class Files {
   // GET_ROOT_HANDLE, LOOKUP of the export path, GETATTR and GET_FSATTR in one chain. Returns the
   // root of the mount. Also stores the server's limits, for all workers of the client. NOENT: no
   // such export; ACCES: not for this caller or this client.
-  Task<absl::StatusOr<Node>> Mount(const Identity& who);
+  Task<absl::StatusOr<Node>> Mount(const Identity& user);
   Task<absl::Status> Null();
   // DISCONNECT and close. Outstanding operations end with kCancelled.
   Task<void> Disconnect();
@@ -158,7 +158,7 @@ class Files {
 
  private:
   Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers);
-  Task<void> AskWhetherSquashed(const Identity& who, const wire::FileHandle& root);
+  Task<void> AskWhetherSquashed(const Identity& user, const wire::FileHandle& root);
 
   Client& client_;
   Loop& loop_;

@@ -5,7 +5,7 @@
 
 namespace dafs::client {
 
-Task<absl::Status> DataOperations::CacheHint(const Identity& who, const wire::FileHandle& file,
+Task<absl::Status> DataOperations::CacheHint(const Identity& user, const wire::FileHandle& file,
                                              uint64_t offset, uint32_t count,
                                              wire::AccessPattern pattern, uint32_t cache_hint) {
   Call<wire::CacheHintArgs> hint;
@@ -15,7 +15,7 @@ Task<absl::Status> DataOperations::CacheHint(const Identity& who, const wire::Fi
   hint.args.access_pattern = pattern;
   hint.args.cache_hint = cache_hint;
   CallBase* const chain[] = {&hint};
-  Task<absl::Status> task = RunAll(&who, chain, "cache hint");
+  Task<absl::Status> task = RunAll(&user, chain, "cache hint");
   absl::Status status = co_await task;
   co_return status;
 }

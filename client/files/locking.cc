@@ -61,7 +61,7 @@ std::string EndOf(uint64_t offset, uint64_t length) {
 }  // namespace
 
 // LOCK, and the attributes of the file under the lock.
-Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
+Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& user,
                                                           const LockOwner& owner,
                                                           const LockRange& range,
                                                           wire::LockType type, uint32_t options) {
@@ -75,8 +75,8 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::LockOnce(const Identity& who,
   lock.args.length = wire::LengthOf(range);
   CallBase* const chain[] = {&lock, &stat};
   Task<absl::Status> task =
-      Run(&who, type == wire::LockType::kAbort ? std::span<CallBase* const>(chain, 1)
-                                               : std::span<CallBase* const>(chain));
+      Run(&user, type == wire::LockType::kAbort ? std::span<CallBase* const>(chain, 1)
+                                                : std::span<CallBase* const>(chain));
   CO_RETURN_IF_ERROR(co_await task);
   LockAnswer answer;
   if (lock.status == DafsStatus::kDenied) {
@@ -108,7 +108,7 @@ uint32_t LockOperations::WaitOptions(const LockOwner& owner) const {
 }
 
 // LOCK, and records the result. Before, all locks of the file must be at the server.
-Task<absl::StatusOr<LockAnswer>> LockOperations::LockAtServer(const Identity& who,
+Task<absl::StatusOr<LockAnswer>> LockOperations::LockAtServer(const Identity& user,
                                                               const LockOwner& owner,
                                                               const LockRange& range,
                                                               wire::LockType type,
@@ -121,7 +121,7 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::LockAtServer(const Identity& wh
     absl::Status ignored = co_await sharing;  // its locks are lost, or claimed by its next use
   }
   for (;;) {
-    Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, type, options);
+    Task<absl::StatusOr<LockAnswer>> task = LockOnce(user, owner, range, type, options);
     absl::StatusOr<LockAnswer> answer = co_await task;
     if (!answer.ok() || answer->outcome != LockOutcome::kGranted) co_return answer;
     answer->before = client_.locks().Granted(owner, range);
@@ -133,7 +133,7 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::LockAtServer(const Identity& wh
   }
 }
 
-Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const LockOwner& owner,
+Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& user, const LockOwner& owner,
                                                       const LockRange& range, LockWait* wait,
                                                       LockOptions lock_options) {
   const uint32_t kind = (lock_options.persist ? wire::kLockPersist : 0) |
@@ -151,7 +151,8 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
       answer = *std::move(local);
     } else {
       const wire::LockType type = wire::TypeOf(range, wait != nullptr);
-      Task<absl::StatusOr<LockAnswer>> task = LockAtServer(who, owner, range, type, options | kind);
+      Task<absl::StatusOr<LockAnswer>> task =
+          LockAtServer(user, owner, range, type, options | kind);
       answer = co_await task;
       is_queued = true;
     }
@@ -177,7 +178,7 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
     if (answer->outcome != LockOutcome::kDenied) {
       // Nothing waits for this: the caller may have been cancelled because the server is
       // unreachable.
-      if (is_queued) Start(Abandon(who, owner, range));
+      if (is_queued) Start(Abandon(user, owner, range));
       co_return answer;
     }
     // The lock might have been released before Begin, or announced, so only this request asks the
@@ -192,12 +193,12 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& who, const
 }
 
 // 6.5.18 ABORT: releases the place in the queue. A server that does not know the wait ignores it.
-Task<void> LockOperations::Abandon(Identity who, LockOwner owner, LockRange range) {
-  Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
+Task<void> LockOperations::Abandon(Identity user, LockOwner owner, LockRange range) {
+  Task<absl::StatusOr<LockAnswer>> task = LockOnce(user, owner, range, wire::LockType::kAbort);
   absl::StatusOr<LockAnswer> ignored = co_await task;
 }
 
-Task<absl::Status> LockOperations::Abort(const Identity& who, const LockOwner& owner,
+Task<absl::Status> LockOperations::Abort(const Identity& user, const LockOwner& owner,
                                          const LockRange& range) {
   if (client_.opens().InfoOf(owner.state_id) == nullptr) {
     co_return absl::AbortedError("abort a lock: the file was closed");
@@ -205,9 +206,9 @@ Task<absl::Status> LockOperations::Abort(const Identity& who, const LockOwner& o
   Task<absl::Status> opening = delegating_.MakeReal(owner.state_id);
   CO_RETURN_IF_ERROR(co_await opening);
   // Data that is not stable would be written again if the server lost it, after the rollback.
-  Task<void> committing = CommitBeforeUnlock(who, owner.file);
+  Task<void> committing = CommitBeforeUnlock(user, owner.file);
   co_await committing;
-  Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
+  Task<absl::StatusOr<LockAnswer>> task = LockOnce(user, owner, range, wire::LockType::kAbort);
   absl::StatusOr<LockAnswer> answer = co_await task;
   co_return answer.status();
 }
@@ -221,7 +222,7 @@ void LockOperations::EndWaits(const absl::Status& why) {
 }
 
 Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
-    const Identity& who, const wire::FileHandle& file, std::string_view owner,
+    const Identity& user, const wire::FileHandle& file, std::string_view owner,
     const LockRange& range) {
   if (auto known = client_.delegations().TestLock(file, owner, range)) co_return *std::move(known);
   Call<wire::LocktArgs> call;
@@ -231,7 +232,7 @@ Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
   call.args.offset = range.first;
   call.args.length = wire::LengthOf(range);
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (call.ok()) co_return std::optional<LockConflict>();
   if (call.status != DafsStatus::kDenied) co_return StatusOf(call, "test lock");
@@ -247,13 +248,13 @@ Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
 
 // Data written under a lock must be stable before the next holder writes. Otherwise a rewrite after
 // a crash of the server's machine could overwrite the next holder's data. fsync reports an error.
-Task<void> LockOperations::CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file) {
+Task<void> LockOperations::CommitBeforeUnlock(const Identity& user, const wire::FileHandle& file) {
   if (!client_.uncommitted().Holds(file)) co_return;
-  Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(who, file, 0, 0);
+  Task<absl::StatusOr<wire::Verifier>> task = committer_.CommitAll(user, file, 0, 0);
   absl::StatusOr<wire::Verifier> ignored = co_await task;
 }
 
-Task<absl::Status> LockOperations::Unlock(const Identity& who, const LockOwner& owner,
+Task<absl::Status> LockOperations::Unlock(const Identity& user, const LockOwner& owner,
                                           uint64_t first, uint64_t last) {
   for (;;) {
     const Delegations::Unlocking unlocking = client_.delegations().Unlock(owner, first, last);
@@ -265,14 +266,14 @@ Task<absl::Status> LockOperations::Unlock(const Identity& who, const LockOwner& 
     const absl::Status status = co_await becoming_real;
     if (absl::IsCancelled(status)) co_return status;
   }
-  Task<void> committing = CommitBeforeUnlock(who, owner.file);
+  Task<void> committing = CommitBeforeUnlock(user, owner.file);
   co_await committing;
   Call<wire::LockuArgs> call;
   call.args = UnlockArgs(owner.file, owner.state_id, first, last);
   CallBase* const chain[] = {&call};
   const std::vector<LockRange> before = client_.locks().HeldBy(owner.file, owner.state_id);
   const bool held = client_.locks().Release(owner, first, last);
-  Task<absl::Status> task = RunAll(&who, chain, "unlock");
+  Task<absl::Status> task = RunAll(&user, chain, "unlock");
   absl::Status status = co_await task;
   if (wire::DafsFromStatus(status) == DafsStatus::kLockRange) {
     // A server that does not split locks (4.4.1.2) has released nothing.
@@ -292,7 +293,7 @@ Task<void> LockOperations::ValidateLock(LockOwner owner) {
   read.args.filehandle = owner.file;
   read.args.state_id = owner.state_id;
   CallBase* const chain[] = {&read};
-  Task<absl::Status> task = Run(&entry->info->who, chain);
+  Task<absl::Status> task = Run(&entry->info->user, chain);
   absl::Status ignored = co_await task;
 }
 
@@ -304,18 +305,18 @@ Task<void> LockOperations::ValidateLocks() {
 }
 
 // Turns the write lock into a read lock where `before` has one, and unlocks the gaps.
-Task<absl::Status> LockOperations::GiveBack(const Identity& who, const LockOwner& owner,
+Task<absl::Status> LockOperations::GiveBack(const Identity& user, const LockOwner& owner,
                                             const LockRange& range,
                                             const std::vector<LockRange>& before) {
   uint64_t next = range.first;
   bool done = false;
   for (const LockRange& had : before) {
     if (next < had.first) {
-      Task<absl::Status> unlock = Unlock(who, owner, next, had.first - 1);
+      Task<absl::Status> unlock = Unlock(user, owner, next, had.first - 1);
       CO_RETURN_IF_ERROR(co_await unlock);
     }
     if (had.write != range.write) {
-      Task<absl::StatusOr<LockAnswer>> lock = Lock(who, owner, had);
+      Task<absl::StatusOr<LockAnswer>> lock = Lock(user, owner, had);
       absl::StatusOr<LockAnswer> answer = co_await lock;
       if (!answer.ok()) co_return answer.status();
     }
@@ -323,14 +324,14 @@ Task<absl::Status> LockOperations::GiveBack(const Identity& who, const LockOwner
     next = had.last + 1;
   }
   if (done) co_return absl::OkStatus();
-  Task<absl::Status> unlock = Unlock(who, owner, next, range.last);
+  Task<absl::Status> unlock = Unlock(user, owner, next, range.last);
   absl::Status status = co_await unlock;
   co_return status;
 }
 
 // 4.4.1.2: a client releases its locks before it closes. Uses one chain; a later CLOSE releases the
 // rest.
-Task<void> LockOperations::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
+Task<void> LockOperations::UnlockBeforeClose(const Identity& user, const wire::FileHandle& file,
                                              const wire::StateId& state_id,
                                              const std::vector<LockRange>& held) {
   Call<wire::LockuArgs> records;
@@ -344,7 +345,7 @@ Task<void> LockOperations::UnlockBeforeClose(const Identity& who, const wire::Fi
     flock.args = UnlockArgs(file, state_id, wire::kFlockByte, wire::kFlockByte);
     chain.push_back(&flock);
   }
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   absl::Status ignored = co_await task;
   // A server that releases locks only in the ranges in which they were granted.
   if (records.status != DafsStatus::kLockRange) co_return;
@@ -352,20 +353,20 @@ Task<void> LockOperations::UnlockBeforeClose(const Identity& who, const wire::Fi
     Call<wire::LockuArgs> one;
     one.args = UnlockArgs(file, state_id, range.first, range.last);
     CallBase* const alone[] = {&one};
-    Task<absl::Status> unlocking = Run(&who, alone);
+    Task<absl::Status> unlocking = Run(&user, alone);
     ignored = co_await unlocking;
   }
 }
 
-Task<void> LockOperations::ReleaseBeforeClose(const Identity& who, const wire::FileHandle& file,
+Task<void> LockOperations::ReleaseBeforeClose(const Identity& user, const wire::FileHandle& file,
                                               const wire::StateId& state_id) {
   // Commit while the client still holds the locks. If the server crashes now, they are reclaimed,
   // so that no other client gets them before the data is written again.
-  Task<void> committing = CommitBeforeUnlock(who, file);
+  Task<void> committing = CommitBeforeUnlock(user, file);
   co_await committing;
   const std::vector<LockRange> held = client_.locks().Forget(file, state_id);
   if (held.empty()) co_return;
-  Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
+  Task<void> unlock = UnlockBeforeClose(user, file, state_id, held);
   co_await unlock;
   client_.locks().Wake(file, held);
 }

@@ -22,7 +22,7 @@ void Learn(const wire::FsAttributes& fs, Limits& limits) {
 
 }  // namespace
 
-Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
+Task<absl::StatusOr<Node>> Files::Mount(const Identity& user) {
   Call<wire::GetRootHandleArgs> root;
   Call<wire::LookupArgs> lookup;
   StatCall stat;
@@ -34,8 +34,8 @@ Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   CallBase* const at_root[] = {&root, &stat, &fs};
   const bool deep = !lookup.args.path.empty();
   Task<absl::Status> task = executor_->RunAll(
-      &who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root), "mount",
-      1);
+      &user, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root),
+      "mount", 1);
   CO_RETURN_IF_ERROR(co_await task);
   if (fs.ok()) Learn(fs.res.obj_attributes, client_.limits());  // else the server has no limits
   Node node;
@@ -43,21 +43,21 @@ Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   node.attributes = stat.Take();
   client_.root().Found(node.handle);
   if (fs.ok()) client_.failover().Fetched(node.handle, fs.res.obj_attributes.failover_locations);
-  Task<void> asking = AskWhetherSquashed(who, node.handle);
+  Task<void> asking = AskWhetherSquashed(user, node.handle);
   co_await asking;
   co_return node;
 }
 
 // Does not ask a server without extensions. If the server refuses, assumes that it squashes no
 // user.
-Task<void> Files::AskWhetherSquashed(const Identity& who, const wire::FileHandle& root) {
+Task<void> Files::AskWhetherSquashed(const Identity& user, const wire::FileHandle& root) {
   Limits& limits = client_.limits();
   if (limits.extensions.load(std::memory_order_relaxed) == 0) co_return;
   Call<wire::ExtensionsArgs> ask;
   ask.args.filehandle = root;
   ask.args.wanted = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
   CallBase* const chain[] = {&ask};
-  Task<absl::Status> task = executor_->Run(&who, chain);
+  Task<absl::Status> task = executor_->Run(&user, chain);
   const absl::Status status = co_await task;
   if (!status.ok() || !ask.ok()) co_return;
   limits.squashed.store((ask.res.granted & wire::kExtensionSquashed) != 0,

@@ -12,7 +12,7 @@
 
 namespace dafs::client {
 
-Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& who,
+Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& user,
                                                   const wire::FileHandle& directory,
                                                   std::string_view name, Promise* absent) {
   Call<wire::LookupArgs> lookup;
@@ -20,7 +20,7 @@ Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& who,
   lookup.args.directory = directory;
   lookup.args.path.emplace_back(name);
   CallBase* const chain[] = {&lookup, &stat};
-  Task<absl::Status> task = RunAll(&who, chain, "lookup");
+  Task<absl::Status> task = RunAll(&user, chain, "lookup");
   absl::Status status = co_await task;
   if (absent != nullptr && lookup.answered && lookup.status == wire::DafsStatus::kNoEnt) {
     *absent = PromiseOf(lookup, wire::kSpcondNames);
@@ -34,13 +34,13 @@ Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& who,
   co_return node;
 }
 
-Task<absl::StatusOr<Node>> NameOperations::LookupParent(const Identity& who,
+Task<absl::StatusOr<Node>> NameOperations::LookupParent(const Identity& user,
                                                         const wire::FileHandle& directory) {
   Call<wire::LookuppArgs> lookup;
   StatCall stat;
   lookup.args.filehandle = directory;
   CallBase* const chain[] = {&lookup, &stat};
-  Task<absl::Status> task = RunAll(&who, chain, "lookup of the parent");
+  Task<absl::Status> task = RunAll(&user, chain, "lookup of the parent");
   CO_RETURN_IF_ERROR(co_await task);
   client_.failover().Saw(lookup.res.filehandle);
   Node node;
@@ -49,7 +49,7 @@ Task<absl::StatusOr<Node>> NameOperations::LookupParent(const Identity& who,
   co_return node;
 }
 
-Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(const Identity& who,
+Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(const Identity& user,
                                                          const wire::FileHandle& directory,
                                                          std::string_view name,
                                                          const wire::FileAttributes& attributes,
@@ -62,7 +62,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(const Identity& who,
   create.args.obj_type = wire::ObjectType::kDir;
   create.args.attr = attributes;
   CallBase* const chain[] = {&create, &stat, &parent};
-  Task<absl::Status> task = RunAll(&who, parent.In(chain), "make directory", parent.count());
+  Task<absl::Status> task = RunAll(&user, parent.In(chain), "make directory", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
   parent.Put();
   Node node;
@@ -72,7 +72,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(const Identity& who,
   co_return node;
 }
 
-Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
+Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& user,
                                                        const wire::FileHandle& directory,
                                                        std::string_view name,
                                                        std::string_view target, Attributes* after) {
@@ -84,7 +84,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
   create.args.obj_type = wire::ObjectType::kLnk;
   create.args.linkdata = target;
   CallBase* const chain[] = {&create, &stat, &parent};
-  Task<absl::Status> task = RunAll(&who, parent.In(chain), "make symbolic link", parent.count());
+  Task<absl::Status> task = RunAll(&user, parent.In(chain), "make symbolic link", parent.count());
   absl::Status status = co_await task;
   if (!create.sent && wire::HasDafsStatus(status) &&
       wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall) {
@@ -100,7 +100,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeSymlink(const Identity& who,
   co_return node;
 }
 
-Task<absl::StatusOr<Node>> NameOperations::MakeNode(const Identity& who,
+Task<absl::StatusOr<Node>> NameOperations::MakeNode(const Identity& user,
                                                     const wire::FileHandle& directory,
                                                     std::string_view name, wire::ObjectType type,
                                                     const wire::SpecData& device, uint32_t mode,
@@ -116,7 +116,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeNode(const Identity& who,
     make.args.specdata = device;
     make.args.mode = mode;
     CallBase* const chain[] = {&make, &stat, &parent};
-    Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
+    Task<absl::Status> task = RunAll(&user, parent.In(chain), "make node", parent.count());
     absl::Status status = co_await task;
     if (status.ok()) {
       parent.Put();
@@ -134,13 +134,13 @@ Task<absl::StatusOr<Node>> NameOperations::MakeNode(const Identity& who,
   attributes.mode = mode;
   const bool regular = type == wire::ObjectType::kReg;
   Task<absl::StatusOr<Node>> making =
-      regular ? MakeEmptyFile(who, directory, name, attributes, after)
-              : CreateNode(who, directory, name, type, device, attributes, after);
+      regular ? MakeEmptyFile(user, directory, name, attributes, after)
+              : CreateNode(user, directory, name, type, device, attributes, after);
   absl::StatusOr<Node> node = co_await making;
   co_return node;
 }
 
-Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(const Identity& who,
+Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(const Identity& user,
                                                          const wire::FileHandle& directory,
                                                          std::string_view name,
                                                          const wire::FileAttributes& attributes,
@@ -153,7 +153,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(const Identity& who,
   request.create = true;
   request.create_mode = wire::CreateMode::kGuarded;
   request.attributes = attributes;
-  Task<absl::StatusOr<OpenFile>> opening = opens_.Open(who, request, after);
+  Task<absl::StatusOr<OpenFile>> opening = opens_.Open(user, request, after);
   absl::StatusOr<OpenFile> open = co_await opening;
   if (!open.ok()) co_return open.status();
   Task<absl::Status> closing = opens_.Close(open->state_id);
@@ -167,7 +167,7 @@ Task<absl::StatusOr<Node>> NameOperations::MakeEmptyFile(const Identity& who,
 
 // CREATE takes attributes for directories only (6.5.9). For other types a SETATTR follows in the
 // same chain.
-Task<absl::StatusOr<Node>> NameOperations::CreateNode(const Identity& who,
+Task<absl::StatusOr<Node>> NameOperations::CreateNode(const Identity& user,
                                                       const wire::FileHandle& directory,
                                                       std::string_view name, wire::ObjectType type,
                                                       const wire::SpecData& device,
@@ -184,12 +184,12 @@ Task<absl::StatusOr<Node>> NameOperations::CreateNode(const Identity& who,
   set.args.obj_attributes = attributes;
   set.chf_fh = true;
   CallBase* const chain[] = {&create, &set, &stat, &parent};
-  Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
+  Task<absl::Status> task = RunAll(&user, parent.In(chain), "make node", parent.count());
   absl::Status status = co_await task;
   if (!status.ok()) {
     // Created, but with the wrong attributes: remove it.
     if (create.ok()) {
-      Task<absl::Status> undo = Remove(who, directory, name);
+      Task<absl::Status> undo = Remove(user, directory, name);
       absl::Status ignored = co_await undo;
     }
     co_return status;
@@ -202,7 +202,7 @@ Task<absl::StatusOr<Node>> NameOperations::CreateNode(const Identity& who,
   co_return node;
 }
 
-Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who, const wire::FileHandle& file,
+Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& user, const wire::FileHandle& file,
                                                 const wire::FileHandle& directory,
                                                 std::string_view name, Attributes* after) {
   Call<wire::LinkArgs> link;
@@ -213,7 +213,7 @@ Task<absl::StatusOr<Node>> NameOperations::Link(const Identity& who, const wire:
   link.args.newname = name;
   stat.args.filehandle = file;
   CallBase* const chain[] = {&link, &stat, &parent};
-  Task<absl::Status> task = RunAll(&who, parent.In(chain), "link", parent.count());
+  Task<absl::Status> task = RunAll(&user, parent.In(chain), "link", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
   parent.Put();
   Node node;
@@ -228,7 +228,7 @@ DelegationPtr NameOperations::DelegationOf(const wire::FileHandle* target) {
   return client_.delegations().TakeIdle(*target);
 }
 
-Task<absl::Status> NameOperations::Remove(const Identity& who, const wire::FileHandle& directory,
+Task<absl::Status> NameOperations::Remove(const Identity& user, const wire::FileHandle& directory,
                                           std::string_view name, Attributes* after, Promise* names,
                                           const wire::FileHandle* target) {
   Call<wire::RemoveArgs> remove;
@@ -236,7 +236,7 @@ Task<absl::Status> NameOperations::Remove(const Identity& who, const wire::FileH
   remove.args.filehandle = directory;
   remove.args.target = name;
   CallBase* const chain[] = {&remove, &parent};
-  Task<absl::Status> task = delegating_.RunReturning(DelegationOf(target), &who, parent.In(chain),
+  Task<absl::Status> task = delegating_.RunReturning(DelegationOf(target), &user, parent.In(chain),
                                                      "remove", parent.count());
   absl::Status status = co_await task;
   if (status.ok()) {
@@ -247,7 +247,7 @@ Task<absl::Status> NameOperations::Remove(const Identity& who, const wire::FileH
 }
 
 Task<absl::Status> NameOperations::Rename(
-    const Identity& who, const wire::FileHandle& from_directory, std::string_view from_name,
+    const Identity& user, const wire::FileHandle& from_directory, std::string_view from_name,
     const wire::FileHandle& to_directory, std::string_view to_name, Attributes* from_after,
     Attributes* to_after, Promise* names, const wire::FileHandle* target) {
   Call<wire::RenameArgs> rename;
@@ -263,7 +263,7 @@ Task<absl::Status> NameOperations::Rename(
     if (directory->count() != 0) chain[members++] = directory;
   }
   Task<absl::Status> task = delegating_.RunReturning(
-      DelegationOf(target), &who, std::span(chain).first(members), "rename", members - 1);
+      DelegationOf(target), &user, std::span(chain).first(members), "rename", members - 1);
   absl::Status status = co_await task;
   if (status.ok()) {
     from.Put();
@@ -273,7 +273,7 @@ Task<absl::Status> NameOperations::Rename(
   co_return status;
 }
 
-Task<absl::Status> NameOperations::Rename2(const Identity& who,
+Task<absl::Status> NameOperations::Rename2(const Identity& user,
                                            const wire::FileHandle& from_directory,
                                            std::string_view from_name,
                                            const wire::FileHandle& to_directory,
@@ -286,28 +286,28 @@ Task<absl::Status> NameOperations::Rename2(const Identity& who,
   rename.args.newname = to_name;
   rename.args.flags = flags;
   CallBase* const chain[] = {&rename};
-  Task<absl::Status> task = RunAll(&who, chain, "rename");
+  Task<absl::Status> task = RunAll(&user, chain, "rename");
   absl::Status status = co_await task;
   if (status.ok() && names != nullptr) *names = PromiseOf(rename, wire::kSpcondNames);
   co_return status;
 }
 
-Task<absl::StatusOr<std::string>> NameOperations::ReadLink(const Identity& who,
+Task<absl::StatusOr<std::string>> NameOperations::ReadLink(const Identity& user,
                                                            const wire::FileHandle& link) {
   Call<wire::ReadlinkInlineArgs> read;
   read.args.filehandle = link;
   CallBase* const chain[] = {&read};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (read.ok()) co_return std::move(read.res.link);
   if (read.status != wire::DafsStatus::kTooSmall) co_return StatusOf(read, "read link");
   // The target does not fit into a response of the negotiated size.
-  Task<absl::StatusOr<std::string>> direct = ReadLinkDirect(who, link);
+  Task<absl::StatusOr<std::string>> direct = ReadLinkDirect(user, link);
   absl::StatusOr<std::string> target = co_await direct;
   co_return target;
 }
 
-Task<absl::StatusOr<std::string>> NameOperations::ReadLinkDirect(const Identity& who,
+Task<absl::StatusOr<std::string>> NameOperations::ReadLinkDirect(const Identity& user,
                                                                  const wire::FileHandle& link) {
   const uint32_t bytes = std::min(4 + wire::kLinkDataBound.max_bytes, buffers_.large_bytes());
   absl::StatusOr<BufferLease> lease = co_await buffers_.Acquire(BufferUse::kReadTarget, bytes);
@@ -316,7 +316,7 @@ Task<absl::StatusOr<std::string>> NameOperations::ReadLinkDirect(const Identity&
   ReadlinkDirectCall read(part);
   read.args.filehandle = link;
   CallBase* const chain[] = {&read};
-  Task<absl::Status> task = RunAll(&who, chain, "read link");
+  Task<absl::Status> task = RunAll(&user, chain, "read link");
   CO_RETURN_IF_ERROR(co_await task);
   const wire::ByteOrder order = client_.options().byte_order;
   auto target = wire::DecodeDirectString(part.bytes(), order);

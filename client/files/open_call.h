@@ -22,7 +22,7 @@ namespace dafs::client {
 template <class Args>
 class OpenCall : public Call<Args> {
  public:
-  OpenCall(Client& client, const Identity& who) : client_(client), who_(who) {}
+  OpenCall(Client& client, const Identity& user) : client_(client), user_(user) {}
 
   absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                       wire::DafsStatus answer) override {
@@ -70,12 +70,12 @@ class OpenCall : public Call<Args> {
         }
       }
     }
-    info.who = who_;
+    info.user = user_;
     return info;
   }
 
   Client& client_;
-  const Identity& who_;
+  const Identity& user_;
 };
 
 }  // namespace dafs::client

@@ -89,21 +89,21 @@ bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
 // A delegation beside an open that did not want one: promises had ended, for example because this
 // process has just continued a mount. It is due, as one of an earlier process: otherwise nothing
 // would return it, and the server would keep the file after its last name is removed.
-void GiveBackUnwanted(Client& client, const Identity& who, const OpenCall<wire::OpenArgs>& open) {
+void GiveBackUnwanted(Client& client, const Identity& user, const OpenCall<wire::OpenArgs>& open) {
   client.delegations().Restore(
       {.file = open.res.filehandle,
        .state_id = open.res.delegation_state_id,
        .client_id = open.xid.client_id,
-       .who = who,
+       .user = user,
        .was_write = open.res.delegation_type == wire::OpenDelegationType::kWrite,
        .opens = {}});
 }
 
 }  // namespace
 
-Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const OpenRequest& request,
-                                                    Attributes* after) {
-  OpenCall<wire::OpenArgs> open(client_, who);
+Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& user,
+                                                    const OpenRequest& request, Attributes* after) {
+  OpenCall<wire::OpenArgs> open(client_, user);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
   // The directory's attributes are needed only if OPEN may have created a name in it.
@@ -121,7 +121,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
   CallBase* const without_set[] = {&open, &stat, &parent};
   std::span<CallBase* const> chain(without_set);
   if (set.args.obj_attributes.valid != 0) chain = members;
-  Task<absl::Status> task = RunOpen(who, open, parent.In(chain), "open", parent.count());
+  Task<absl::Status> task = RunOpen(user, open, parent.In(chain), "open", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
   const bool granted = open.res.delegation_type != wire::OpenDelegationType::kNone;
   if (granted && !open.in_place_of_open() && !client_.promises().offered()) {
@@ -133,7 +133,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
                               "they are returned"));
     }
   }
-  if (granted && !open.in_place_of_open()) GiveBackUnwanted(client_, who, open);
+  if (granted && !open.in_place_of_open()) GiveBackUnwanted(client_, user, open);
   parent.Put();
   client_.failover().Saw(open.res.filehandle);
   OpenFile file;
@@ -157,7 +157,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
     empty.object_size = 0;
     empty.set(wire::kFattrObjectSize);
     Task<absl::StatusOr<Attributes>> cutting =
-        attributes_.SetAttributes(who, file.handle, state_id, empty);
+        attributes_.SetAttributes(user, file.handle, state_id, empty);
     absl::StatusOr<Attributes> cut = co_await cutting;
     if (!cut.ok()) {
       Task<absl::Status> closing = Close(file.state_id);
@@ -171,10 +171,10 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& who, const O
 }
 
 // RunAll of a chain that begins with `open`. Closes what it opened if a later member fails.
-Task<absl::Status> OpenOperations::RunOpen(const Identity& who, const Call<wire::OpenArgs>& open,
+Task<absl::Status> OpenOperations::RunOpen(const Identity& user, const Call<wire::OpenArgs>& open,
                                            std::span<CallBase* const> chain, std::string_view what,
                                            size_t extra) {
-  Task<absl::Status> task = RunAll(&who, chain, what, extra);
+  Task<absl::Status> task = RunAll(&user, chain, what, extra);
   absl::Status status = co_await task;
   if (!status.ok() && open.ok()) {
     Task<absl::Status> closing = Close(open.res.state_id);
@@ -183,9 +183,9 @@ Task<absl::Status> OpenOperations::RunOpen(const Identity& who, const Call<wire:
   co_return status;
 }
 
-Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& user,
                                                             const OpenRequest& request) {
-  OpenCall<wire::OpenArgs> open(client_, who);
+  OpenCall<wire::OpenArgs> open(client_, user);
   StatCall stat;
   open.args.claim_type = wire::OpenClaimType::kCreateUnlinked;
   open.args.claim_handle() = request.directory;
@@ -199,7 +199,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
   }
   Reserve(request, open.args);
   CallBase* const chain[] = {&open, &stat};
-  Task<absl::Status> task = RunOpen(who, open, chain, "open unlinked");
+  Task<absl::Status> task = RunOpen(user, open, chain, "open unlinked");
   CO_RETURN_IF_ERROR(co_await task);
   OpenFile file;
   file.handle = open.res.filehandle;
@@ -207,7 +207,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenUnlinked(const Identity& who,
   file.attributes = stat.Take();
   file.created = true;
   if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
-    if (!open.in_place_of_open()) GiveBackUnwanted(client_, who, open);
+    if (!open.in_place_of_open()) GiveBackUnwanted(client_, user, open);
     Settle(file, ((open.spec_cond | stat.spec_cond) & wire::kSpcondOnlyClients) != 0);
   }
   delegating_.ReturnDue();
@@ -228,7 +228,7 @@ Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const wire::Sta
   info.handle = lender->handle;
   info.owner = owner;
   info.share_access = share_access;
-  info.who = lender->who;
+  info.user = lender->user;
   if (extended.is_zero()) {
     if (auto local = client_.delegations().OpenForOwner(open, info)) co_return *local;
   } else {
@@ -240,7 +240,7 @@ Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const wire::Sta
   call.args.state_id = open;
   call.args.owner = owner;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = RunAll(&info.who, chain, "open for a lock owner");
+  Task<absl::Status> task = RunAll(&info.user, chain, "open for a lock owner");
   absl::Status status = co_await task;
   if (absl::IsUnimplemented(status)) unknown.store(true, std::memory_order_relaxed);
   if (!status.ok()) co_return status;
@@ -263,7 +263,7 @@ Task<absl::Status> OpenOperations::Downgrade(const wire::StateId& open, uint32_t
     call.args.share_key = *info->share_key;
   }
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = RunAll(&info->who, chain, "open downgrade");
+  Task<absl::Status> task = RunAll(&info->user, chain, "open downgrade");
   absl::Status status = co_await task;
   if (status.ok()) client_.opens().Downgraded(open, share_access, share_deny);
   co_return status;
@@ -300,7 +300,7 @@ Task<absl::Status> OpenOperations::Close(const wire::StateId& open, bool can_wai
     co_return absl::OkStatus();
   }
   if (!client_.locks().HeldBy(info->handle, open).empty()) {
-    Task<void> releasing = locks_.ReleaseBeforeClose(info->who, info->handle, open);
+    Task<void> releasing = locks_.ReleaseBeforeClose(info->user, info->handle, open);
     co_await releasing;
   }
   client_.opens().Closing(open);
@@ -309,7 +309,7 @@ Task<absl::Status> OpenOperations::Close(const wire::StateId& open, bool can_wai
   call.args.filehandle = info->handle;
   call.args.state_id = open;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = Run(&info->who, chain);
+  Task<absl::Status> task = Run(&info->user, chain);
   absl::Status status = co_await task;
   // Removed whatever the outcome: nothing uses it any more. A lost open counts as closed.
   std::optional<Opens::Entry> entry = client_.opens().Remove(open);

@@ -42,11 +42,11 @@ class OpenOperations : public OperationGroup {
 
   // OPEN, SETATTR if truncation or an exclusive create needs it, GETATTR: one chain.
   // EXIST, SYMLINK, ISDIR, DENIED (a share conflict), ...
-  Task<absl::StatusOr<OpenFile>> Open(const Identity& who, const OpenRequest& request,
+  Task<absl::StatusOr<OpenFile>> Open(const Identity& user, const OpenRequest& request,
                                       Attributes* after = nullptr);
   // Opens a file under a delegation, without a request, if names and attributes under promises are
   // exact. nullopt: OpenByHandle must ask the server.
-  std::optional<OpenFile> OpenLocally(const Identity& who, const wire::FileHandle& file,
+  std::optional<OpenFile> OpenLocally(const Identity& user, const wire::FileHandle& file,
                                       uint32_t share_access, std::string_view owner);
   // No more opens of the file under a delegation until it is opened at the server again.
   void StopLocalOpens(const wire::FileHandle& file);
@@ -57,19 +57,20 @@ class OpenOperations : public OperationGroup {
   void Unused(const wire::FileHandle& file);
   // Private procedure 1011 OPEN_DELEGATED or 1000 OPEN_HANDLE. If the server lacks it, returns an
   // OpenFile with state id zero: reads and writes with it are allowed but checked each time.
-  Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& user, const wire::FileHandle& file,
                                               uint32_t share_access, std::string_view owner);
   // Creates a file without a name in the file system of `directory` (OPEN with
   // CLAIM_CREATE_UNLINKED). The last close removes it unless it was linked. Uses the directory,
   // shares, owner and attributes of `request`. kUnimplemented also if the file system does not
   // support it.
-  Task<absl::StatusOr<OpenFile>> OpenUnlinked(const Identity& who, const OpenRequest& request);
+  Task<absl::StatusOr<OpenFile>> OpenUnlinked(const Identity& user, const OpenRequest& request);
   // Reduces the shares of an open to a subset of its present ones (INVAL otherwise). 6.5.26.
   Task<absl::Status> Downgrade(const wire::StateId& open, uint32_t share_access,
                                uint32_t share_deny);
   // Private procedure 1002 OPEN_EXECUTE: opens for reading if the user may read or execute the
   // file. If delegations are wanted, first acts as OpenByHandle; if the server lacks it, only so.
-  Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& user,
+                                                  const wire::FileHandle& file,
                                                   std::string_view owner);
   // Private procedure 1010 OPEN_OWNER: another open of the file of `open`, by its user, for
   // `owner`, with the access (`share_access`) of `open`, whatever the present mode of the file.
@@ -90,16 +91,16 @@ class OpenOperations : public OperationGroup {
   Task<absl::Status> Close(const wire::StateId& open, bool can_wait = false);
 
  private:
-  Task<absl::Status> RunOpen(const Identity& who, const Call<wire::OpenArgs>& open,
+  Task<absl::Status> RunOpen(const Identity& user, const Call<wire::OpenArgs>& open,
                              std::span<CallBase* const> chain, std::string_view what,
                              size_t extra = 0);
   template <class Args>
-  Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& who, Call<Args>& open,
+  Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& user, Call<Args>& open,
                                             std::atomic<bool>& unknown);
 
-  std::optional<OpenFile> OpenUnder(const Identity& who, const wire::FileHandle& file,
+  std::optional<OpenFile> OpenUnder(const Identity& user, const wire::FileHandle& file,
                                     uint32_t share_access, std::string_view owner, bool exact);
-  Task<absl::StatusOr<OpenFile>> OpenDelegated(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<OpenFile>> OpenDelegated(const Identity& user, const wire::FileHandle& file,
                                                uint32_t share_access, std::string_view owner,
                                                Delegations::Plan plan);
   void Settle(OpenFile& file, bool only_clients);

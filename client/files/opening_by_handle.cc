@@ -27,14 +27,14 @@ Delegations::Outcome OutcomeOf(const OpenCall<wire::OpenDelegatedArgs>& open,
 // Opens by one of the procedures that take a file handle. NOTSUPP sets `unknown`. If it is set, the
 // OpenFile returned has no state.
 template <class Args>
-Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& who, Call<Args>& open,
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& user, Call<Args>& open,
                                                           std::atomic<bool>& unknown) {
   OpenFile file;
   file.handle = open.args.filehandle;
   if (unknown.load(std::memory_order_relaxed)) co_return file;
   StatCall stat;
   CallBase* const chain[] = {&open, &stat};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (open.ok() && stat.ok()) {
     file.handle = open.res.filehandle;
@@ -52,13 +52,14 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByCall(const Identity& who, C
   co_return file;
 }
 
-std::optional<OpenFile> OpenOperations::OpenLocally(const Identity& who,
+std::optional<OpenFile> OpenOperations::OpenLocally(const Identity& user,
                                                     const wire::FileHandle& file,
                                                     uint32_t share_access, std::string_view owner) {
-  return OpenUnder(who, file, share_access, owner, true);
+  return OpenUnder(user, file, share_access, owner, true);
 }
 
-std::optional<OpenFile> OpenOperations::OpenUnder(const Identity& who, const wire::FileHandle& file,
+std::optional<OpenFile> OpenOperations::OpenUnder(const Identity& user,
+                                                  const wire::FileHandle& file,
                                                   uint32_t share_access, std::string_view owner,
                                                   bool exact) {
   if (!client_.options().delegations) return std::nullopt;
@@ -66,7 +67,7 @@ std::optional<OpenFile> OpenOperations::OpenUnder(const Identity& who, const wir
   info.handle = file;
   info.owner = owner;
   info.share_access = share_access;
-  info.who = who;
+  info.user = user;
   std::optional<Delegations::LocalOpen> local = client_.delegations().Open(info, exact);
   if (!local.has_value()) return std::nullopt;
   OpenFile open;
@@ -99,12 +100,12 @@ void OpenOperations::Settle(OpenFile& file, bool only_clients) {
       client_.delegations().Settle(file.state_id, only_clients, file.attributes.owner);
 }
 
-Task<absl::StatusOr<OpenFile>> OpenOperations::OpenDelegated(const Identity& who,
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenDelegated(const Identity& user,
                                                              const wire::FileHandle& handle,
                                                              uint32_t share_access,
                                                              std::string_view owner,
                                                              Delegations::Plan plan) {
-  OpenCall<wire::OpenDelegatedArgs> open(client_, who);
+  OpenCall<wire::OpenDelegatedArgs> open(client_, user);
   StatCall stat;
   open.args.filehandle = handle;
   open.args.share_access = share_access | wire::kShareWantOpenXorDelegation;
@@ -113,7 +114,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenDelegated(const Identity& who
                                                            : wire::OpenDelegationType::kRead;
   CallBase* const chain[] = {&open, &stat};
   Task<absl::Status> task =
-      delegating_.RunReturning(std::move(plan.give_back), &who, chain, "open by handle");
+      delegating_.RunReturning(std::move(plan.give_back), &user, chain, "open by handle");
   absl::Status status = co_await task;
   if (plan.upgraded != nullptr) {
     client_.delegations().Upgraded(plan.upgraded, OutcomeOf(open, *plan.upgraded));
@@ -136,12 +137,12 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenDelegated(const Identity& who
   co_return file;
 }
 
-Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByHandle(const Identity& who,
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByHandle(const Identity& user,
                                                             const wire::FileHandle& handle,
                                                             uint32_t share_access,
                                                             std::string_view owner) {
-  if (std::optional<OpenFile> local = OpenUnder(who, handle, share_access, owner, false)) {
-    Task<absl::StatusOr<Attributes>> getting = attributes_.GetAttributes(who, handle);
+  if (std::optional<OpenFile> local = OpenUnder(user, handle, share_access, owner, false)) {
+    Task<absl::StatusOr<Attributes>> getting = attributes_.GetAttributes(user, handle);
     absl::StatusOr<Attributes> attributes = co_await getting;
     if (attributes.ok()) {
       local->attributes = *std::move(attributes);
@@ -153,46 +154,46 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::OpenByHandle(const Identity& who,
     co_return attributes.status();
   }
   if (delegating_.Wanted()) {
-    Delegations::Plan plan = client_.delegations().PlanOpen(handle, who, share_access);
+    Delegations::Plan plan = client_.delegations().PlanOpen(handle, user, share_access);
     if (plan.delegated) {
       Task<absl::StatusOr<OpenFile>> asking =
-          OpenDelegated(who, handle, share_access, owner, std::move(plan));
+          OpenDelegated(user, handle, share_access, owner, std::move(plan));
       absl::StatusOr<OpenFile> opened = co_await asking;
       co_return opened;
     }
   }
   if ((share_access & wire::kShareWrite) != 0) client_.delegations().LeaseEnds(handle);
-  OpenCall<wire::OpenHandleArgs> open(client_, who);
+  OpenCall<wire::OpenHandleArgs> open(client_, user);
   open.args.filehandle = handle;
   open.args.share_access = share_access;
   open.args.owner = owner;
-  Task<absl::StatusOr<OpenFile>> opening = OpenByCall(who, open, client_.limits().no_open_handle);
+  Task<absl::StatusOr<OpenFile>> opening = OpenByCall(user, open, client_.limits().no_open_handle);
   absl::StatusOr<OpenFile> file = co_await opening;
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
   // WIRE R64: the zero state id is "no state", accepted by READ and WRITE.
-  Task<absl::StatusOr<Attributes>> getting = attributes_.GetAttributes(who, handle);
+  Task<absl::StatusOr<Attributes>> getting = attributes_.GetAttributes(user, handle);
   absl::StatusOr<Attributes> attributes = co_await getting;
   if (!attributes.ok()) co_return attributes.status();
   file->attributes = *std::move(attributes);
   co_return file;
 }
 
-Task<absl::StatusOr<OpenFile>> OpenOperations::OpenForExecution(const Identity& who,
+Task<absl::StatusOr<OpenFile>> OpenOperations::OpenForExecution(const Identity& user,
                                                                 const wire::FileHandle& handle,
                                                                 std::string_view owner) {
   // Most programs may be read, too. Then the next execution may need no request.
   if (delegating_.Wanted()) {
-    Task<absl::StatusOr<OpenFile>> delegating = OpenByHandle(who, handle, wire::kShareRead, owner);
+    Task<absl::StatusOr<OpenFile>> delegating = OpenByHandle(user, handle, wire::kShareRead, owner);
     absl::StatusOr<OpenFile> delegated = co_await delegating;
     if (wire::DafsFromStatus(delegated.status()) != wire::DafsStatus::kAcces) co_return delegated;
   }
-  OpenCall<wire::OpenExecuteArgs> open(client_, who);
+  OpenCall<wire::OpenExecuteArgs> open(client_, user);
   open.args.filehandle = handle;
   open.args.owner = owner;
-  Task<absl::StatusOr<OpenFile>> opening = OpenByCall(who, open, client_.limits().no_open_execute);
+  Task<absl::StatusOr<OpenFile>> opening = OpenByCall(user, open, client_.limits().no_open_execute);
   absl::StatusOr<OpenFile> file = co_await opening;
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
-  Task<absl::StatusOr<OpenFile>> reading = OpenByHandle(who, handle, wire::kShareRead, owner);
+  Task<absl::StatusOr<OpenFile>> reading = OpenByHandle(user, handle, wire::kShareRead, owner);
   file = co_await reading;
   co_return file;
 }

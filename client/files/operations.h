@@ -50,12 +50,12 @@ class OperationGroup {
   ~OperationGroup() = default;
 
   // As in RequestExecutor.
-  Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain) {
-    return executor_.Run(who, chain);
+  Task<absl::Status> Run(const Identity* user, std::span<CallBase* const> chain) {
+    return executor_.Run(user, chain);
   }
-  Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
+  Task<absl::Status> RunAll(const Identity* user, std::span<CallBase* const> chain,
                             std::string_view what, size_t extra = 0) {
-    return executor_.RunAll(who, chain, what, extra);
+    return executor_.RunAll(user, chain, what, extra);
   }
 
   Client& client_;

@@ -23,12 +23,12 @@ bool ChangesData(wire::AllocateMode mode) {
 
 }  // namespace
 
-Task<absl::Status> RangeOperations::Allocate(const Identity& who, const wire::FileHandle& file,
+Task<absl::Status> RangeOperations::Allocate(const Identity& user, const wire::FileHandle& file,
                                              const wire::StateId& state_id, wire::AllocateMode mode,
                                              uint64_t offset, uint64_t length) {
   // A later rewrite of kept data must not overwrite this change.
   if (ChangesData(mode) && client_.uncommitted().Holds(file)) {
-    Task<absl::StatusOr<wire::Verifier>> committing = committer_.CommitAll(who, file, 0, 0);
+    Task<absl::StatusOr<wire::Verifier>> committing = committer_.CommitAll(user, file, 0, 0);
     absl::StatusOr<wire::Verifier> committed = co_await committing;
     if (!committed.ok()) co_return committed.status();
   }
@@ -39,12 +39,12 @@ Task<absl::Status> RangeOperations::Allocate(const Identity& who, const wire::Fi
   call.args.length = length;
   call.args.mode = mode;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = RunAll(&who, chain, "allocate");
+  Task<absl::Status> task = RunAll(&user, chain, "allocate");
   absl::Status status = co_await task;
   co_return status;
 }
 
-Task<absl::StatusOr<uint64_t>> RangeOperations::Seek(const Identity& who,
+Task<absl::StatusOr<uint64_t>> RangeOperations::Seek(const Identity& user,
                                                      const wire::FileHandle& file,
                                                      const wire::StateId& state_id,
                                                      wire::SeekWhat what, uint64_t offset) {
@@ -54,7 +54,7 @@ Task<absl::StatusOr<uint64_t>> RangeOperations::Seek(const Identity& who,
   call.args.offset = offset;
   call.args.what = what;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = RunAll(&who, chain, "seek");
+  Task<absl::Status> task = RunAll(&user, chain, "seek");
   CO_RETURN_IF_ERROR(co_await task);
   co_return call.res.offset;
 }
@@ -62,12 +62,12 @@ Task<absl::StatusOr<uint64_t>> RangeOperations::Seek(const Identity& who,
 // The client has no copy of the data to write again. So the copy is committed before it is
 // reported, and repeated if the server lost it before the commit.
 Task<absl::StatusOr<CopyResult>> RangeOperations::CopyRange(
-    const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
+    const Identity& user, const wire::FileHandle& source, const wire::StateId& source_state_id,
     uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,
     uint64_t offset, uint64_t length) {
   for (int copies = 1;; ++copies) {
     if (client_.uncommitted().Holds(file)) {  // as above
-      Task<absl::StatusOr<wire::Verifier>> before = committer_.CommitAll(who, file, 0, 0);
+      Task<absl::StatusOr<wire::Verifier>> before = committer_.CommitAll(user, file, 0, 0);
       absl::StatusOr<wire::Verifier> committed = co_await before;
       if (!committed.ok()) co_return committed.status();
     }
@@ -80,7 +80,7 @@ Task<absl::StatusOr<CopyResult>> RangeOperations::CopyRange(
     call.args.source_offset = source_offset;
     call.args.length = length;
     CallBase* const chain[] = {&call};
-    Task<absl::Status> task = RunAll(&who, chain, "copy range");
+    Task<absl::Status> task = RunAll(&user, chain, "copy range");
     CO_RETURN_IF_ERROR(co_await task);
     if (call.res.count > length) {
       co_return absl::UnknownError("copy range: the server reports more bytes than requested");
@@ -88,7 +88,7 @@ Task<absl::StatusOr<CopyResult>> RangeOperations::CopyRange(
     CopyResult result;
     result.count = call.res.count;
     if (result.count == 0) co_return result;
-    Task<absl::StatusOr<wire::Verifier>> after = committer_.CommitAll(who, file, 0, 0);
+    Task<absl::StatusOr<wire::Verifier>> after = committer_.CommitAll(user, file, 0, 0);
     absl::StatusOr<wire::Verifier> committed = co_await after;
     if (!committed.ok()) co_return committed.status();
     if (*committed == call.res.verifier) co_return result;

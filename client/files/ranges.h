@@ -21,17 +21,17 @@ class RangeOperations : public OperationGroup {
   explicit RangeOperations(const OperationContext& context) : OperationGroup(context) {}
 
   // fallocate(2). FBIG, NOSPC, DQUOT, INVAL.
-  Task<absl::Status> Allocate(const Identity& who, const wire::FileHandle& file,
+  Task<absl::Status> Allocate(const Identity& user, const wire::FileHandle& file,
                               const wire::StateId& state_id, wire::AllocateMode mode,
                               uint64_t offset, uint64_t length);
   // Returns the first offset, from `offset` on, that is data, or is in a hole. NXIO: there is none.
-  Task<absl::StatusOr<uint64_t>> Seek(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<uint64_t>> Seek(const Identity& user, const wire::FileHandle& file,
                                       const wire::StateId& state_id, wire::SeekWhat what,
                                       uint64_t offset);
   // Copies at the server, to stable storage (COMMIT). The client has no data to write again, so it
   // repeats a copy that the server loses before COMMIT. XDEV: the server cannot copy between these
   // two files.
-  Task<absl::StatusOr<CopyResult>> CopyRange(const Identity& who, const wire::FileHandle& source,
+  Task<absl::StatusOr<CopyResult>> CopyRange(const Identity& user, const wire::FileHandle& source,
                                              const wire::StateId& source_state_id,
                                              uint64_t source_offset, const wire::FileHandle& file,
                                              const wire::StateId& state_id, uint64_t offset,

@@ -19,14 +19,14 @@ constexpr int kMostDamaged = 3;  // transfers of one read with a wrong direct_ch
 
 }  // namespace
 
-Task<absl::StatusOr<ReadResult>> DataOperations::Read(const Identity& who,
+Task<absl::StatusOr<ReadResult>> DataOperations::Read(const Identity& user,
                                                       const wire::FileHandle& file,
                                                       const wire::StateId& state_id,
                                                       uint64_t offset, BufferLease& into,
                                                       uint32_t size, bool quiet) {
   DAFS_CHECK(into.use() == BufferUse::kReadTarget && size <= into.payload_bytes(),
              "a read into a lease that does not hold it");
-  DataTarget target{&who, &file, state_id, offset};
+  DataTarget target{&user, &file, state_id, offset};
   if (quiet && (client_.limits().extensions.load(std::memory_order_relaxed) &
                 wire::kExtensionReadKeepsAtime) != 0) {
     target.cache_hint |= wire::kCacheHintKeepAtime;
@@ -87,7 +87,7 @@ Task<absl::StatusOr<ReadResult>> DataOperations::ReadWhole(DataTarget target, Pa
     });
     const CallBase& call = read.base();
     CallBase* const chain[] = {&read.base()};
-    Task<absl::Status> task = Run(target.who, chain);
+    Task<absl::Status> task = Run(target.user, chain);
     CO_RETURN_IF_ERROR(co_await task);
     if (transfers_.LearnFromRead(transfer.way, call)) continue;
     if (UseLock(call.status, target, whole.size)) continue;

@@ -19,13 +19,13 @@
 namespace dafs::client {
 
 Task<absl::StatusOr<WriteResult>> DataOperations::Write(
-    const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
+    const Identity& user, const wire::FileHandle& file, const wire::StateId& state_id,
     uint64_t offset, const BufferLease& from, uint32_t position, uint32_t size,
     wire::StableHow stability, Attributes* after) {
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "a write from a lease that does not hold it");
-  DataTarget target{&who, &file, state_id, offset, stability};
+  DataTarget target{&user, &file, state_id, offset, stability};
   if (size <= transfers_.write_bytes()) target.after = after;
   return WriteBracketed(target, LeasePart{&buffers_, &from, position, size});
 }
@@ -121,7 +121,7 @@ Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, 
     }
     CallBase* const chain[] = {&write.base(), stat.has_value() ? &*stat : nullptr};
     Task<absl::Status> task =
-        Run(target.who, std::span<CallBase* const>(chain, stat.has_value() ? 2 : 1));
+        Run(target.user, std::span<CallBase* const>(chain, stat.has_value() ? 2 : 1));
     absl::Status status = co_await task;
     if (status.ok() && transfers_.LearnFromWrite(transfer.way, write.base())) {
       may_be_direct = false;
@@ -142,7 +142,7 @@ Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, 
     if (committed != wire::StableHow::kUnstable) {
       client_.uncommitted().Forget(*target.file, offset, offset + count);
       if (committed == wire::StableHow::kDataSync) {
-        committer_.NeedCommit(*target.file, *target.who, count);
+        committer_.NeedCommit(*target.file, *target.user, count);
       }
       continue;
     }
@@ -210,7 +210,7 @@ Task<absl::StatusOr<WriteResult>> DataOperations::WriteInPieces(DataTarget targe
 }
 
 Task<absl::StatusOr<AppendResult>> DataOperations::Append(
-    const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
+    const Identity& user, const wire::FileHandle& file, const wire::StateId& state_id,
     const BufferLease& from, uint32_t position, uint32_t size, wire::StableHow stability) {
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
@@ -230,7 +230,7 @@ Task<absl::StatusOr<AppendResult>> DataOperations::Append(
     });
     const CallBase& call = append.base();
     CallBase* const chain[] = {&append.base()};
-    Task<absl::Status> task = Run(&who, chain);
+    Task<absl::Status> task = Run(&user, chain);
     absl::Status status = co_await task;
     if (status.ok() && transfers_.LearnFromWrite(way, call)) continue;
     // A new session with smaller messages: the request was not sent.
@@ -243,7 +243,7 @@ Task<absl::StatusOr<AppendResult>> DataOperations::Append(
     const AppendResult result = append.Visit([](const auto& done) {
       return AppendResult{done.res.offset, done.res.committed, done.res.verifier};
     });
-    if (result.committed != wire::StableHow::kFileSync) committer_.NeedCommit(file, who, size);
+    if (result.committed != wire::StableHow::kFileSync) committer_.NeedCommit(file, user, size);
     co_return result;
   }
   co_return wire::StatusFromDafs(

@@ -89,7 +89,7 @@ bool IsLostState(const absl::Status& status) {
 
 // ---- Getting ---------------------------------------------------------------------------------
 
-Task<absl::StatusOr<std::string>> XattrOperations::GetXattr(const Identity& who,
+Task<absl::StatusOr<std::string>> XattrOperations::GetXattr(const Identity& user,
                                                             const wire::FileHandle& file,
                                                             std::string_view name, bool can_wait) {
   constexpr std::string_view kWhat = "get extended attribute";
@@ -102,20 +102,20 @@ Task<absl::StatusOr<std::string>> XattrOperations::GetXattr(const Identity& who,
   lookup.chf_fh = read.chf_fh = true;
   attributes.can_wait = lookup.can_wait = read.can_wait = can_wait;
   CallBase* const chain[] = {&attributes, &lookup, &read};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (!attributes.ok()) co_return StatusOf(attributes, kWhat);
   if (!lookup.ok()) co_return StatusOf(lookup, kWhat);
   if (!read.ok()) co_return StatusOfRead(read, kWhat);
   if (read.res.eof) co_return std::move(read.value);
   // More than a response holds: read all of it again, in one piece.
-  Task<absl::StatusOr<std::string>> direct = GetXattrDirect(who, lookup.res.filehandle);
+  Task<absl::StatusOr<std::string>> direct = GetXattrDirect(user, lookup.res.filehandle);
   absl::StatusOr<std::string> value = co_await direct;
   co_return value;
 }
 
 Task<absl::StatusOr<std::string>> XattrOperations::GetXattrDirect(
-    const Identity& who, const wire::FileHandle& attribute) {
+    const Identity& user, const wire::FileHandle& attribute) {
   constexpr std::string_view kWhat = "get extended attribute";
   if (kXattrMost > buffers_.large_bytes()) {
     co_return absl::ResourceExhaustedError("get extended attribute: larger than a buffer");
@@ -127,7 +127,7 @@ Task<absl::StatusOr<std::string>> XattrOperations::GetXattrDirect(
   read.args.filehandle = attribute;
   read.args.byte_count = kXattrMost;
   CallBase* const chain[] = {&read};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (!read.ok()) co_return StatusOfRead(read, kWhat);
   const std::span<const std::byte> value = part.bytes().first(read.res.bytes_read);
@@ -143,7 +143,7 @@ Task<absl::StatusOr<std::string>> XattrOperations::GetXattrDirect(
 }
 
 Task<absl::StatusOr<std::vector<std::string>>> XattrOperations::ListXattrs(
-    const Identity& who, const wire::FileHandle& file) {
+    const Identity& user, const wire::FileHandle& file) {
   constexpr std::string_view kWhat = "list extended attributes";
   std::vector<std::string> names;
   absl::StatusOr<BufferLease> lease =
@@ -161,7 +161,7 @@ Task<absl::StatusOr<std::vector<std::string>>> XattrOperations::ListXattrs(
     list.args.maxcount = kXattrListBytes;
     list.chf_fh = true;
     CallBase* const chain[] = {&attributes, &list};
-    Task<absl::Status> task = RunAll(&who, chain, kWhat);
+    Task<absl::Status> task = RunAll(&user, chain, kWhat);
     CO_RETURN_IF_ERROR(co_await task);
     wire::DirentView entry;
     while (list.entries.Next(entry)) {
@@ -179,7 +179,7 @@ Task<absl::StatusOr<std::vector<std::string>>> XattrOperations::ListXattrs(
 
 // ---- Setting ---------------------------------------------------------------------------------
 
-Task<absl::Status> XattrOperations::SetXattr(const Identity& who, const wire::FileHandle& file,
+Task<absl::Status> XattrOperations::SetXattr(const Identity& user, const wire::FileHandle& file,
                                              std::string_view name, std::string_view value,
                                              XattrMode mode) {
   if (value.size() > kXattrMost) co_return wire::StatusFromDafs(DafsStatus::kFbig, kWhatSet);
@@ -195,7 +195,7 @@ Task<absl::Status> XattrOperations::SetXattr(const Identity& who, const wire::Fi
       piece.args.offset = done;
       writes.push_back(&piece);
     }
-    Task<absl::Status> task = SetXattrBy(who, file, name, mode, writes);
+    Task<absl::Status> task = SetXattrBy(user, file, name, mode, writes);
     absl::Status status = co_await task;
     co_return status;
   }
@@ -206,14 +206,14 @@ Task<absl::Status> XattrOperations::SetXattr(const Identity& who, const wire::Fi
   WriteDirectCall write(part);
   write.args.byte_count = size;
   CallBase* const writes[] = {&write};
-  Task<absl::Status> task = SetXattrBy(who, file, name, mode, writes);
+  Task<absl::Status> task = SetXattrBy(user, file, name, mode, writes);
   absl::Status status = co_await task;
   co_return status;
 }
 
 // OPEN, `writes` and CLOSE. An open without its CLOSE must not be reclaimed. So its state id gets
 // no permanent name (client/state/opens.h), and the whole chain is repeated.
-Task<absl::Status> XattrOperations::SetXattrBy(const Identity& who, const wire::FileHandle& file,
+Task<absl::Status> XattrOperations::SetXattrBy(const Identity& user, const wire::FileHandle& file,
                                                std::string_view name, XattrMode mode,
                                                std::span<CallBase* const> writes) {
   for (int attempt = 0;; ++attempt) {
@@ -235,12 +235,12 @@ Task<absl::Status> XattrOperations::SetXattrBy(const Identity& who, const wire::
       chain.push_back(write);
     }
     chain.push_back(&close);
-    Task<absl::Status> task = Run(&who, chain);
+    Task<absl::Status> task = Run(&user, chain);
     absl::Status status = co_await task;
     if (status.ok()) status = FirstError(chain, kWhatSet);
     if (status.ok()) co_return status;
     if (open.ok() && !close.answered) {
-      Task<void> abandoning = AbandonXattr(who, open.res, open.xid.client_id, open.args.owner);
+      Task<void> abandoning = AbandonXattr(user, open.res, open.xid.client_id, open.args.owner);
       co_await abandoning;
     }
     // The open was lost. Setting the value again is harmless if the mode allows an existing
@@ -253,13 +253,13 @@ Task<absl::Status> XattrOperations::SetXattrBy(const Identity& who, const wire::
 
 // Closes an open whose value is incomplete. A change that the server must refuse comes first: it
 // makes CLOSE discard all changes.
-Task<void> XattrOperations::AbandonXattr(const Identity& who, const wire::OpenRes& open,
+Task<void> XattrOperations::AbandonXattr(const Identity& user, const wire::OpenRes& open,
                                          wire::ClientId client_id, std::string owner) {
   OpenInfo info;
   info.handle = open.filehandle;
   info.owner = std::move(owner);
   info.share_access = wire::kShareWrite;
-  info.who = who;
+  info.user = user;
   const wire::StateId lasting = client_.opens().Add(std::move(info), open.state_id, client_id);
   Call<wire::SetattrInlineArgs> spoil;
   spoil.args.filehandle = open.filehandle;
@@ -267,7 +267,7 @@ Task<void> XattrOperations::AbandonXattr(const Identity& who, const wire::OpenRe
   spoil.args.obj_attributes.set(wire::kFattrObjectSize);
   spoil.args.obj_attributes.object_size = UINT64_MAX;
   CallBase* const chain[] = {&spoil};
-  Task<absl::Status> task = Run(&who, chain);
+  Task<absl::Status> task = Run(&user, chain);
   absl::Status ignored = co_await task;
   if (!spoil.answered || spoil.ok()) {
     client_.opens().Remove(lasting);  // leave it open at the server rather than set part of a value
@@ -277,7 +277,7 @@ Task<void> XattrOperations::AbandonXattr(const Identity& who, const wire::OpenRe
   ignored = co_await closing;
 }
 
-Task<absl::Status> XattrOperations::RemoveXattr(const Identity& who, const wire::FileHandle& file,
+Task<absl::Status> XattrOperations::RemoveXattr(const Identity& user, const wire::FileHandle& file,
                                                 std::string_view name) {
   Call<wire::OpenattrArgs> attributes;
   Call<wire::RemoveArgs> remove;
@@ -285,7 +285,7 @@ Task<absl::Status> XattrOperations::RemoveXattr(const Identity& who, const wire:
   remove.args.target = name;
   remove.chf_fh = true;
   CallBase* const chain[] = {&attributes, &remove};
-  Task<absl::Status> task = RunAll(&who, chain, "remove extended attribute");
+  Task<absl::Status> task = RunAll(&user, chain, "remove extended attribute");
   absl::Status status = co_await task;
   co_return status;
 }

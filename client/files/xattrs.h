@@ -34,26 +34,26 @@ class XattrOperations : public OperationGroup {
   // is one that was set, never parts of two. NOENT: there is none; NOTSUPP (kUnimplemented): the
   // server or its file system has no such attributes. `can_wait`: until another request is sent, as
   // in CallBase.
-  Task<absl::StatusOr<std::string>> GetXattr(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<std::string>> GetXattr(const Identity& user, const wire::FileHandle& file,
                                              std::string_view name, bool can_wait = false);
   // Atomic: others see the old value or the new one. `value` stays until this returns. FBIG: larger
   // than kXattrMost; NOSPC: larger than the file system allows.
-  Task<absl::Status> SetXattr(const Identity& who, const wire::FileHandle& file,
+  Task<absl::Status> SetXattr(const Identity& user, const wire::FileHandle& file,
                               std::string_view name, std::string_view value, XattrMode mode);
   // NOENT: there is none.
-  Task<absl::Status> RemoveXattr(const Identity& who, const wire::FileHandle& file,
+  Task<absl::Status> RemoveXattr(const Identity& user, const wire::FileHandle& file,
                                  std::string_view name);
   // Returns the names that the caller may see, in no order.
-  Task<absl::StatusOr<std::vector<std::string>>> ListXattrs(const Identity& who,
+  Task<absl::StatusOr<std::vector<std::string>>> ListXattrs(const Identity& user,
                                                             const wire::FileHandle& file);
 
  private:
-  Task<absl::StatusOr<std::string>> GetXattrDirect(const Identity& who,
+  Task<absl::StatusOr<std::string>> GetXattrDirect(const Identity& user,
                                                    const wire::FileHandle& attribute);
-  Task<absl::Status> SetXattrBy(const Identity& who, const wire::FileHandle& file,
+  Task<absl::Status> SetXattrBy(const Identity& user, const wire::FileHandle& file,
                                 std::string_view name, XattrMode mode,
                                 std::span<CallBase* const> writes);
-  Task<void> AbandonXattr(const Identity& who, const wire::OpenRes& open, wire::ClientId client_id,
+  Task<void> AbandonXattr(const Identity& user, const wire::OpenRes& open, wire::ClientId client_id,
                           std::string owner);
 
   OpenOperations& opens_;

@@ -70,8 +70,8 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   uint32_t lanes() const { return lanes_; }
   void AddLane() { ++lanes_; }
   bool has_more() const { return next_.start < total_; }
-  DataTarget TargetOf(const Identity& who, const FileRange& range) const {
-    return {&who, &handle_, state_id_, range.offset, options_.stability, options_.cache_hint};
+  DataTarget TargetOf(const Identity& user, const FileRange& range) const {
+    return {&user, &handle_, state_id_, range.offset, options_.stability, options_.cache_hint};
   }
 
  private:
@@ -246,7 +246,8 @@ void AsyncIo::Record::Free() {
 
 // ---- The I/O of a session -----------------------------------------------------------------------
 
-AsyncIo::AsyncIo(Files& files, const Identity& who, uint32_t most_out) : files_(files), who_(who) {
+AsyncIo::AsyncIo(Files& files, const Identity& user, uint32_t most_out)
+    : files_(files), user_(user) {
   records_.reserve(most_out);
   free_.reserve(most_out);
   for (uint32_t i = 0; i < most_out; ++i) {
@@ -378,7 +379,7 @@ bool AsyncIo::Stages(const Record& record, uint32_t size) const {
 }
 
 Task<absl::Status> AsyncIo::RunPiece(Record& record, Piece& piece) {
-  const DataTarget target = record.TargetOf(who_, piece.range);
+  const DataTarget target = record.TargetOf(user_, piece.range);
   if (record.write()) {
     Task<absl::StatusOr<WriteResult>> task = files_.data().Write(target, piece.part);
     absl::StatusOr<WriteResult> result = co_await task;
@@ -396,7 +397,7 @@ Task<absl::Status> AsyncIo::RunPiece(Record& record, Piece& piece) {
 }
 
 Task<absl::Status> AsyncIo::RunStaged(Record& record, Piece& piece) {
-  const DataTarget target = record.TargetOf(who_, piece.range);
+  const DataTarget target = record.TargetOf(user_, piece.range);
   BufferPool& buffers = files_.buffers();
   const BufferUse use = record.write() ? BufferUse::kWriteSource : BufferUse::kReadTarget;
   absl::StatusOr<BufferLease> lease = co_await buffers.Acquire(use, piece.range.size);

@@ -68,9 +68,9 @@ class AsyncIo {
   static constexpr size_t kMostSegments = 64;  // per I/O; also the limit on its file ranges
   static constexpr uint32_t kDefaultMostOut = 256;
 
-  // For I/O on `files` on behalf of `who`; both outlive it. `most_out`: the largest number of I/Os
+  // For I/O on `files` on behalf of `user`; both outlive it. `most_out`: the largest number of I/Os
   // that are outstanding, or ended and not collected.
-  AsyncIo(Files& files, const Identity& who, uint32_t most_out = kDefaultMostOut);
+  AsyncIo(Files& files, const Identity& user, uint32_t most_out = kDefaultMostOut);
   // Call after Files::Shutdown, or when no I/O is outstanding. Drops completions that were not
   // collected.
   ~AsyncIo();
@@ -114,7 +114,7 @@ class AsyncIo {
   bool Stages(const Record& record, uint32_t size) const;
 
   Files& files_;
-  const Identity& who_;
+  const Identity& user_;
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<Record*> free_;
   size_t out_ = 0;

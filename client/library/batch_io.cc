@@ -46,7 +46,8 @@ struct BatchIo::Io final : internal::GroupEntry, BatchData {
   IoCompletion end;
 };
 
-BatchIo::BatchIo(Files& files, const Identity& who) : files_(files), batches_(files), who_(who) {}
+BatchIo::BatchIo(Files& files, const Identity& user)
+    : files_(files), batches_(files), user_(user) {}
 
 BatchIo::~BatchIo() {
   for (auto& [number, io] : ios_) {
@@ -95,7 +96,7 @@ absl::StatusOr<std::vector<IoId>> BatchIo::Submit(std::span<const BatchIoRequest
     item.cookie = io->number;
     ios.push_back(std::move(io));
   }
-  ASSIGN_OR_RETURN(uint64_t first, batches_.Submit(who_, std::move(items), options, *this));
+  ASSIGN_OR_RETURN(uint64_t first, batches_.Submit(user_, std::move(items), options, *this));
   // No result is reported before this returns.
   UserMemory& memory = files_.buffers().user_memory();
   std::vector<IoId> ids;

@@ -37,7 +37,7 @@ struct BatchIoRequest {
 class BatchIo final : private BatchSink {
  public:
   // Both outlive it.
-  BatchIo(Files& files, const Identity& who);
+  BatchIo(Files& files, const Identity& user);
   // Call after Files::Shutdown, or when no I/O is outstanding. Drops completions that were not
   // collected.
   ~BatchIo() override;
@@ -70,7 +70,7 @@ class BatchIo final : private BatchSink {
 
   Files& files_;
   Batches batches_;
-  const Identity& who_;
+  const Identity& user_;
   uint64_t last_ = 0;
   size_t out_ = 0;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Io>> ios_;  // until collected; by internal number

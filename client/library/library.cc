@@ -56,26 +56,26 @@ std::string Library::NewOwner() {
   return absl::StrCat("libdafs ", owners_.fetch_add(1, std::memory_order_relaxed));
 }
 
-ExportSession::ExportSession(Library& library, Loop& loop, Identity who)
-    : library_(library), loop_(loop), who_(std::move(who)), group_(loop) {}
+ExportSession::ExportSession(Library& library, Loop& loop, Identity user)
+    : library_(library), loop_(loop), user_(std::move(user)), group_(loop) {}
 
 absl::StatusOr<std::unique_ptr<ExportSession>> ExportSession::Open(Library& library, Loop& loop,
-                                                                   Identity who,
+                                                                   Identity user,
                                                                    uint32_t most_out) {
-  auto session = absl::WrapUnique(new ExportSession(library, loop, std::move(who)));
+  auto session = absl::WrapUnique(new ExportSession(library, loop, std::move(user)));
   RETURN_IF_ERROR(session->Connect(most_out));
   return session;
 }
 
 absl::Status ExportSession::Connect(uint32_t most_out) {
   ASSIGN_OR_RETURN(files_, Files::Create(library_.client(), loop_));
-  io_ = std::make_unique<AsyncIo>(*files_, who_, most_out);
-  batches_ = std::make_unique<BatchIo>(*files_, who_);
-  paths_ = std::make_unique<PathCalls>(*files_, who_, root_);
-  locks_ = std::make_unique<LockCalls>(*files_, who_);
+  io_ = std::make_unique<AsyncIo>(*files_, user_, most_out);
+  batches_ = std::make_unique<BatchIo>(*files_, user_);
+  paths_ = std::make_unique<PathCalls>(*files_, user_, root_);
+  locks_ = std::make_unique<LockCalls>(*files_, user_);
   RETURN_IF_ERROR(NameCall(*files_, "connect", "", RunUntilDone(loop_, files_->Connect())));
   ASSIGN_OR_RETURN(
-      root_, NameCall(*files_, "open the export", "", RunUntilDone(loop_, files_->Mount(who_))));
+      root_, NameCall(*files_, "open the export", "", RunUntilDone(loop_, files_->Mount(user_))));
   return absl::OkStatus();
 }
 
@@ -119,13 +119,13 @@ absl::StatusOr<std::unique_ptr<IoFile>> ExportSession::OpenPath(std::string_view
   if (options.unlinked) {
     ASSIGN_OR_RETURN(
         const Node directory,
-        RunUntilDone(loop_, files_->names().Lookup(who_, request.directory, request.name)));
+        RunUntilDone(loop_, files_->names().Lookup(user_, request.directory, request.name)));
     request.directory = directory.handle;
   }
   ASSIGN_OR_RETURN(
       client::OpenFile open,
-      RunUntilDone(loop_, options.unlinked ? files_->opens().OpenUnlinked(who_, request)
-                                           : files_->opens().Open(who_, request)));
+      RunUntilDone(loop_, options.unlinked ? files_->opens().OpenUnlinked(user_, request)
+                                           : files_->opens().Open(user_, request)));
   auto file = std::make_unique<IoFile>();
   file->name = path;
   file->handle = open.handle;
@@ -150,7 +150,7 @@ absl::Status ExportSession::CloseFile(IoFile& file) {
 absl::StatusOr<wire::FileAttributes> ExportSession::Stat(const IoFile& file) {
   return NameCall(*files_, "stat", file.name,
                   absl::StatusOr<wire::FileAttributes>(
-                      RunUntilDone(loop_, files_->attributes().GetAttributes(who_, file.handle))));
+                      RunUntilDone(loop_, files_->attributes().GetAttributes(user_, file.handle))));
 }
 
 absl::Status ExportSession::Truncate(const IoFile& file, uint64_t size) {
@@ -158,14 +158,14 @@ absl::Status ExportSession::Truncate(const IoFile& file, uint64_t size) {
   attributes.object_size = size;
   attributes.set(wire::kFattrObjectSize);
   return NameCall(*files_, "truncate", file.name,
-                  RunUntilDone(loop_, files_->attributes().SetAttributes(who_, file.handle,
+                  RunUntilDone(loop_, files_->attributes().SetAttributes(user_, file.handle,
                                                                          file.state_id, attributes))
                       .status());
 }
 
 absl::Status ExportSession::Commit(const IoFile& file) {
   const absl::Status committed =
-      RunUntilDone(loop_, files_->commits().Commit(who_, file.handle, 0, 0)).status();
+      RunUntilDone(loop_, files_->commits().Commit(user_, file.handle, 0, 0)).status();
   const absl::Status lost = files_->commits().TakeFailure(file.handle);
   return NameCall(*files_, "commit", file.name, lost.ok() ? committed : lost);
 }
@@ -173,7 +173,7 @@ absl::Status ExportSession::Commit(const IoFile& file) {
 absl::Status ExportSession::CacheHint(const IoFile& file, uint64_t offset, uint32_t count,
                                       wire::AccessPattern pattern, uint32_t cache_hint) {
   return NameCall(*files_, "cache hint for", file.name,
-                  RunUntilDone(loop_, files_->data().CacheHint(who_, file.handle, offset, count,
+                  RunUntilDone(loop_, files_->data().CacheHint(user_, file.handle, offset, count,
                                                                pattern, cache_hint)));
 }
 
@@ -198,7 +198,7 @@ absl::StatusOr<uint64_t> ExportSession::AppendAll(const IoFile& file,
   std::memcpy(lease.payload(), data.data(), data.size());
   ASSIGN_OR_RETURN(
       const AppendResult result,
-      RunUntilDone(loop_, files_->data().Append(who_, file.handle, file.state_id, lease, 0, size,
+      RunUntilDone(loop_, files_->data().Append(user_, file.handle, file.state_id, lease, 0, size,
                                                 wire::StableHow::kUnstable)));
   return result.offset;
 }

@@ -98,7 +98,7 @@ class ExportSession {
   // Connects. The library and the loop outlive the session. `most_out`: client/library/async_io.h.
   // Errors as of Files::Connect and Files::Mount.
   static absl::StatusOr<std::unique_ptr<ExportSession>> Open(
-      Library& library, Loop& loop, Identity who, uint32_t most_out = AsyncIo::kDefaultMostOut);
+      Library& library, Loop& loop, Identity user, uint32_t most_out = AsyncIo::kDefaultMostOut);
   // Disconnects, and waits for that at most two seconds. Outstanding I/O ends with kCancelled; its
   // completions are dropped if they were not collected.
   ~ExportSession();
@@ -150,10 +150,10 @@ class ExportSession {
   Files& files() { return *files_; }
   Loop& loop() { return loop_; }
   const Node& root() const { return root_; }
-  const Identity& who() const { return who_; }
+  const Identity& user() const { return user_; }
 
  private:
-  ExportSession(Library& library, Loop& loop, Identity who);
+  ExportSession(Library& library, Loop& loop, Identity user);
   absl::Status Connect(uint32_t most_out);
   absl::StatusOr<std::unique_ptr<IoFile>> OpenPath(std::string_view path,
                                                    const FileOptions& options);
@@ -162,7 +162,7 @@ class ExportSession {
 
   Library& library_;
   Loop& loop_;
-  const Identity who_;
+  const Identity user_;
   std::unique_ptr<Files> files_;
   CompletionGroup group_;  // for the synchronous calls
   std::unique_ptr<AsyncIo> io_;

@@ -38,7 +38,7 @@ absl::StatusOr<LockOutcome> LockCalls::Lock(const IoFile& file, const FileLock& 
   }
   absl::StatusOr<LockAnswer> answer = RunUntilDone(
       files_.loop(),
-      files_.locks().Lock(who_, OwnerOf(file), *range, waits ? &waiting : nullptr, lock.options));
+      files_.locks().Lock(user_, OwnerOf(file), *range, waits ? &waiting : nullptr, lock.options));
   if (timer != 0) files_.loop().Cancel(timer);
   if (!answer.ok()) return NameCall(files_, "lock", file.name, answer.status());
   return answer->outcome == LockOutcome::kCancelled ? LockOutcome::kDenied : answer->outcome;
@@ -52,16 +52,16 @@ absl::StatusOr<std::optional<LockConflict>> LockCalls::Test(const IoFile& file,
   if (open == nullptr) {
     return NameCall(files_, "test a lock of", file.name, absl::AbortedError("the file was closed"));
   }
-  return NameCall(
-      files_, "test a lock of", file.name,
-      RunUntilDone(files_.loop(), files_.locks().TestLock(who_, file.handle, open->owner, *range)));
+  return NameCall(files_, "test a lock of", file.name,
+                  RunUntilDone(files_.loop(),
+                               files_.locks().TestLock(user_, file.handle, open->owner, *range)));
 }
 
 absl::Status LockCalls::Unlock(const IoFile& file, uint64_t offset, uint64_t length) {
   absl::StatusOr<wire::LockRange> range = RangeOf(offset, length, true);
   if (!range.ok()) return NameCall(files_, "unlock", file.name, range.status());
   return NameCall(files_, "unlock", file.name,
-                  RunUntilDone(files_.loop(), files_.locks().Unlock(who_, OwnerOf(file),
+                  RunUntilDone(files_.loop(), files_.locks().Unlock(user_, OwnerOf(file),
                                                                     range->first, range->last)));
 }
 
@@ -69,7 +69,7 @@ absl::Status LockCalls::Abort(const IoFile& file, const FileLock& lock) {
   absl::StatusOr<wire::LockRange> range = RangeOf(lock.offset, lock.length, lock.write);
   if (!range.ok()) return NameCall(files_, "abort a lock of", file.name, range.status());
   return NameCall(files_, "abort a lock of", file.name,
-                  RunUntilDone(files_.loop(), files_.locks().Abort(who_, OwnerOf(file), *range)));
+                  RunUntilDone(files_.loop(), files_.locks().Abort(user_, OwnerOf(file), *range)));
 }
 
 }  // namespace dafs::client

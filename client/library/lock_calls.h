@@ -31,7 +31,7 @@ struct FileLock {
 class LockCalls {
  public:
   // Both outlive it.
-  LockCalls(Files& files, const Identity& who) : files_(files), who_(who) {}
+  LockCalls(Files& files, const Identity& user) : files_(files), user_(user) {}
 
   // Requests the lock, for at most `wait`. The outcome is kGranted; kDenied: another owner held it
   // all that time; kDeadlock. LOCK_BROKEN: the client that held it has failed; a lock with
@@ -47,7 +47,7 @@ class LockCalls {
 
  private:
   Files& files_;
-  const Identity& who_;
+  const Identity& user_;
 };
 
 }  // namespace dafs::client

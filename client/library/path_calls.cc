@@ -26,8 +26,8 @@ absl::StatusOr<wire::FileHandle> PathCalls::Walk(std::string_view path, std::str
   if (names.empty()) return absl::InvalidArgumentError("an empty path");
   wire::FileHandle directory = root_.handle;
   for (size_t i = 0; i + 1 < names.size(); ++i) {
-    ASSIGN_OR_RETURN(Node node,
-                     RunUntilDone(files_.loop(), files_.names().Lookup(who_, directory, names[i])));
+    ASSIGN_OR_RETURN(
+        Node node, RunUntilDone(files_.loop(), files_.names().Lookup(user_, directory, names[i])));
     directory = node.handle;
   }
   *name = names.back();
@@ -39,7 +39,7 @@ absl::StatusOr<wire::FileHandle> PathCalls::Find(std::string_view path) {
   std::string name;
   ASSIGN_OR_RETURN(const wire::FileHandle directory, Walk(path, &name));
   ASSIGN_OR_RETURN(const Node node,
-                   RunUntilDone(files_.loop(), files_.names().Lookup(who_, directory, name)));
+                   RunUntilDone(files_.loop(), files_.names().Lookup(user_, directory, name)));
   return node.handle;
 }
 
@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<DirectoryEntry>> PathCalls::ListDirectory(
     ASSIGN_OR_RETURN(
         DirectoryPage page,
         RunUntilDone(files_.loop(), files_.directories().ReadDirectory(
-                                        who_, directory, cookie, verifier, lease.payload_bytes(),
+                                        user_, directory, cookie, verifier, lease.payload_bytes(),
                                         kStatAttributes, lease)));
     verifier = page.cookieverf;
     wire::DirentView entry;
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<DirectoryEntry>> PathCalls::ListDirectory(
 
 absl::StatusOr<Attributes> PathCalls::Stat(std::string_view path) {
   return OnFile("stat", path, [&](const wire::FileHandle& file) {
-    return files_.attributes().GetAttributes(who_, file);
+    return files_.attributes().GetAttributes(user_, file);
   });
 }
 
@@ -111,21 +111,21 @@ absl::StatusOr<Attributes> PathCalls::SetAttributes(std::string_view path,
                                                     const wire::FileAttributes& attributes) {
   const wire::StateId none;
   return OnFile("set attributes of", path, [&](const wire::FileHandle& file) {
-    return files_.attributes().SetAttributes(who_, file, none, attributes);
+    return files_.attributes().SetAttributes(user_, file, none, attributes);
   });
 }
 
 absl::StatusOr<bool> PathCalls::Verify(std::string_view path,
                                        const wire::FileAttributes& attributes) {
   return OnFile("verify", path, [&](const wire::FileHandle& file) {
-    return files_.attributes().Verify(who_, file, attributes);
+    return files_.attributes().Verify(user_, file, attributes);
   });
 }
 
 absl::StatusOr<bool> PathCalls::NVerify(std::string_view path,
                                         const wire::FileAttributes& attributes) {
   return OnFile("nverify", path, [&](const wire::FileHandle& file) {
-    return files_.attributes().NVerify(who_, file, attributes);
+    return files_.attributes().NVerify(user_, file, attributes);
   });
 }
 
@@ -134,13 +134,13 @@ absl::Status PathCalls::MakeDirectory(std::string_view path, uint32_t mode) {
   attributes.mode = mode;
   attributes.set(wire::kFattrMode);
   return OnName("mkdir", path, [&](const wire::FileHandle& directory, std::string_view name) {
-    return files_.names().MakeDirectory(who_, directory, name, attributes);
+    return files_.names().MakeDirectory(user_, directory, name, attributes);
   });
 }
 
 absl::Status PathCalls::Remove(std::string_view path) {
   return OnName("remove", path, [&](const wire::FileHandle& directory, std::string_view name) {
-    return files_.names().Remove(who_, directory, name);
+    return files_.names().Remove(user_, directory, name);
   });
 }
 
@@ -149,7 +149,7 @@ absl::Status PathCalls::Rename(std::string_view from, std::string_view to) {
   absl::StatusOr<wire::FileHandle> to_directory = Walk(to, &to_name);
   if (!to_directory.ok()) return NameCall(files_, "rename to", to, to_directory.status());
   return OnName("rename", from, [&](const wire::FileHandle& directory, std::string_view name) {
-    return files_.names().Rename(who_, directory, name, *to_directory, to_name);
+    return files_.names().Rename(user_, directory, name, *to_directory, to_name);
   });
 }
 
@@ -157,30 +157,30 @@ absl::Status PathCalls::Link(std::string_view from, std::string_view to) {
   absl::StatusOr<wire::FileHandle> file = Find(from);
   if (!file.ok()) return NameCall(files_, "link", from, file.status());
   return OnName("link to", to, [&](const wire::FileHandle& directory, std::string_view name) {
-    return files_.names().Link(who_, *file, directory, name);
+    return files_.names().Link(user_, *file, directory, name);
   });
 }
 
 absl::Status PathCalls::MakeSymlink(std::string_view target, std::string_view path) {
   return OnName("symlink", path, [&](const wire::FileHandle& directory, std::string_view name) {
-    return files_.names().MakeSymlink(who_, directory, name, target);
+    return files_.names().MakeSymlink(user_, directory, name, target);
   });
 }
 
 absl::StatusOr<std::string> PathCalls::ReadLink(std::string_view path) {
   return OnFile("readlink", path,
-                [&](const wire::FileHandle& file) { return files_.names().ReadLink(who_, file); });
+                [&](const wire::FileHandle& file) { return files_.names().ReadLink(user_, file); });
 }
 
 absl::StatusOr<std::vector<std::string>> PathCalls::GetFence(std::string_view path) {
   return OnFile("get the fencing list of", path, [&](const wire::FileHandle& file) {
-    return files_.fencing().GetFence(who_, file);
+    return files_.fencing().GetFence(user_, file);
   });
 }
 
 absl::Status PathCalls::SetFence(std::string_view path, const FenceChange& change) {
   return OnFile("set the fencing list of", path, [&](const wire::FileHandle& file) {
-    return files_.fencing().SetFence(who_, file, change);
+    return files_.fencing().SetFence(user_, file, change);
   });
 }
 

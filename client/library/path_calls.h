@@ -31,8 +31,8 @@ struct DirectoryEntry {
 class PathCalls {
  public:
   // All outlive it. `root`: the root of the export.
-  PathCalls(Files& files, const Identity& who, const Node& root)
-      : files_(files), who_(who), root_(root) {}
+  PathCalls(Files& files, const Identity& user, const Node& root)
+      : files_(files), user_(user), root_(root) {}
 
   // Every entry except "." and "..", in the server's order. Changes meanwhile may be missing.
   absl::StatusOr<std::vector<DirectoryEntry>> List(std::string_view path);
@@ -72,7 +72,7 @@ class PathCalls {
   absl::Status OnName(std::string_view call, std::string_view path, Call run);
 
   Files& files_;
-  const Identity& who_;
+  const Identity& user_;
   const Node& root_;
 };
 

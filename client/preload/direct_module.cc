@@ -33,7 +33,7 @@ struct DirectClient {
   std::string server;
   std::string export_path;
   uint32_t flags = 0;
-  client::Identity who;
+  client::Identity user;
   std::unique_ptr<dat::Provider> tcp;
   std::unique_ptr<client::Library> library;  // after the provider
 };
@@ -52,7 +52,7 @@ class Lane final : public client::SessionObserver {
     if (!loop.ok()) return loop.status();
     loop_ = *std::move(loop);
     absl::StatusOr<std::unique_ptr<client::ExportSession>> session =
-        client::ExportSession::Open(*client_.library, *loop_, client_.who, /*most_out=*/4);
+        client::ExportSession::Open(*client_.library, *loop_, client_.user, /*most_out=*/4);
     if (!session.ok()) return session.status();
     session_ = *std::move(session);
     group_ = std::make_unique<client::CompletionGroup>(*loop_);
@@ -87,13 +87,13 @@ struct DirectFile {
 };
 
 client::Identity PresentUser() {
-  client::Identity who;
-  who.uid = static_cast<uint32_t>(setfsuid(static_cast<uid_t>(-1)));  // changes nothing
-  who.gid = static_cast<uint32_t>(setfsgid(static_cast<gid_t>(-1)));
+  client::Identity user;
+  user.uid = static_cast<uint32_t>(setfsuid(static_cast<uid_t>(-1)));  // changes nothing
+  user.gid = static_cast<uint32_t>(setfsgid(static_cast<gid_t>(-1)));
   const int count = getgroups(0, nullptr);
   std::vector<gid_t> groups(static_cast<size_t>(std::max(count, 0)));
-  if (getgroups(count, groups.data()) == count) who.groups.assign(groups.begin(), groups.end());
-  return who;
+  if (getgroups(count, groups.data()) == count) user.groups.assign(groups.begin(), groups.end());
+  return user;
 }
 
 void* Failed(const absl::Status& status, char* why, size_t why_size) {
@@ -108,7 +108,7 @@ void* MakeClient(const DirectIoctl& where, char* why, size_t why_size) {
   made->server = where.server;
   made->export_path = where.export_path;
   made->flags = where.flags;
-  made->who = PresentUser();
+  made->user = PresentUser();
   made->tcp = dat::NewIwarpProvider({.want_crc = (where.flags & kDirectIoctlCrc) != 0});
   client::LibraryOptions options;
   options.server = made->server;
@@ -146,7 +146,7 @@ void* OpenFile(void* of, const DirectIoctl& where, bool* again, char* why, size_
     return Failed(absl::FailedPreconditionError("a process reads files of one mount only"), why,
                   why_size);
   }
-  if (client.who != PresentUser()) {
+  if (client.user != PresentUser()) {
     return Failed(absl::FailedPreconditionError("the process has changed its user"), why, why_size);
   }
   wire::FileHandle handle;

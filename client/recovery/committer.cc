@@ -64,7 +64,7 @@ Committer::Committer(RequestExecutor& executor)
       store_(executor.client().uncommitted()) {}
 
 // Sends one COMMIT for the whole file if any of its data needs one, otherwise for the range.
-Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
+Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& user,
                                                            const wire::FileHandle& file,
                                                            uint64_t offset, uint32_t size,
                                                            bool* safe, bool can_wait) {
@@ -76,24 +76,24 @@ Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
   call.args.count = whole ? 0 : size;
   call.can_wait = can_wait;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = executor_.RunAll(&who, chain, "commit");
+  Task<absl::Status> task = executor_.RunAll(&user, chain, "commit");
   CO_RETURN_IF_ERROR(co_await task);
   executor_.client().lost_data().Recovered(file);
   *safe = store_.AfterCommit(file, covered, call.res.writeverf);
   co_return call.res.writeverf;
 }
 
-Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& who,
+Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& user,
                                                           const wire::FileHandle& file,
                                                           uint64_t offset, uint32_t size) {
-  return CommitRounds(who, file, offset, size, /*once=*/false, /*can_wait=*/false);
+  return CommitRounds(user, file, offset, size, /*once=*/false, /*can_wait=*/false);
 }
 
 Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_wait) {
   std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
   if (!writer.has_value()) co_return absl::OkStatus();
   Task<absl::StatusOr<wire::Verifier>> task =
-      CommitRounds(writer->who, file, 0, 0, /*once=*/true, can_wait);
+      CommitRounds(writer->user, file, 0, 0, /*once=*/true, can_wait);
   const absl::Status status = (co_await task).status();
   // After a failed COMMIT the next one retries, but data of a deleted file is dropped.
   if (absl::IsAborted(status)) GiveUpData(file, status);
@@ -106,14 +106,14 @@ void Committer::NoteLoss(const wire::FileHandle& file, const absl::Status& why, 
   }
 }
 
-Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity& who,
+Task<absl::StatusOr<wire::Verifier>> Committer::CommitRounds(const Identity& user,
                                                              const wire::FileHandle& file,
                                                              uint64_t offset, uint32_t size,
                                                              bool once, bool can_wait) {
   for (int round = 0; round < kMostRounds; ++round) {
     bool safe = false;
     Task<absl::StatusOr<wire::Verifier>> committing =
-        CommitOnce(who, file, offset, size, &safe, can_wait);
+        CommitOnce(user, file, offset, size, &safe, can_wait);
     absl::StatusOr<wire::Verifier> verifier = co_await committing;
     NoteLoss(file, verifier.status(), once);
     if (IsGone(verifier.status())) store_.Drop(file);
@@ -179,7 +179,7 @@ Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle file,
   call.args.offset = piece.offset;
   call.args.stable_how = wire::StableHow::kUnstable;
   CallBase* const chain[] = {&call};
-  Task<absl::Status> task = executor_.RunAll(&piece.writer.who, chain, "write again");
+  Task<absl::Status> task = executor_.RunAll(&piece.writer.user, chain, "write again");
   CO_RETURN_IF_ERROR(co_await task);
   if (call.res.count == 0 || call.res.count > piece.data.size()) {
     co_return absl::UnknownError(
@@ -206,7 +206,7 @@ Task<absl::Status> Committer::BeginWrite(const wire::FileHandle& file) {
 Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
                            std::span<const std::byte> data, std::shared_ptr<const void> memory,
                            wire::Verifier verifier) {
-  if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier)) {
+  if (store_.Add(*target.file, *target.user, target.state_id, offset, data, memory, verifier)) {
     schedule_->Add(*target.file, data.size());
     // Half full: start a COMMIT now, so that later writes need not wait for one.
     if (++kept_ % kLookAtStoreEvery == 0 && store_.bytes() > store_.most_bytes() / 2) CommitSoon();
@@ -217,10 +217,10 @@ Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
     std::optional<Uncommitted::Writer> last = store_.WriterOf(file);
     if (!last.has_value()) continue;
     bool safe = false;
-    Task<absl::StatusOr<wire::Verifier>> task = CommitOnce(last->who, file, 0, 0, &safe);
+    Task<absl::StatusOr<wire::Verifier>> task = CommitOnce(last->user, file, 0, 0, &safe);
     absl::StatusOr<wire::Verifier> committed = co_await task;
     if (!committed.ok()) GiveUpData(file, committed.status());
-    if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier)) {
+    if (store_.Add(*target.file, *target.user, target.state_id, offset, data, memory, verifier)) {
       schedule_->Add(*target.file, data.size());
       co_return true;
     }
@@ -228,8 +228,8 @@ Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
   co_return false;
 }
 
-void Committer::NeedCommit(const wire::FileHandle& file, const Identity& who, uint64_t bytes) {
-  store_.NeedCommit(file, who);
+void Committer::NeedCommit(const wire::FileHandle& file, const Identity& user, uint64_t bytes) {
+  store_.NeedCommit(file, user);
   schedule_->Add(file, bytes);
 }
 
@@ -285,7 +285,7 @@ Task<bool> Committer::RestoreFiles() {
       if (!writer.has_value()) continue;
       bool ignored = false;
       Task<absl::StatusOr<wire::Verifier>> committing =
-          CommitOnce(writer->who, file, 0, 0, &ignored);
+          CommitOnce(writer->user, file, 0, 0, &ignored);
       absl::StatusOr<wire::Verifier> verifier = co_await committing;
       if (seen != restarts_) co_return true;
       if (!verifier.ok()) {

@@ -41,14 +41,14 @@ class Committer {
   Task<bool> Keep(const DataTarget& target, uint64_t offset, std::span<const std::byte> data,
                   std::shared_ptr<const void> memory, wire::Verifier verifier);
   // Records that `bytes` bytes, which the server answered as DATA_SYNC, need a COMMIT.
-  void NeedCommit(const wire::FileHandle& file, const Identity& who, uint64_t bytes);
+  void NeedCommit(const wire::FileHandle& file, const Identity& user, uint64_t bytes);
   // Starts to commit everything that is kept. Does not wait.
   void CommitSoon();
 
   // Sends COMMIT and writes lost data again, until nothing is lost. If data did not reach the disk
   // (EIO and the like), also records that in LostData. COMMIT covers the whole file if the client
   // knows of data that needs one, otherwise the range (`size` 0: to the end).
-  Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who, const wire::FileHandle& file,
+  Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& user, const wire::FileHandle& file,
                                                  uint64_t offset, uint32_t size);
   // The same as its last writer, with no caller that waits for the result: a loss is recorded once
   // until a COMMIT succeeds. `can_wait`: the request may leave with the next one. For
@@ -64,10 +64,10 @@ class Committer {
   void OnRestored(std::function<void()> restored) { restored_ = std::move(restored); }
 
  private:
-  Task<absl::StatusOr<wire::Verifier>> CommitOnce(const Identity& who, const wire::FileHandle& file,
-                                                  uint64_t offset, uint32_t size, bool* safe,
-                                                  bool can_wait = false);
-  Task<absl::StatusOr<wire::Verifier>> CommitRounds(const Identity& who,
+  Task<absl::StatusOr<wire::Verifier>> CommitOnce(const Identity& user,
+                                                  const wire::FileHandle& file, uint64_t offset,
+                                                  uint32_t size, bool* safe, bool can_wait = false);
+  Task<absl::StatusOr<wire::Verifier>> CommitRounds(const Identity& user,
                                                     const wire::FileHandle& file, uint64_t offset,
                                                     uint32_t size, bool once, bool can_wait);
   void NoteLoss(const wire::FileHandle& file, const absl::Status& why, bool once);

@@ -11,7 +11,7 @@
 namespace dafs::client {
 
 struct DataTarget {
-  const Identity* who;  // `who` and `file` must outlive this
+  const Identity* user;  // `user` and `file` must outlive this
   const wire::FileHandle* file;
   wire::StateId state_id;
   uint64_t offset;

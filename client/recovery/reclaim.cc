@@ -198,7 +198,7 @@ Task<absl::StatusOr<bool>> Reclaim::TryReclaim(wire::StateId open, RequestExecut
     claim.args.share_key = *entry->info->share_key;
   }
   CallBase* const chain[] = {&claim};
-  Task<absl::Status> claiming = executor_.RunGated(gate, &entry->info->who, chain);
+  Task<absl::Status> claiming = executor_.RunGated(gate, &entry->info->user, chain);
   CO_RETURN_IF_ERROR(co_await claiming);
   if (gate == RequestExecutor::Gate::kImpatient && claim.status == DafsStatus::kDelay)
     co_return false;
@@ -249,7 +249,7 @@ Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry, Da
   executing.args.owner = info.owner;
   CallBase* const call = info.executes ? static_cast<CallBase*>(&executing) : &again;
   CallBase* const chain[] = {call};
-  Task<absl::Status> opening = executor_.RunGated(RequestExecutor::Gate::kNone, &info.who, chain);
+  Task<absl::Status> opening = executor_.RunGated(RequestExecutor::Gate::kNone, &info.user, chain);
   CO_RETURN_IF_ERROR(co_await opening);
   // If the server lacks OPEN_HANDLE, the client sends I/O without a state id, which the server
   // checks each time (WIRE R64).
@@ -325,7 +325,7 @@ Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, Reclaimed* reclaime
     lock.args.length = wire::LengthOf(range);
     CallBase* const chain[] = {&lock};
     Task<absl::Status> task =
-        executor_.RunGated(RequestExecutor::Gate::kNone, &entry->info->who, chain);
+        executor_.RunGated(RequestExecutor::Gate::kNone, &entry->info->user, chain);
     CO_RETURN_IF_ERROR(co_await task);
     reclaimed->forgotten = lock.xid.client_id != reclaimed->client_id;
     if (reclaimed->forgotten) co_return absl::OkStatus();
@@ -337,7 +337,7 @@ Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, Reclaimed* reclaime
     unlock.args = UnlockArgs(file, reclaimed->state_id, range.first, range.last);
     CallBase* const chain[] = {&unlock};
     Task<absl::Status> task =
-        executor_.RunGated(RequestExecutor::Gate::kNone, &entry->info->who, chain);
+        executor_.RunGated(RequestExecutor::Gate::kNone, &entry->info->user, chain);
     CO_RETURN_IF_ERROR(co_await task);
     reclaimed->forgotten = unlock.xid.client_id != reclaimed->client_id;
     if (reclaimed->forgotten) co_return absl::OkStatus();

@@ -22,35 +22,35 @@ namespace {
 
 constexpr int kMostTries = 8;
 
-wire::RegisterCredArgs ArgsFor(const Identity& who) {
+wire::RegisterCredArgs ArgsFor(const Identity& user) {
   wire::RegisterCredArgs args;
   args.cred_type = wire::CredType::kId;
-  args.uid = static_cast<int32_t>(who.uid);
-  args.gid = static_cast<int32_t>(who.gid);
-  for (uint32_t group : who.groups) args.groups.push_back(static_cast<int32_t>(group));
+  args.uid = static_cast<int32_t>(user.uid);
+  args.gid = static_cast<int32_t>(user.gid);
+  for (uint32_t group : user.groups) args.groups.push_back(static_cast<int32_t>(group));
   return args;
 }
 
 }  // namespace
 
 // A worker registers one at a time, so that many requests of a new user register it once.
-Task<absl::Status> Registration::Register(const Identity& who, absl::Time deadline) {
+Task<absl::Status> Registration::Register(const Identity& user, absl::Time deadline) {
   if (busy_) {
     // The running registration may be for the same identity: the caller looks the handle up again.
     absl::Status turn = co_await turn_.Wait(deadline);
     co_return turn;
   }
   busy_ = true;
-  Task<absl::Status> task = RegisterNow(who, deadline);
+  Task<absl::Status> task = RegisterNow(user, deadline);
   absl::Status status = co_await task;
   busy_ = false;
   turn_.WakeAll(absl::OkStatus());
   co_return status;
 }
 
-Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time deadline) {
+Task<absl::Status> Registration::RegisterNow(const Identity& user, absl::Time deadline) {
   Call<wire::RegisterCredArgs> call;
-  call.args = ArgsFor(who);
+  call.args = ArgsFor(user);
   CallBase* const chain[] = {&call};
   ServerDelay delay;
   for (int tries = 0;; ++tries) {
@@ -66,7 +66,7 @@ Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time dea
     }
     CO_RETURN_IF_ERROR(status);
     if (call.ok()) {
-      Task<void> storing = Store(who, call.res.cred_handle, room, deadline);
+      Task<void> storing = Store(user, call.res.cred_handle, room, deadline);
       co_await storing;
       co_return absl::OkStatus();
     }
@@ -79,11 +79,11 @@ Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time dea
       }
     }
     if (call.status == DafsStatus::kNotSupp || call.status == DafsStatus::kNotAuthorized) {
-      UseOwnCredential(who, room, call.status);
+      UseOwnCredential(user, room, call.status);
       co_return absl::OkStatus();
     }
     if (call.status != DafsStatus::kDelay && call.status != DafsStatus::kGrace) {
-      co_return StatusOf(call, absl::StrCat("register credentials of user ", who.uid));
+      co_return StatusOf(call, absl::StrCat("register credentials of user ", user.uid));
     }
     Task<absl::Status> pause = session_keeper_.Pause(delay.next());
     CO_RETURN_IF_ERROR(co_await pause);
@@ -95,10 +95,10 @@ Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time dea
 }
 
 // Stores the handle, and releases those that it displaces.
-Task<void> Registration::Store(const Identity& who, const wire::CredHandle& handle, Room room,
+Task<void> Registration::Store(const Identity& user, const wire::CredHandle& handle, Room room,
                                absl::Time deadline) {
   const std::vector<wire::CredHandle> useless =
-      client_.credentials().Insert(room.client_id, who, handle, room.most);
+      client_.credentials().Insert(room.client_id, user, handle, room.most);
   for (const wire::CredHandle& displaced : useless) {
     Task<void> release = Release(displaced, deadline);
     co_await release;
@@ -107,11 +107,11 @@ Task<void> Registration::Store(const Identity& who, const wire::CredHandle& hand
 
 // 6.2.8: the server rejects this kind of credential, or this user. The session's own credential is
 // used instead, as for all users of an untrusted client (3.1.1.1.2).
-void Registration::UseOwnCredential(const Identity& who, Room room, DafsStatus refused) {
+void Registration::UseOwnCredential(const Identity& user, Room room, DafsStatus refused) {
   LogWarning(absl::StrCat(
-      session_keeper_.name(), ": the server does not let this machine act as user ", who.uid, " (",
+      session_keeper_.name(), ": the server does not let this machine act as user ", user.uid, " (",
       Text(wire::Name(refused)), "); the server chooses the rights of this user's requests"));
-  client_.credentials().Insert(room.client_id, who, wire::CredHandle(), room.most);
+  client_.credentials().Insert(room.client_id, user, wire::CredHandle(), room.most);
 }
 
 // The result is ignored: the server drops the handles with the client.

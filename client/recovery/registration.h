@@ -25,10 +25,10 @@ class Registration {
   Registration(Client& client, Loop& loop, SessionKeeper& session_keeper)
       : client_(client), session_keeper_(session_keeper), turn_(loop) {}
 
-  // Sends REGISTER_CRED for `who` and stores the handle in Client::credentials. Also returns OK if
+  // Sends REGISTER_CRED for `user` and stores the handle in Client::credentials. Also returns OK if
   // the session was lost or another registration came first: the caller looks the handle up again.
   // Errors: kDeadlineExceeded, kCancelled.
-  Task<absl::Status> Register(const Identity& who, absl::Time deadline);
+  Task<absl::Status> Register(const Identity& user, absl::Time deadline);
 
   void Shutdown() { turn_.WakeAll(absl::CancelledError("the mount ends")); }
 
@@ -38,10 +38,10 @@ class Registration {
     wire::ClientId client_id;
     uint32_t most = 1;
   };
-  Task<absl::Status> RegisterNow(const Identity& who, absl::Time deadline);
-  Task<void> Store(const Identity& who, const wire::CredHandle& handle, Room room,
+  Task<absl::Status> RegisterNow(const Identity& user, absl::Time deadline);
+  Task<void> Store(const Identity& user, const wire::CredHandle& handle, Room room,
                    absl::Time deadline);
-  void UseOwnCredential(const Identity& who, Room room, wire::DafsStatus refused);
+  void UseOwnCredential(const Identity& user, Room room, wire::DafsStatus refused);
   Task<void> Release(const wire::CredHandle& handle, absl::Time deadline);
 
   Client& client_;

@@ -45,7 +45,7 @@ void RequestExecutor::Fill(WorkerReport& report) const {
 
 // The state of one operation across its retries.
 struct RequestExecutor::Attempt {
-  const Identity* who;  // null: the session's own credentials
+  const Identity* user;  // null: the session's own credentials
   Gate gate;
   absl::Time deadline;
   RetryPause pause;
@@ -75,13 +75,13 @@ class RequestExecutor::TimedWait {
   const absl::Time since_;
 };
 
-Task<absl::Status> RequestExecutor::Run(const Identity* who, std::span<CallBase* const> chain) {
-  return RunGated(Gate::kReclaimed, who, chain);
+Task<absl::Status> RequestExecutor::Run(const Identity* user, std::span<CallBase* const> chain) {
+  return RunGated(Gate::kReclaimed, user, chain);
 }
 
-Task<absl::Status> RequestExecutor::RunGated(Gate gate, const Identity* who,
+Task<absl::Status> RequestExecutor::RunGated(Gate gate, const Identity* user,
                                              std::span<CallBase* const> whole) {
-  Attempt attempt{.who = who,
+  Attempt attempt{.user = user,
                   .gate = gate,
                   .deadline = DeadlineFromNow(),
                   .pause = RetryPause(session_keeper_, wait_tracker_),
@@ -168,8 +168,8 @@ Session* RequestExecutor::TryPrepare(Attempt& attempt, std::span<CallBase* const
   }
   // Spec 3.1.1.1.2: an untrusted client uses only the session's own credentials.
   attempt.cred = wire::CredHandle();
-  if (attempt.who != nullptr && negotiated.trusted) {
-    auto known = client_.credentials().Find(negotiated.client_id, *attempt.who);
+  if (attempt.user != nullptr && negotiated.trusted) {
+    auto known = client_.credentials().Find(negotiated.client_id, *attempt.user);
     if (!known.has_value()) return nullptr;
     attempt.cred = *known;
   }
@@ -196,9 +196,9 @@ Task<absl::Status> RequestExecutor::Prepare(Attempt& attempt, std::span<CallBase
     absl::Status status = co_await task;
     co_return status;
   }
-  if (attempt.who != nullptr && session->negotiated().trusted &&
-      !client_.credentials().Find(client_id, *attempt.who).has_value()) {
-    Task<absl::Status> task = registration_.Register(*attempt.who, attempt.deadline);
+  if (attempt.user != nullptr && session->negotiated().trusted &&
+      !client_.credentials().Find(client_id, *attempt.user).has_value()) {
+    Task<absl::Status> task = registration_.Register(*attempt.user, attempt.deadline);
     absl::Status status = co_await task;
     co_return status;
   }
@@ -259,7 +259,7 @@ Task<absl::StatusOr<bool>> RequestExecutor::AfterRefusal(Attempt& attempt,
                                                          std::span<CallBase* const> chain,
                                                          size_t done) {
   CallBase& call = *chain[done];
-  const Remedy remedy = RemedyFor(call, attempt.who != nullptr, done == 0);
+  const Remedy remedy = RemedyFor(call, attempt.user != nullptr, done == 0);
   if (attempt.gate == Gate::kImpatient && call.status == wire::DafsStatus::kDelay) co_return false;
   if (!attempt.remedies.Allow(remedy)) co_return false;
   switch (remedy) {
@@ -311,9 +311,9 @@ void RequestExecutor::ForgetOpens(CallBase& call) {
   }
 }
 
-Task<absl::Status> RequestExecutor::RunAll(const Identity* who, std::span<CallBase* const> chain,
+Task<absl::Status> RequestExecutor::RunAll(const Identity* user, std::span<CallBase* const> chain,
                                            std::string_view what, size_t extra) {
-  Task<absl::Status> task = Run(who, chain);
+  Task<absl::Status> task = Run(user, chain);
   CO_RETURN_IF_ERROR(co_await task);
   for (const CallBase* call : chain.first(chain.size() - extra)) {
     if (!call->ok()) co_return StatusOf(*call, what);

@@ -44,16 +44,16 @@ class RequestExecutor {
   }
 
   // Carries a chain to its end. OK: each member has its response, and those before the first
-  // failure succeeded. `who` null: uses the session's own credentials. Errors: those that
+  // failure succeeded. `user` null: uses the session's own credentials. Errors: those that
   // client/files/files.h lists for all operations.
-  Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
+  Task<absl::Status> Run(const Identity* user, std::span<CallBase* const> chain);
   // The same. kReclaimed waits for the reclaim first. The others are for chains that are part of
   // the reclaim. With kImpatient, DELAY is a result.
   enum class Gate : uint8_t { kReclaimed, kNone, kImpatient };
-  Task<absl::Status> RunGated(Gate gate, const Identity* who, std::span<CallBase* const> whole);
+  Task<absl::Status> RunGated(Gate gate, const Identity* user, std::span<CallBase* const> whole);
   // Run, then returns the status of the first failed member as an error of operation `what`. The
   // last `extra` members may fail.
-  Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
+  Task<absl::Status> RunAll(const Identity* user, std::span<CallBase* const> chain,
                             std::string_view what, size_t extra = 0);
   // The deadline of an operation that begins now.
   absl::Time DeadlineFromNow() const;

@@ -114,12 +114,12 @@ void Client::NoteFencedOff(absl::Time now) {
   const int64_t before =
       last_fenced_off_.exchange(absl::ToUnixNanos(now), std::memory_order_relaxed);
   if (now - absl::FromUnixNanos(before) < absl::Minutes(1)) return;
-  const std::string who =
+  const std::string user =
       options_.fence_id.empty()
           ? "a client without a fence id (fence_id=)"
           : absl::StrCat("the fence id ", Text(options_.fence_id), " of this client");
   LogWarning(absl::StrCat(Text(options_.server_name), ": fenced off: a fencing list of the server ",
-                          "does not admit ", who,
+                          "does not admit ", user,
                           "; programs get EACCES until dafsctl fence allow "
                           "admits it"));
 }

@@ -24,15 +24,15 @@ class Credentials {
   // Records all handles, and keeps that up to date. Once. `recorder` must outlive this.
   void RecordIn(StateRecorder* recorder) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Returns the handle of `who` under `client_id` and marks it as used. nullopt: the caller must
+  // Returns the handle of `user` under `client_id` and marks it as used. nullopt: the caller must
   // register it.
-  std::optional<wire::CredHandle> Find(const wire::ClientId& client_id, const Identity& who)
+  std::optional<wire::CredHandle> Find(const wire::ClientId& client_id, const Identity& user)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // After REGISTER_CRED: stores `handle` for `who`, unless another worker has already stored one.
+  // After REGISTER_CRED: stores `handle` for `user`, unless another worker has already stored one.
   // Returns handles to release at the server: `handle` itself if it came second, and the least
   // recently used ones beyond `most`. A new `client_id` drops all handles of the earlier one.
-  std::vector<wire::CredHandle> Insert(const wire::ClientId& client_id, const Identity& who,
+  std::vector<wire::CredHandle> Insert(const wire::ClientId& client_id, const Identity& user,
                                        const wire::CredHandle& handle, uint32_t most)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -45,7 +45,7 @@ class Credentials {
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Entry {
-    Identity who;
+    Identity user;
     wire::CredHandle handle;
     StateRecorder::Slot slot = 0;
   };

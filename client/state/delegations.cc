@@ -42,7 +42,7 @@ std::optional<Delegations::LocalOpen> Delegations::Open(const OpenInfo& info, bo
   const DelegationPtr delegation = Find(info.handle);
   if (delegation == nullptr || !delegation->settled || delegation->stopped ||
       delegation->upgrading || !Covers(delegation->access, info.share_access) || info.Reserves() ||
-      (exact && !delegation->only_clients) || !(delegation->who == info.who) ||
+      (exact && !delegation->only_clients) || !(delegation->user == info.user) ||
       !IsTrusted(*delegation)) {
     return std::nullopt;
   }
@@ -65,7 +65,7 @@ wire::StateId Delegations::AddLocal(const DelegationPtr& delegation, OpenInfo in
   return open;
 }
 
-Delegations::Plan Delegations::PlanOpen(const wire::FileHandle& file, const Identity& who,
+Delegations::Plan Delegations::PlanOpen(const wire::FileHandle& file, const Identity& user,
                                         uint32_t share_access) {
   absl::MutexLock lock(&mutex_);
   const DelegationPtr delegation = Find(file);
@@ -78,7 +78,7 @@ Delegations::Plan Delegations::PlanOpen(const wire::FileHandle& file, const Iden
     End(delegation);
     return {.delegated = true, .give_back = delegation};
   }
-  if (delegation->type != Type::kRead || !Writes(share_access) || !(delegation->who == who)) {
+  if (delegation->type != Type::kRead || !Writes(share_access) || !(delegation->user == user)) {
     return {};
   }
   delegation->upgrading = true;
@@ -102,7 +102,7 @@ void Delegations::Record(Delegation& delegation) {
                                               .file = delegation.file,
                                               .state_id = delegation.state_id,
                                               .client_id = delegation.client_id,
-                                              .who = delegation.who,
+                                              .user = delegation.user,
                                               .was_write = delegation.was_write},
                                              delegation.slot);
 }
@@ -114,7 +114,7 @@ void Delegations::DropRecord(Delegation& delegation) {
 void Delegations::Restore(Saved saved) {
   absl::MutexLock lock(&mutex_);
   const DelegationPtr delegation(new Delegation(++last_number_, saved.file, saved.state_id,
-                                                saved.client_id, std::move(saved.who), 0));
+                                                saved.client_id, std::move(saved.user), 0));
   delegation->was_write = saved.was_write;
   delegation->was_locked = true;  // perhaps
   for (const wire::StateId& open : saved.opens) {
@@ -145,13 +145,13 @@ wire::StateId Delegations::Granted(OpenInfo info, const wire::OpenDelegation& gr
   bool is_new = false;
   if (delegation == nullptr) {
     delegation.reset(new Delegation(++last_number_, file, granted.delegation_state_id, client_id,
-                                    info.who, asked));
+                                    info.user, asked));
     by_file_[file] = delegation;
     is_new = true;
   }
   // An OPEN by name may get the delegation of another user, whose local opens must not use what it
   // permits now.
-  const bool doubtful = delegation->downgrading || !(delegation->who == info.who);
+  const bool doubtful = delegation->downgrading || !(delegation->user == info.user);
   delegation->type = granted.delegation_type;
   delegation->access = wire::kShareRead;
   const bool writes_first = delegation->type == Type::kWrite && !delegation->was_write;
@@ -315,14 +315,14 @@ void Delegations::StopLocalOpens(const wire::FileHandle& file) {
   if (const DelegationPtr delegation = Find(file)) delegation->stopped = true;
 }
 
-void Delegations::RightsChange(const wire::FileHandle& file, const Identity& who,
+void Delegations::RightsChange(const wire::FileHandle& file, const Identity& user,
                                std::optional<uint32_t> mode, const std::string* owner) {
   absl::MutexLock lock(&mutex_);
   Doom(file);
   const DelegationPtr delegation = Find(file);
   if (delegation == nullptr) return;
   const bool permitted = !mode.has_value() || Covers(AccessOfOwner(*mode), delegation->access);
-  if (!permitted || !delegation->settled || !(delegation->who == who)) {
+  if (!permitted || !delegation->settled || !(delegation->user == user)) {
     delegation->stopped = true;
   } else if (owner != nullptr) {
     delegation->owner = *owner;

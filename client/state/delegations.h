@@ -54,7 +54,7 @@ class Delegation {
   const wire::FileHandle file;
   const wire::StateId state_id;    // the server's
   const wire::ClientId client_id;  // under which it is valid
-  const Identity who;              // who opened the file
+  const Identity user;             // who opened the file
   const uint64_t asked;            // Promises::sequence() before its request was sent
 
  private:
@@ -65,7 +65,7 @@ class Delegation {
         file(file_in),
         state_id(state_id_in),
         client_id(client_id_in),
-        who(std::move(who_in)),
+        user(std::move(who_in)),
         asked(asked_in) {}
 
   // The mutex of the table guards the rest.
@@ -113,7 +113,7 @@ class Delegations {
     wire::FileHandle file;
     wire::StateId state_id;
     wire::ClientId client_id;
-    Identity who;
+    Identity user;
     bool was_write = false;
     std::vector<wire::StateId> opens;
   };
@@ -138,7 +138,7 @@ class Delegations {
     DelegationPtr upgraded =
         nullptr;  // the request may upgrade it: Upgraded must be called afterwards
   };
-  Plan PlanOpen(const wire::FileHandle& file, const Identity& who, uint32_t share_access)
+  Plan PlanOpen(const wire::FileHandle& file, const Identity& user, uint32_t share_access)
       ABSL_LOCKS_EXCLUDED(mutex_);
   enum class Outcome : uint8_t { kKept, kWrite, kEnded, kUnknown };
   void Upgraded(const DelegationPtr& delegation, Outcome outcome) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -226,12 +226,13 @@ class Delegations {
   // The rights to open the file are about to change, or have. No local opens from now on, nor by a
   // delegation that was requested before.
   void StopLocalOpens(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
-  // `who` is about to set mode or owner of the file, or has. Only its owner or a superuser can, and
-  // they may open it if the bits of the owner in `mode` permit that. So local opens go on if these
-  // are by `who`, and permitted; otherwise as StopLocalOpens. `mode`: that of the file after the
-  // change; nullopt: not known yet. `owner`: as of Settle; null: not known yet.
-  void RightsChange(const wire::FileHandle& file, const Identity& who, std::optional<uint32_t> mode,
-                    const std::string* owner) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `user` is about to set mode or owner of the file, or has. Only its owner or a superuser can,
+  // and they may open it if the bits of the owner in `mode` permit that. So local opens go on if
+  // these are by `user`, and permitted; otherwise as StopLocalOpens. `mode`: that of the file after
+  // the change; nullopt: not known yet. `owner`: as of Settle; null: not known yet.
+  void RightsChange(const wire::FileHandle& file, const Identity& user,
+                    std::optional<uint32_t> mode, const std::string* owner)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // A request of this client is about to end the lease of the server's kernel that protects a read
   // delegation of the file from local programs. No local opens until it is returned.
   void LeaseEnds(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);

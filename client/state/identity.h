@@ -17,8 +17,8 @@ struct Identity {
 
   friend bool operator==(const Identity&, const Identity&) = default;
   template <class H>
-  friend H AbslHashValue(H h, const Identity& who) {
-    return H::combine(std::move(h), who.uid, who.gid, who.groups);
+  friend H AbslHashValue(H h, const Identity& user) {
+    return H::combine(std::move(h), user.uid, user.gid, user.groups);
   }
 };
 

@@ -35,7 +35,7 @@ struct OpenInfo {
   bool deny_delete = false;  // not recorded: only libdafs has such opens, and share keys
   std::optional<uint64_t> share_key;
   bool executes = false;  // opened by OPEN_EXECUTE
-  Identity who;
+  Identity user;
 
   // Whether another client may have taken what the open keeps from it, once the server forgot it.
   bool Reserves() const {

@@ -47,7 +47,7 @@ class StateRecorder {
   };
   virtual Slot PutLocks(const HeldLocks& locks, Slot before) = 0;
 
-  virtual Slot PutCredential(const wire::ClientId& client_id, const Identity& who,
+  virtual Slot PutCredential(const wire::ClientId& client_id, const Identity& user,
                              const wire::CredHandle& handle) = 0;
 
   // A delegation that is not returned yet. `was_write`: perhaps at some time only.
@@ -56,7 +56,7 @@ class StateRecorder {
     const wire::FileHandle& file;
     const wire::StateId& state_id;
     const wire::ClientId& client_id;
-    const Identity& who;
+    const Identity& user;
     bool was_write = false;
   };
   virtual Slot PutDelegation(const HeldDelegation& delegation, Slot before) = 0;
@@ -65,7 +65,7 @@ class StateRecorder {
   struct KeptFile {
     uint64_t number = 0;
     const wire::FileHandle& file;
-    const Identity& who;
+    const Identity& user;
     const wire::StateId& open;
   };
   virtual Slot PutKeptFile(const KeptFile& kept, Slot before) = 0;

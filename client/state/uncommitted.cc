@@ -79,13 +79,13 @@ KeptPart Uncommitted::Borrowed(std::span<const std::byte> data,
   return whole;
 }
 
-void Uncommitted::SetWriter(const wire::FileHandle& file, File& one, const Identity& who,
+void Uncommitted::SetWriter(const wire::FileHandle& file, File& one, const Identity& user,
                             const wire::StateId& open) {
-  const bool same = one.writer.open == open && one.writer.who == who;
-  if (!same) one.writer = {who, open};
+  const bool same = one.writer.open == open && one.writer.user == user;
+  if (!same) one.writer = {user, open};
   if (recorder_ == nullptr || (same && one.slot != 0)) return;
   one.slot = recorder_->PutKeptFile(
-      {.number = one.record_number, .file = file, .who = who, .open = open}, one.slot);
+      {.number = one.record_number, .file = file, .user = user, .open = open}, one.slot);
 }
 
 void Uncommitted::Restore(const wire::FileHandle& file, const Writer& writer, uint64_t offset,
@@ -93,11 +93,11 @@ void Uncommitted::Restore(const wire::FileHandle& file, const Writer& writer, ui
                           const wire::Verifier& verifier) {
   absl::MutexLock lock(&mutex_);
   File& one = FileOf(file);
-  SetWriter(file, one, writer.who, writer.open);
+  SetWriter(file, one, writer.user, writer.open);
   one.ranges.Put({offset, Borrowed(data, std::move(memory)), verifier, one.number});
 }
 
-bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
+bool Uncommitted::Add(const wire::FileHandle& file, const Identity& user, const wire::StateId& open,
                       uint64_t offset, std::span<const std::byte> data,
                       std::shared_ptr<const void> memory, const wire::Verifier& verifier) {
   thread_local std::vector<KeptPart> parts;
@@ -121,7 +121,7 @@ bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const w
   }
   absl::MutexLock lock(&mutex_);
   File& one = *FindFile(file);  // the bracket keeps the entry alive
-  SetWriter(file, one, who, open);
+  SetWriter(file, one, user, open);
   for (KeptPart& part : parts) {
     const uint32_t size = part.size;
     one.ranges.Put({offset, std::move(part), verifier, one.number});
@@ -139,10 +139,10 @@ void Uncommitted::Forget(const wire::FileHandle& file, uint64_t offset, uint64_t
   DropIfIdle(file);
 }
 
-void Uncommitted::NeedCommit(const wire::FileHandle& file, const Identity& who) {
+void Uncommitted::NeedCommit(const wire::FileHandle& file, const Identity& user) {
   absl::MutexLock lock(&mutex_);
   File& one = FileOf(file);
-  if (!one.needs_commit()) one.writer = {who, wire::StateId()};
+  if (!one.needs_commit()) one.writer = {user, wire::StateId()};
   one.synced = one.number;
 }
 

@@ -41,7 +41,7 @@ class Uncommitted {
 
   // The user and the open (client/state/opens.h) with which a file's data is written again.
   struct Writer {
-    Identity who;
+    Identity user;
     wire::StateId open;
   };
 
@@ -56,7 +56,7 @@ class Uncommitted {
   // replaces earlier data of that range. `memory` holds `data`, which does not change any more; if
   // null, `data` is copied. False: there is no room. The caller commits a file and retries, or
   // writes the data stable.
-  bool Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
+  bool Add(const wire::FileHandle& file, const Identity& user, const wire::StateId& open,
            uint64_t offset, std::span<const std::byte> data, std::shared_ptr<const void> memory,
            const wire::Verifier& verifier) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same for data that a killed process has left (docs/restart.md), before the first write.
@@ -66,7 +66,7 @@ class Uncommitted {
                const wire::Verifier& verifier) ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that `file` needs a COMMIT for data that the server answered as DATA_SYNC. Nothing is
   // kept of it.
-  void NeedCommit(const wire::FileHandle& file, const Identity& who) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NeedCommit(const wire::FileHandle& file, const Identity& user) ABSL_LOCKS_EXCLUDED(mutex_);
   // Drops the data of `file` from `offset` to `end`: it was written stable, or truncated (`end`
   // UINT64_MAX).
   void Forget(const wire::FileHandle& file, uint64_t offset, uint64_t end)
@@ -142,7 +142,7 @@ class Uncommitted {
   };
 
   static KeptPart Borrowed(std::span<const std::byte> data, std::shared_ptr<const void> memory);
-  void SetWriter(const wire::FileHandle& file, File& one, const Identity& who,
+  void SetWriter(const wire::FileHandle& file, File& one, const Identity& user,
                  const wire::StateId& open) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   File& FileOf(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   File* FindFile(const wire::FileHandle& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);

@@ -144,7 +144,7 @@ LiveFiles::Left LiveFiles::Read(std::span<const LiveRecord::Item> items) {
         std::optional<SavedFile> file = Decode<SavedFile>(item);
         if (!file.has_value()) break;
         file->has_lost_data = item.count / kFailed != 0;
-        files[file->fh] = {.file = file->handle, .who = file->opener, .open = file->state_id};
+        files[file->fh] = {.file = file->handle, .user = file->opener, .open = file->state_id};
         // Its opener may not be the owner of the file any more.
         file->owner_changed = true;
         if (ended) {

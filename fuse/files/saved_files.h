@@ -30,7 +30,7 @@ struct SavedFile {
 // Data that was written behind: the kernel has its answer, and the live record has the data.
 struct SavedPiece {
   wire::FileHandle file;
-  client::Identity who;
+  client::Identity user;
   wire::StateId open;  // zero: none is known
   uint64_t offset = 0;
   uint64_t size = 0;

@@ -96,17 +96,17 @@ Task<void> UserFiles::Renew(Own* own) {
   own->renews = false;
 }
 
-Task<void> UserFiles::CommitOfOthers(const client::Identity& who, const wire::FileHandle& file) {
-  Task<void> own = Of(who).commits().CommitOfOthers(who, file);
+Task<void> UserFiles::CommitOfOthers(const client::Identity& user, const wire::FileHandle& file) {
+  Task<void> own = Of(user).commits().CommitOfOthers(user, file);
   co_await own;
   if (users_ == nullptr) co_return;
-  if (who.uid != 0) {
-    Task<void> of_root = mount_.commits().CommitOfOthers(who, file);
+  if (user.uid != 0) {
+    Task<void> of_root = mount_.commits().CommitOfOthers(user, file);
     co_await of_root;
   }
-  for (const std::shared_ptr<UserClient>& user : users_->All()) {
-    if (user->uid == who.uid || !user->client->uncommitted().Holds(file)) continue;
-    Task<void> committing = OfUser(user->uid).commits().CommitOfOthers(who, file);
+  for (const std::shared_ptr<UserClient>& other : users_->All()) {
+    if (other->uid == user.uid || !other->client->uncommitted().Holds(file)) continue;
+    Task<void> committing = OfUser(other->uid).commits().CommitOfOthers(user, file);
     co_await committing;
   }
 }

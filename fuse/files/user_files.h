@@ -42,9 +42,9 @@ class UserFiles {
 
   // For requests of the mount itself: no user made them.
   client::Files& mount() const { return mount_; }
-  // For requests of `who`. Valid while the caller holds that identity (CallerOf), or its open.
-  client::Files& Of(const client::Identity& who) {
-    return users_ == nullptr || who.uid == 0 ? mount_ : OfUser(who.uid);
+  // For requests of `user`. Valid while the caller holds that identity (CallerOf), or its open.
+  client::Files& Of(const client::Identity& user) {
+    return users_ == nullptr || user.uid == 0 ? mount_ : OfUser(user.uid);
   }
   // Whether users have sessions of their own.
   bool has_users() const { return users_ != nullptr; }
@@ -59,10 +59,10 @@ class UserFiles {
     for (auto& [uid, own] : own_) visit(*own->files);
   }
 
-  // Commits the data of `file` that other users than `who` have written. Each user's session keeps
+  // Commits the data of `file` that other users than `user` have written. Each user's session keeps
   // its own data: without this, the server could get older data of one after newer data of another
   // (client/recovery/committer.h).
-  Task<void> CommitOfOthers(const client::Identity& who, const wire::FileHandle& file);
+  Task<void> CommitOfOthers(const client::Identity& user, const wire::FileHandle& file);
   // CommitOperations::TakeFailure of all users.
   absl::Status TakeFailure(const wire::FileHandle& file);
   // CommitOperations::CommitAll, CommitSoon and all_committed of all users of this worker.

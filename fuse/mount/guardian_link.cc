@@ -50,10 +50,10 @@ GuardianLink GuardianLink::FromEnvironment() {
   const auto [end, error] = std::from_chars(text, text + std::strlen(text), fd);
   const bool is_number = error == std::errc() && *end == '\0' && fd > STDERR_FILENO;
   unsetenv(kGuardianVariable);
-  ucred who = {};
-  socklen_t size = sizeof(who);
-  if (!is_number || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 ||
-      who.pid != getppid() || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+  ucred user = {};
+  socklen_t size = sizeof(user);
+  if (!is_number || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size) != 0 ||
+      user.pid != getppid() || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
     return {};
   }
   return GuardianLink(UniqueFd(fd));

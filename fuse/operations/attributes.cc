@@ -57,13 +57,13 @@ Task<void> AttributeOperations::Getattr(Call& call) {
     co_return;
   }
   // fstat(2) of an open file uses the rights of the opener, so it works after these were revoked.
-  CallerIdentity who;
+  CallerIdentity user;
   if (getattr.getattr_flags & FUSE_GETATTR_FH) {
-    if (std::shared_ptr<OpenState> open = state_.open_files.Find(getattr.fh)) who = open->opener;
+    if (std::shared_ptr<OpenState> open = state_.open_files.Find(getattr.fh)) user = open->opener;
   }
-  if (who == nullptr) who = CallerOf(state_, call);
+  if (user == nullptr) user = CallerOf(state_, call);
   absl::StatusOr<client::Attributes> attributes =
-      co_await files_.Of(*who).attributes().GetAttributes(*who, node->handle);
+      co_await files_.Of(*user).attributes().GetAttributes(*user, node->handle);
   if (attributes.ok()) {
     context_.attributes.Reply(call, call.nodeid(), *attributes);
     question.HasAnswer();
@@ -85,14 +85,14 @@ bool AttributeOperations::ReplyGone(Call& call) {
   return true;
 }
 
-// Handles a SETATTR that sets nothing and that the server refused to `who`. There are two cases:
+// Handles a SETATTR that sets nothing and that the server refused to `user`. There are two cases:
 // - chown(2) that changes neither owner nor group. It is refused unless the caller owns the file,
 //   if the file has set-id bits.
 // - The kernel reports that a write clears the set-id bits. Any writer may do that, and the server
 //   clears the bits for writers that may not keep them. But the process that writes may not be the
 //   one that opened the file, so the request is repeated with the opener's identity.
 Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(const Call& call,
-                                                                         CallerIdentity who,
+                                                                         CallerIdentity user,
                                                                          InodeView node,
                                                                          absl::Status refused) {
   std::shared_ptr<OpenState> writer = state_.open_files.FindIf([&](const OpenState& open) {
@@ -107,7 +107,7 @@ Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(const C
           .attributes()
           .SetAttributes(*writer->opener, node.handle, no_open, nothing);
   if (ErrnoFromStatus(attributes.status()) == EPERM) {
-    attributes = co_await files_.Of(*who).attributes().GetAttributes(*who, node.handle);
+    attributes = co_await files_.Of(*user).attributes().GetAttributes(*user, node.handle);
   }
   co_return attributes;
 }
@@ -115,26 +115,27 @@ Task<AttributeOperations::Attributes> AttributeOperations::TakeSetIdBits(const C
 // A change of size without a descriptor: truncate(2), or open(2) with O_TRUNC after its OPEN. The
 // request still needs the state id of an open (6.5.35): one of the caller's if there is one,
 // otherwise a new one. Without a state id if the server cannot open the file by its handle.
-Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentity who,
+Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentity user,
                                                                    InodeView node,
                                                                    wire::FileAttributes set) {
   std::shared_ptr<OpenState> open = state_.open_files.FindIf([&](const OpenState& one) {
     return one.nodeid == node.nodeid && (ShareOf(one.flags) & wire::kShareWrite) != 0 &&
-           !one.state_id.is_zero() && *one.opener == *who;
+           !one.state_id.is_zero() && *one.opener == *user;
   });
   if (open != nullptr) {
     absl::StatusOr<client::Attributes> attributes =
-        co_await files_.Of(*who).attributes().SetAttributes(*who, node.handle, open->state_id, set);
+        co_await files_.Of(*user).attributes().SetAttributes(*user, node.handle, open->state_id,
+                                                             set);
     // It may have been closed meanwhile.
     if (!absl::IsAborted(attributes.status())) co_return attributes;
   }
   Task<absl::StatusOr<client::OpenFile>> opening =
-      context_.opens.Open(*who, node, O_WRONLY, state_.NewOwner());
+      context_.opens.Open(*user, node, O_WRONLY, state_.NewOwner());
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) co_return file.status();
   absl::StatusOr<client::Attributes> attributes =
-      co_await files_.Of(*who).attributes().SetAttributes(*who, node.handle, file->state_id, set);
-  absl::Status closed = co_await files_.Of(*who).opens().Close(file->state_id, /*can_wait=*/true);
+      co_await files_.Of(*user).attributes().SetAttributes(*user, node.handle, file->state_id, set);
+  absl::Status closed = co_await files_.Of(*user).opens().Close(file->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // the open ends with the lease
   co_return attributes;
 }
@@ -168,44 +169,44 @@ Task<void> AttributeOperations::Setattr(Call& call) {
   auto setattr = in.Take<fuse_setattr_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
-  CallerIdentity who;
+  CallerIdentity user;
   wire::StateId state_id;
   // ftruncate(2) has the rights of its descriptor, even if the mode has changed.
   bool by_open = (setattr.valid & FATTR_SIZE) == 0;
   if ((setattr.valid & FATTR_FH) && (setattr.valid & FATTR_SIZE)) {
     if (std::shared_ptr<OpenState> open = state_.open_files.Find(setattr.fh)) {
       state_id = open->state_id;
-      who = open->opener;
+      user = open->opener;
       by_open = true;
     }
   }
-  if (who == nullptr) who = CallerOf(state_, call);
+  if (user == nullptr) user = CallerOf(state_, call);
   wire::FileAttributes set = AttributesToSet(setattr);
   if ((setattr.valid & (FATTR_MODE | FATTR_UID | FATTR_GID)) != 0) {
-    Task<void> preparing = context_.BeforeRightsChange(*who, *node);
+    Task<void> preparing = context_.BeforeRightsChange(*user, *node);
     co_await preparing;
   }
   if (files_.has_users() && (setattr.valid & FATTR_SIZE) != 0) {
-    Task<void> preparing = context_.BeforeDataChange(*who, node->nodeid, node->handle);
+    Task<void> preparing = context_.BeforeDataChange(*user, node->nodeid, node->handle);
     co_await preparing;
   }
   if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
   AttributeChange change(context_, *node);
   Task<absl::StatusOr<client::Attributes>> setting =
-      by_open ? files_.Of(*who).attributes().SetAttributes(*who, node->handle, state_id, set)
-              : SetSize(who, *node, set);
+      by_open ? files_.Of(*user).attributes().SetAttributes(*user, node->handle, state_id, set)
+              : SetSize(user, *node, set);
   absl::StatusOr<client::Attributes> attributes = co_await setting;
   // If another user truncates through root's descriptor, the set-id bits must be cleared.
   if (attributes.ok() && (attributes->mode & (S_ISUID | S_ISGID)) != 0 && !state_id.is_zero() &&
-      who->uid == 0 && call.header().uid != 0) {
+      user->uid == 0 && call.header().uid != 0) {
     const wire::FileAttributes nothing;
     const wire::StateId no_open;
     attributes =
-        co_await files_.Of(*who).attributes().SetAttributes(*who, node->handle, no_open, nothing);
+        co_await files_.Of(*user).attributes().SetAttributes(*user, node->handle, no_open, nothing);
   }
   if (set.valid == 0 && ErrnoFromStatus(attributes.status()) == EPERM) {
     Task<absl::StatusOr<client::Attributes>> taking =
-        TakeSetIdBits(call, who, *node, attributes.status());
+        TakeSetIdBits(call, user, *node, attributes.status());
     attributes = co_await taking;
   }
   // Again, because an OPEN that was answered in between may have returned the previous owner.
@@ -225,10 +226,10 @@ Task<void> AttributeOperations::Access(Call& call) {
   auto access = in.Take<fuse_access_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   uint32_t wanted = AccessFromMask(access.mask, node->type == wire::ObjectType::kDir);
   absl::StatusOr<uint32_t> granted =
-      co_await files_.Of(*who).attributes().Access(*who, node->handle, wanted);
+      co_await files_.Of(*user).attributes().Access(*user, node->handle, wanted);
   if (!granted.ok()) {
     call.ReplyStatus(granted.status());
   } else {

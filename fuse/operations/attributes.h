@@ -28,8 +28,8 @@ class AttributeOperations {
 
  private:
   using Attributes = absl::StatusOr<client::Attributes>;
-  Task<Attributes> SetSize(CallerIdentity who, InodeView node, wire::FileAttributes set);
-  Task<Attributes> TakeSetIdBits(const Call& call, CallerIdentity who, InodeView node,
+  Task<Attributes> SetSize(CallerIdentity user, InodeView node, wire::FileAttributes set);
+  Task<Attributes> TakeSetIdBits(const Call& call, CallerIdentity user, InodeView node,
                                  absl::Status refused);
   bool ReplyGone(Call& call);
   Task<void> DropOlderPages(InodeView node, bool sets_size);

@@ -35,17 +35,17 @@ struct Context {
 
   // Called before a change of mode, owner, group or ACL. Commits data that might have to be written
   // again, while its writers are still allowed to write it.
-  Task<void> BeforeRightsChange(const client::Identity& who, const InodeView& node) {
-    return files.CommitOfOthers(who, node.handle);
+  Task<void> BeforeRightsChange(const client::Identity& user, const InodeView& node) {
+    return files.CommitOfOthers(user, node.handle);
   }
 
-  // With a session for each user, called before `who` changes data of the file. A session does not
+  // With a session for each user, called before `user` changes data of the file. A session does not
   // know what the others keep. What they have written is committed first: otherwise it could be
   // written again after a restart of the server, over the change.
-  Task<void> BeforeDataChange(const client::Identity& who, uint64_t nodeid,
+  Task<void> BeforeDataChange(const client::Identity& user, uint64_t nodeid,
                               const wire::FileHandle& file) {
     co_await pending.Drained(nodeid);
-    Task<void> committing = files.CommitOfOthers(who, file);
+    Task<void> committing = files.CommitOfOthers(user, file);
     co_await committing;
   }
 };

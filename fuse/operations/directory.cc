@@ -104,9 +104,9 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   if (!node) co_return;
   const bool is_retry =
       state_.stale_opens.IsRetry(call.header().pid, call.nodeid(), call.arrived());
-  CallerIdentity who = CallerOf(state_, call);
-  if (ReplyFromListing(call, *node, who)) co_return;
-  auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
+  CallerIdentity user = CallerOf(state_, call);
+  if (ReplyFromListing(call, *node, user)) co_return;
+  auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, user);
   const absl::Time asked_at = Loop::Now();
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   client::Attributes attributes;  // opendir(3) requests them next
@@ -116,7 +116,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
   } else {
     absl::StatusOr<client::Attributes> found =
-        co_await files_.Of(*who).attributes().GetAttributes(*who, node->handle);
+        co_await files_.Of(*user).attributes().GetAttributes(*user, node->handle);
     if (found.ok()) attributes = *std::move(found);
     there = found.status();
   }
@@ -125,7 +125,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   }
   bool lost_name = ErrnoFromStatus(there) == ESTALE;
   if (there.ok()) {
-    Task<bool> losing = HasLostName(state_, files_, who, *node, attributes);
+    Task<bool> losing = HasLostName(state_, files_, user, *node, attributes);
     lost_name = co_await losing;
   }
   if (lost_name && !is_retry) {
@@ -186,12 +186,12 @@ bool DirectoryOperations::IsAclKnown(const InodeView& object) const {
 // Opens a directory without a request, if the kernel or the mount has the whole listing, and names
 // and attributes are promised. The kernel has checked that the caller may read it.
 bool DirectoryOperations::ReplyFromListing(Call& call, const InodeView& node,
-                                           const CallerIdentity& who) {
+                                           const CallerIdentity& user) {
   if (!state_.rules.offered() || !state_.default_permissions) return false;
   const DirectoryNames::Listing listing = state_.directory_names.ListingOf(node.nodeid);
   const bool cached = state_.rules.Of(listing.names, node.handle) == Keeping::kPromised &&
                       state_.attributes.IsPromised(node.nodeid);
-  auto directory = std::make_shared<DirectoryState>(node.nodeid, node.handle, who);
+  auto directory = std::make_shared<DirectoryState>(node.nodeid, node.handle, user);
   if (!cached) {
     const Chunk known = KnownHere(node);
     if (known == nullptr) return false;

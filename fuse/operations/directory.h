@@ -45,7 +45,7 @@ class DirectoryOperations {
   void Close(uint64_t fh);
   bool IsAclKnown(const InodeView& object) const;
   void NoteWhole(DirectoryState& directory, const DirectoryChunk& chunk, uint64_t listing);
-  bool ReplyFromListing(Call& call, const InodeView& node, const CallerIdentity& who);
+  bool ReplyFromListing(Call& call, const InodeView& node, const CallerIdentity& user);
   Chunk CurrentChunk(DirectoryState& directory, uint64_t offset, bool plus);
   void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
                bool plus);

@@ -76,11 +76,11 @@ int LockErrno(const absl::Status& status, const Options& options) {
 // If the request waits, returns when the lock is granted or the caller gets any signal.
 Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(Call& call,
                                                                   const Request& request,
-                                                                  const client::Identity& who,
+                                                                  const client::Identity& user,
                                                                   const client::LockOwner& owner) {
   if (!request.waits) {
     Task<absl::StatusOr<client::LockAnswer>> task =
-        files_.Of(who).locks().Lock(who, owner, request.range, nullptr, request.options);
+        files_.Of(user).locks().Lock(user, owner, request.range, nullptr, request.options);
     absl::StatusOr<client::LockAnswer> answer = co_await task;
     co_return answer;
   }
@@ -90,7 +90,7 @@ Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(Call& call,
   call.on_interrupt = [&wait] { wait.Cancel(); };
   if (call.interrupted) wait.Cancel();
   Task<absl::StatusOr<client::LockAnswer>> task =
-      files_.Of(who).locks().Lock(who, owner, request.range, &wait, request.options);
+      files_.Of(user).locks().Lock(user, owner, request.range, &wait, request.options);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   call.on_interrupt = nullptr;
   co_return answer;
@@ -196,18 +196,18 @@ Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
   }
   const OpenState& open = *request.open;
   const client::LockOwner owner{open.handle, open.state_id};
-  const client::Identity& who = *open.opener;
+  const client::Identity& user = *open.opener;
   if (owner.state_id.is_zero()) {
     call.ReplyErrno(ENOLCK);  // a server that cannot open this file by its handle
     co_return;
   }
-  Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, who, owner);
+  Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, user, owner);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   Task<bool> replying = Reply(call, open, answer);
   const bool delivered = co_await replying;
   if (!delivered) {
     absl::Status ignored =
-        co_await files_.Of(who).locks().GiveBack(who, owner, request.range, answer->before);
+        co_await files_.Of(user).locks().GiveBack(user, owner, request.range, answer->before);
     ignored.IgnoreError();
   }
 }
@@ -341,10 +341,10 @@ Task<void> LockOperations::Getlk(Call& call) {
   }
   LockOwnerRef owner = state_.lock_owners.EnterExisting(call.nodeid(), lk.owner);
   const std::string name = owner != nullptr ? owner->name : state_.NewOwner();
-  const client::Identity& who = owner != nullptr ? *owner->opener : *open->opener;
+  const client::Identity& user = owner != nullptr ? *owner->opener : *open->opener;
   const wire::LockRange range = RangeOf(lk);
   absl::StatusOr<std::optional<client::LockConflict>> found =
-      co_await files_.Of(who).locks().TestLock(who, open->handle, name, range);
+      co_await files_.Of(user).locks().TestLock(user, open->handle, name, range);
   if (!found.ok()) {
     call.ReplyErrno(LockErrno(found.status(), state_.options));
   } else {

@@ -36,7 +36,7 @@ class LockOperations {
   Task<void> SetRecordLock(Call& call, const Request& request);
   Task<void> UnlockRecords(Call& call, const Request& request);
   Task<absl::StatusOr<client::LockAnswer>> TakeLock(Call& call, const Request& request,
-                                                    const client::Identity& who,
+                                                    const client::Identity& user,
                                                     const client::LockOwner& owner);
   Task<bool> Reply(Call& call, const OpenState& open,
                    const absl::StatusOr<client::LockAnswer>& answer);

@@ -8,7 +8,7 @@
 
 namespace dafs::fuse {
 
-Task<bool> HasLostName(MountState& state, UserFiles& files, CallerIdentity who, InodeView node,
+Task<bool> HasLostName(MountState& state, UserFiles& files, CallerIdentity user, InodeView node,
                        const wire::FileAttributes& attributes) {
   if (attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0) co_return true;
   if (!attributes.has(wire::kFattrChange)) co_return false;
@@ -27,7 +27,7 @@ Task<bool> HasLostName(MountState& state, UserFiles& files, CallerIdentity who, 
       dentry.has_value() ? state.inodes.Find(dentry->parent) : std::nullopt;
   if (parent.has_value()) {
     Task<absl::StatusOr<client::Node>> looking =
-        files.Of(*who).names().Lookup(*who, parent->handle, dentry->name);
+        files.Of(*user).names().Lookup(*user, parent->handle, dentry->name);
     const absl::StatusOr<client::Node> there = co_await looking;
     const wire::DafsStatus status = wire::DafsFromStatus(there.status());
     with_names([&](InodeDentries& names) {

@@ -15,7 +15,7 @@ namespace dafs::fuse {
 
 // Whether the node has lost a name by which the kernel may have opened it. `attributes`: those that
 // came with the open.
-Task<bool> HasLostName(MountState& state, UserFiles& files, CallerIdentity who, InodeView node,
+Task<bool> HasLostName(MountState& state, UserFiles& files, CallerIdentity user, InodeView node,
                        const wire::FileAttributes& attributes);
 
 }  // namespace dafs::fuse

@@ -33,20 +33,20 @@ Task<void> NameOperations::Lookup(Call& call) {
   if (!parent) co_return;
   const DentryName dentry{call.nodeid(), std::string(name)};
   if (context_.entries.ReplyKnownAbsent(call, *parent, dentry)) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   if (const uint64_t listing = state_.whole_directories.BeginListingOfMade(parent->handle)) {
-    Task<void> reading = ReadMade(who, *parent, listing);
+    Task<void> reading = ReadMade(user, *parent, listing);
     co_await reading;
     if (context_.entries.ReplyKnownAbsent(call, *parent, dentry)) co_return;
   }
   const std::optional<absl::Time> before = context_.pending.BeforeAsking();
   client::Promise absent;
   absl::StatusOr<client::Node> node =
-      co_await files_.Of(*who).names().Lookup(*who, parent->handle, name, &absent);
-  if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(state_, call, who)) {
-    node = co_await files_.Of(*who).names().Lookup(*who, parent->handle, name, &absent);
+      co_await files_.Of(*user).names().Lookup(*user, parent->handle, name, &absent);
+  if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(state_, call, user)) {
+    node = co_await files_.Of(*user).names().Lookup(*user, parent->handle, name, &absent);
   }
-  co_await context_.pending.Revalidate(*who, before, node);
+  co_await context_.pending.Revalidate(*user, before, node);
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt &&
       context_.entries.ReplyAbsent(call, dentry, absent)) {
     co_return;
@@ -56,13 +56,14 @@ Task<void> NameOperations::Lookup(Call& call) {
 
 // The directory was made by this mount, and is probably empty: one request shows that no name
 // exists in it. Errors are left to the lookups that follow.
-Task<void> NameOperations::ReadMade(CallerIdentity who, InodeView directory, uint64_t listing) {
+Task<void> NameOperations::ReadMade(CallerIdentity user, InodeView directory, uint64_t listing) {
   absl::StatusOr<client::BufferLease> lease =
-      co_await files_.Of(*who).buffers().Acquire(client::BufferUse::kReadTarget, kMadeBytes);
+      co_await files_.Of(*user).buffers().Acquire(client::BufferUse::kReadTarget, kMadeBytes);
   if (!lease.ok()) co_return;
   const wire::Verifier none;  // outlives the task, which starts later than this argument is made
-  Task<absl::StatusOr<client::DirectoryPage>> reading = files_.Of(*who).directories().ReadDirectory(
-      *who, directory.handle, 0, none, kMadeBytes, 0, *lease);
+  Task<absl::StatusOr<client::DirectoryPage>> reading =
+      files_.Of(*user).directories().ReadDirectory(*user, directory.handle, 0, none, kMadeBytes, 0,
+                                                   *lease);
   absl::StatusOr<client::DirectoryPage> page = co_await reading;
   client::Promise promise;
   std::vector<std::string> names;
@@ -78,9 +79,9 @@ Task<void> NameOperations::ReadMade(CallerIdentity who, InodeView directory, uin
 Task<void> NameOperations::Readlink(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   absl::StatusOr<std::string> target =
-      co_await files_.Of(*who).names().ReadLink(*who, node->handle);
+      co_await files_.Of(*user).names().ReadLink(*user, node->handle);
   if (!target.ok()) {
     NoteGone(state_, call.nodeid(), target.status());
     call.ReplyStatus(target.status());
@@ -102,10 +103,10 @@ Task<void> NameOperations::Symlink(Call& call) {
   }
   std::optional<InodeView> parent = NodeOf(state_, call);
   if (!parent) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   DirectoryChange change(context_, *parent, name);
-  absl::StatusOr<client::Node> node = co_await files_.Of(*who).names().MakeSymlink(
-      *who, parent->handle, name, target, change.after());
+  absl::StatusOr<client::Node> node = co_await files_.Of(*user).names().MakeSymlink(
+      *user, parent->handle, name, target, change.after());
   change.End();
   context_.entries.Reply(call, node, {call.nodeid(), std::string(name)});
 }
@@ -122,13 +123,13 @@ Task<void> NameOperations::Mknod(Call& call) {
   }
   std::optional<InodeView> parent = NodeOf(state_, call);
   if (!parent) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   wire::SpecData device = DeviceFromKernel(mknod.rdev);
-  uint32_t mode = co_await ModeOfNew(context_, *who, *parent, mknod.mode, mknod.umask);
+  uint32_t mode = co_await ModeOfNew(context_, *user, *parent, mknod.mode, mknod.umask);
   mode &= wire::kModeBits;
   DirectoryChange change(context_, *parent, name);
-  absl::StatusOr<client::Node> node = co_await files_.Of(*who).names().MakeNode(
-      *who, parent->handle, name, type, device, mode, change.after());
+  absl::StatusOr<client::Node> node = co_await files_.Of(*user).names().MakeNode(
+      *user, parent->handle, name, type, device, mode, change.after());
   change.End();
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
@@ -139,12 +140,12 @@ Task<void> NameOperations::Mkdir(Call& call) {
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  CallerIdentity who = CallerOf(state_, call);
-  uint32_t mode = co_await ModeOfNew(context_, *who, *parent, mkdir.mode, mkdir.umask);
+  CallerIdentity user = CallerOf(state_, call);
+  uint32_t mode = co_await ModeOfNew(context_, *user, *parent, mkdir.mode, mkdir.umask);
   wire::FileAttributes attributes = NewFileAttributes(mode);
   DirectoryChange change(context_, *parent, name);
-  absl::StatusOr<client::Node> node = co_await files_.Of(*who).names().MakeDirectory(
-      *who, parent->handle, name, attributes, change.after());
+  absl::StatusOr<client::Node> node = co_await files_.Of(*user).names().MakeDirectory(
+      *user, parent->handle, name, attributes, change.after());
   change.End();
   // Then the first lookup in it lists it.
   const bool keeps_absent =
@@ -169,7 +170,7 @@ Task<void> NameOperations::Unlink(Call& call) {
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   DirectoryChange change(context_, *parent);
   const bool directory = call.header().opcode == FUSE_RMDIR;
   const std::optional<InodeView> file = directory ? std::nullopt : FileAt(call.nodeid(), name);
@@ -180,8 +181,8 @@ Task<void> NameOperations::Unlink(Call& call) {
     change.CountRemoval();
   };
   removal();
-  absl::Status removed = co_await files_.Of(*who).names().Remove(
-      *who, parent->handle, name, change.after(), nullptr, file ? &file->handle : nullptr);
+  absl::Status removed = co_await files_.Of(*user).names().Remove(
+      *user, parent->handle, name, change.after(), nullptr, file ? &file->handle : nullptr);
   removal();
   change.Removed(name, removed.ok() && !call.answered());
   change.End();
@@ -227,7 +228,7 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   if (!from) co_return;
   std::optional<InodeView> to = NodeOf(state_, call, new_directory);
   if (!to) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   const bool same_directory = new_directory == call.nodeid();
   DirectoryChange from_change(context_, *from, same_directory ? new_name : std::string_view());
   std::optional<DirectoryChange> to_change;
@@ -236,11 +237,11 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
   client::Attributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
   client::Promise names;
   Task<absl::Status> renaming =
-      flags == 0 ? files_.Of(*who).names().Rename(*who, from->handle, old_name, to->handle,
-                                                  new_name, from_change.after(), to_after, &names,
-                                                  replaced ? &replaced->handle : nullptr)
-                 : files_.Of(*who).names().Rename2(*who, from->handle, old_name, to->handle,
-                                                   new_name, flags, &names);
+      flags == 0 ? files_.Of(*user).names().Rename(*user, from->handle, old_name, to->handle,
+                                                   new_name, from_change.after(), to_after, &names,
+                                                   replaced ? &replaced->handle : nullptr)
+                 : files_.Of(*user).names().Rename2(*user, from->handle, old_name, to->handle,
+                                                    new_name, flags, &names);
   auto removal = [&] {
     state_.attributes.NameRemoved();
     state_.attributes.DirectoryRemoved();
@@ -287,11 +288,11 @@ Task<void> NameOperations::Link(Call& call) {
       state_.stale_opens.IsRetry(call.header().pid, link.oldnodeid, call.arrived());
   co_await context_.pending.Drained(link.oldnodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   DirectoryChange change(context_, *directory, name);
   context_.attributes.MarkChanged(link.oldnodeid);
-  absl::StatusOr<client::Node> node = co_await files_.Of(*who).names().Link(
-      *who, file->handle, directory->handle, name, change.after());
+  absl::StatusOr<client::Node> node = co_await files_.Of(*user).names().Link(
+      *user, file->handle, directory->handle, name, change.after());
   change.End();
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
     if (!is_retry) {  // its name may now lead to another file
@@ -301,7 +302,7 @@ Task<void> NameOperations::Link(Call& call) {
     // link(2) fails with ENOENT if the file has lost its last name. ESTALE would reach the program
     // if another client removed that name without this kernel's knowledge.
     absl::StatusOr<client::Attributes> left =
-        co_await files_.Of(*who).attributes().GetAttributes(*who, file->handle);
+        co_await files_.Of(*user).attributes().GetAttributes(*user, file->handle);
     if (left.ok() && left->num_links == 0) {
       call.ReplyErrno(ENOENT);
       co_return;

@@ -34,7 +34,7 @@ class NameOperations {
 
  private:
   std::optional<InodeView> FileAt(uint64_t directory, std::string_view name) const;
-  Task<void> ReadMade(CallerIdentity who, InodeView directory, uint64_t listing);
+  Task<void> ReadMade(CallerIdentity user, InodeView directory, uint64_t listing);
   Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
                       std::string_view new_name, uint32_t flags);
 

@@ -15,11 +15,11 @@ namespace dafs::fuse {
 namespace {
 
 // Requests the default ACL of the directory. Notes it if there is none.
-Task<absl::StatusOr<std::string>> DefaultAclOf(Context& context, const client::Identity& who,
+Task<absl::StatusOr<std::string>> DefaultAclOf(Context& context, const client::Identity& user,
                                                InodeView directory) {
   const absl::Time asked = Loop::Now();
   absl::StatusOr<std::string> acl =
-      co_await context.files.Of(who).xattrs().GetXattr(who, directory.handle, kDefaultAclXattr);
+      co_await context.files.Of(user).xattrs().GetXattr(user, directory.handle, kDefaultAclXattr);
   const bool none = wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNoEnt ||
                     wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNotSupp;
   if (none && context.state.attributes.KeepsFiles()) {
@@ -28,8 +28,8 @@ Task<absl::StatusOr<std::string>> DefaultAclOf(Context& context, const client::I
   co_return acl;
 }
 
-Task<void> LearnDefaultAcl(Context& context, client::Identity who, InodeView directory) {
-  Task<absl::StatusOr<std::string>> asking = DefaultAclOf(context, who, directory);
+Task<void> LearnDefaultAcl(Context& context, client::Identity user, InodeView directory) {
+  Task<absl::StatusOr<std::string>> asking = DefaultAclOf(context, user, directory);
   absl::StatusOr<std::string> ignored = co_await asking;
 }
 
@@ -41,7 +41,7 @@ Task<void> LearnDefaultAcl(Context& context, client::Identity who, InodeView dir
 //
 // If the ACL does not matter for the mode, it is requested without a wait, if the answer lasts:
 // then the ACLs of what is created next are known (NoteNew).
-Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who, const InodeView& directory,
+Task<uint32_t> ModeOfNew(Context& context, const client::Identity& user, const InodeView& directory,
                          uint32_t mode, uint32_t umask) {
   const uint32_t type = mode & S_IFMT;
   const bool set_later = type != 0 && type != S_IFREG && type != S_IFDIR;
@@ -54,11 +54,11 @@ Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who, const In
   }
   if (masked == mode && !set_later) {
     if (keeps && context.state.attributes.IsPromised(directory.nodeid)) {
-      Start(LearnDefaultAcl(context, who, directory));
+      Start(LearnDefaultAcl(context, user, directory));
     }
     co_return masked;
   }
-  Task<absl::StatusOr<std::string>> asking = DefaultAclOf(context, who, directory);
+  Task<absl::StatusOr<std::string>> asking = DefaultAclOf(context, user, directory);
   absl::StatusOr<std::string> acl = co_await asking;
   if (!acl.ok()) co_return masked;
   co_return set_later ? ModeUnderAcl(mode, *acl) : mode;

@@ -15,7 +15,7 @@
 namespace dafs::fuse {
 
 // Returns the mode with which to create an object in `directory` for a caller with this umask.
-Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who, const InodeView& directory,
+Task<uint32_t> ModeOfNew(Context& context, const client::Identity& user, const InodeView& directory,
                          uint32_t mode, uint32_t umask);
 // `nodeid` was created in `directory` at or after `made`.
 void NoteNew(MountState& state, uint64_t nodeid, uint64_t directory, absl::Time made);

@@ -24,10 +24,10 @@ Task<void> OpenOperations::Open(Call& call) {
   auto request = in.Take<fuse_open_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   if (std::optional<client::OpenFile> local = context_.opens.OpenLocally(
-          *who, *node, request.flags, MountState::OwnerOfRequest(call.header().unique))) {
-    co_await ReplyLocal(call, *local, request.flags, std::move(who));
+          *user, *node, request.flags, MountState::OwnerOfRequest(call.header().unique))) {
+    co_await ReplyLocal(call, *local, request.flags, std::move(user));
     co_return;
   }
   const absl::Time asked_at = Loop::Now();
@@ -35,7 +35,7 @@ Task<void> OpenOperations::Open(Call& call) {
   const bool is_retry =
       state_.stale_opens.IsRetry(call.header().pid, call.nodeid(), call.arrived());
   Task<absl::StatusOr<client::OpenFile>> opening = context_.opens.Open(
-      *who, *node, request.flags, MountState::OwnerOfRequest(call.header().unique));
+      *user, *node, request.flags, MountState::OwnerOfRequest(call.header().unique));
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
     if (ErrnoFromStatus(file.status()) == ESTALE && !is_retry) {
@@ -46,21 +46,22 @@ Task<void> OpenOperations::Open(Call& call) {
     co_return;
   }
   if (file->is_local) {
-    co_await ReplyLocal(call, *file, request.flags, std::move(who));
+    co_await ReplyLocal(call, *file, request.flags, std::move(user));
     co_return;
   }
-  Task<bool> losing = HasLostName(state_, files_, who, *node, file->attributes);
+  Task<bool> losing = HasLostName(state_, files_, user, *node, file->attributes);
   const bool lost_name = co_await losing;
   if (lost_name && !is_retry) {
     LookElsewhere(state_, call, call.nodeid());
-    files_.Of(*who).opens().StopLocalOpens(node->handle);
-    absl::Status closed = co_await files_.Of(*who).opens().Close(file->state_id, /*can_wait=*/true);
+    files_.Of(*user).opens().StopLocalOpens(node->handle);
+    absl::Status closed =
+        co_await files_.Of(*user).opens().Close(file->state_id, /*can_wait=*/true);
     closed.IgnoreError();
     co_return;
   }
   const bool keep_cache = InvalidateOlder(call, *file, asked, asked_at);
   fuse_open_out out =
-      context_.opens.Add(call, *file, call.nodeid(), request.flags, who, keep_cache);
+      context_.opens.Add(call, *file, call.nodeid(), request.flags, user, keep_cache);
   if (!call.Reply({AsBytes(out)})) {
     co_await context_.opens.Undo(out.fh);
   }
@@ -69,10 +70,10 @@ Task<void> OpenOperations::Open(Call& call) {
 // Answers an open under a delegation. No other client has changed the file or its names since the
 // delegation was granted, and the kernel has seen the changes of this mount.
 Task<void> OpenOperations::ReplyLocal(Call& call, const client::OpenFile& file, uint32_t flags,
-                                      CallerIdentity who) {
+                                      CallerIdentity user) {
   const bool keep_cache = state_.pages.AreOf(call.nodeid(), file.delegation);
   fuse_open_out out =
-      context_.opens.Add(call, file, call.nodeid(), flags, std::move(who), keep_cache);
+      context_.opens.Add(call, file, call.nodeid(), flags, std::move(user), keep_cache);
   if (!call.Reply({AsBytes(out)})) co_await context_.opens.Undo(out.fh);
 }
 
@@ -96,7 +97,7 @@ Task<void> OpenOperations::Create(Call& call) {
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   client::OpenRequest request;
   request.directory = parent->handle;
   request.name = std::string(name);
@@ -107,29 +108,29 @@ Task<void> OpenOperations::Create(Call& call) {
   // that.
   request.create_mode =
       create.flags & O_EXCL ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
-  uint32_t mode = co_await ModeOfNew(context_, *who, *parent, create.mode, create.umask);
+  uint32_t mode = co_await ModeOfNew(context_, *user, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
   DirectoryChange change(context_, *parent, name);
   absl::StatusOr<client::OpenFile> file =
-      co_await files_.Of(*who).opens().Open(*who, request, change.after());
+      co_await files_.Of(*user).opens().Open(*user, request, change.after());
   change.End();
   if (!file.ok()) {
-    Task<void> replying = ReplyNotCreated(call, who, *parent, name, create.flags, file.status());
+    Task<void> replying = ReplyNotCreated(call, user, *parent, name, create.flags, file.status());
     co_await replying;
     co_return;
   }
   if (files_.has_users() && request.truncate && !file->created) {  // as BeforeDataChange, but after
-    Task<void> committing = files_.CommitOfOthers(*who, file->handle);
+    Task<void> committing = files_.CommitOfOthers(*user, file->handle);
     co_await committing;
   }
   DentryName dentry{call.nodeid(), request.name};
-  co_await ReplyCreated(call, *file, dentry, create.flags, who);
+  co_await ReplyCreated(call, *file, dentry, create.flags, user);
 }
 
 // The kernel expected that the name does not exist. With ESTALE it looks the name up again, and
 // then follows the link or opens the FIFO that another client has created.
-Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
+Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity user, InodeView parent,
                                            std::string_view name, uint32_t flags,
                                            absl::Status failed) {
   context_.entries.DropName({call.nodeid(), std::string(name)});
@@ -137,7 +138,7 @@ Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, Inode
   if (error == ELOOP) error = ESTALE;
   if (error == EINVAL || (error == EPERM && OpensToAppend(flags))) {
     absl::StatusOr<client::Node> there =
-        co_await files_.Of(*who).names().Lookup(*who, parent.handle, name);
+        co_await files_.Of(*user).names().Lookup(*user, parent.handle, name);
     const bool is_file = there.ok() && there->attributes.object_type == wire::ObjectType::kReg;
     if (there.ok() && is_file == (error == EPERM)) error = ESTALE;  // OPEN handles it
   }
@@ -149,12 +150,12 @@ Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity who, Inode
 }
 
 Task<void> OpenOperations::ReplyCreated(Call& call, const client::OpenFile& file, DentryName dentry,
-                                        uint32_t flags, CallerIdentity who) {
+                                        uint32_t flags, CallerIdentity user) {
   client::Node node{file.handle, file.attributes, file.names};
   if (call.answered()) context_.entries.DropName(dentry);
   fuse_entry_out entry = context_.entries.Entry(call, node, dentry, call.arrived());
   if (file.created) NoteNew(state_, entry.nodeid, call.nodeid(), Loop::Now());
-  fuse_open_out out = context_.opens.Add(call, file, entry.nodeid, flags, who, false);
+  fuse_open_out out = context_.opens.Add(call, file, entry.nodeid, flags, user, false);
   if (!call.Reply({AsBytes(entry), AsBytes(out)})) {
     context_.entries.Undo(entry.nodeid);
     co_await context_.opens.Undo(out.fh);
@@ -167,21 +168,21 @@ Task<void> OpenOperations::Tmpfile(Call& call) {
   auto create = in.Take<fuse_create_in>();
   std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   client::OpenRequest request;
   request.directory = parent->handle;
   request.share_access = ShareOf(create.flags);
   request.owner = MountState::OwnerOfRequest(call.header().unique);
-  uint32_t mode = co_await ModeOfNew(context_, *who, *parent, create.mode, create.umask);
+  uint32_t mode = co_await ModeOfNew(context_, *user, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   absl::StatusOr<client::OpenFile> file =
-      co_await files_.Of(*who).opens().OpenUnlinked(*who, request);
+      co_await files_.Of(*user).opens().OpenUnlinked(*user, request);
   if (!file.ok()) {
     call.ReplyStatus(file.status());
     co_return;
   }
   DentryName nowhere{call.nodeid(), ""};
-  co_await ReplyCreated(call, *file, nowhere, create.flags, who);
+  co_await ReplyCreated(call, *file, nowhere, create.flags, user);
 }
 
 Task<void> OpenOperations::Release(Call& call) {

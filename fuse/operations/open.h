@@ -31,13 +31,13 @@ class OpenOperations {
 
  private:
   Task<void> ReplyLocal(Call& call, const client::OpenFile& file, uint32_t flags,
-                        CallerIdentity who);
+                        CallerIdentity user);
   bool InvalidateOlder(Call& call, const client::OpenFile& file, const OwnChanges::Moment& asked,
                        absl::Time asked_at);
-  Task<void> ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
+  Task<void> ReplyNotCreated(Call& call, CallerIdentity user, InodeView parent,
                              std::string_view name, uint32_t flags, absl::Status failed);
   Task<void> ReplyCreated(Call& call, const client::OpenFile& file, DentryName dentry,
-                          uint32_t flags, CallerIdentity who);
+                          uint32_t flags, CallerIdentity user);
 
   Context& context_;
   MountState& state_;

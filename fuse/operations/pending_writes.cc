@@ -84,7 +84,7 @@ std::optional<absl::Time> PendingWrites::BeforeAsking() const {
   return Loop::Now();
 }
 
-Task<void> PendingWrites::Revalidate(const client::Identity& who, std::optional<absl::Time> before,
+Task<void> PendingWrites::Revalidate(const client::Identity& user, std::optional<absl::Time> before,
                                      absl::StatusOr<client::Node>& node) {
   if (!before.has_value() || !node.ok()) co_return;
   const uint64_t known = state_.inodes.NodeOf(node->handle);
@@ -93,7 +93,7 @@ Task<void> PendingWrites::Revalidate(const client::Identity& who, std::optional<
     co_return;
   co_await Drained(known);
   absl::StatusOr<client::Attributes> attributes =
-      co_await files_.Of(who).attributes().GetAttributes(who, node->handle);
+      co_await files_.Of(user).attributes().GetAttributes(user, node->handle);
   if (attributes.ok()) {
     node->attributes = *std::move(attributes);
   } else {

@@ -41,7 +41,7 @@ class PendingWrites {
   std::optional<absl::Time> BeforeAsking() const;
   // The reply to a lookup may be older than pending writes to that file. If so, waits for the
   // writes and requests the attributes again.
-  Task<void> Revalidate(const client::Identity& who, std::optional<absl::Time> before,
+  Task<void> Revalidate(const client::Identity& user, std::optional<absl::Time> before,
                         absl::StatusOr<client::Node>& node);
 
   // Ends the calls that wait for writes of other workers. From now on none waits.

@@ -65,7 +65,7 @@ Task<void> RecordLockOwners::End(LockOwners::Ended ended) {
   const std::shared_ptr<const client::OpenInfo> info = files.opens().InfoOf(open);
   if (info == nullptr) co_return;
   absl::Status unlocked =
-      co_await files.locks().Unlock(info->who, {info->handle, open}, 0, wire::kFlockByte - 1);
+      co_await files.locks().Unlock(info->user, {info->handle, open}, 0, wire::kFlockByte - 1);
   unlocked.IgnoreError();
 }
 

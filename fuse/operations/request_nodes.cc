@@ -30,16 +30,16 @@ bool OnlyLooks(uint32_t opcode) {
 CallerIdentity IdentityOf(MountState& state, const Call& call, Groups groups) {
   const fuse_in_header& header = call.header();
   const absl::Time now = Loop::Now();
-  CallerIdentity who = state.identities.Get(header.uid, header.gid, header.pid, groups, now);
-  if (state.users == nullptr || header.uid == 0) return who;
+  CallerIdentity user = state.identities.Get(header.uid, header.gid, header.pid, groups, now);
+  if (state.users == nullptr || header.uid == 0) return user;
   absl::StatusOr<UserClients::Pin> session = state.users->Enter(header.uid, now);
-  if (!session.ok()) return who;  // ErrnoOfEntry has refused it, unless another worker was faster
+  if (!session.ok()) return user;  // ErrnoOfEntry has refused it, unless another worker was faster
   struct Kept {
-    CallerIdentity who;
+    CallerIdentity user;
     UserClients::Pin session;
   };
-  auto kept = std::make_shared<Kept>(Kept{std::move(who), *std::move(session)});
-  return CallerIdentity(kept, kept->who.get());
+  auto kept = std::make_shared<Kept>(Kept{std::move(user), *std::move(session)});
+  return CallerIdentity(kept, kept->user.get());
 }
 
 }  // namespace
@@ -55,10 +55,10 @@ CallerIdentity CallerOf(MountState& state, const Call& call) {
   return IdentityOf(state, call, OnlyLooks(call.header().opcode) ? Groups::kRecent : Groups::kNow);
 }
 
-bool TakeNewGroups(MountState& state, const Call& call, CallerIdentity& who) {
+bool TakeNewGroups(MountState& state, const Call& call, CallerIdentity& user) {
   CallerIdentity fresh = IdentityOf(state, call, Groups::kNow);
-  bool changed = !(*fresh == *who);
-  who = std::move(fresh);
+  bool changed = !(*fresh == *user);
+  user = std::move(fresh);
   return changed;
 }
 

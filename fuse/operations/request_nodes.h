@@ -25,8 +25,8 @@ int ErrnoOfEntry(MountState& state, const Call& call);
 // Returns the caller's identity. Its groups are current, unless the request only looks: then
 // Groups::kRecent.
 CallerIdentity CallerOf(MountState& state, const Call& call);
-// Reads the groups of `who` again. Returns true if they changed, so that a retry may succeed.
-bool TakeNewGroups(MountState& state, const Call& call, CallerIdentity& who);
+// Reads the groups of `user` again. Returns true if they changed, so that a retry may succeed.
+bool TakeNewGroups(MountState& state, const Call& call, CallerIdentity& user);
 
 // Returns the node of a request. If it is unknown, answers ESTALE and returns nullopt.
 std::optional<InodeView> NodeOf(const MountState& state, Call& call, uint64_t nodeid);

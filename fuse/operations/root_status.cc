@@ -78,9 +78,9 @@ void RootStatus::GiveUpLater(std::shared_ptr<Race> race) {
 }
 
 Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle,
-                                   CallerIdentity who) {
+                                   CallerIdentity user) {
   absl::StatusOr<client::Attributes> attributes =
-      co_await files_.attributes().GetAttributes(*who, handle);
+      co_await files_.attributes().GetAttributes(*user, handle);
   race->answered = true;
   race->status = attributes.status();
   if (attributes.ok()) {
@@ -96,11 +96,11 @@ CallerIdentity RootStatus::Asker(const Call& call) const {
 }
 
 Task<void> RootStatus::Getattr(Call& call, InodeView root) {
-  CallerIdentity who = Asker(call);
+  CallerIdentity user = Asker(call);
   auto race = std::make_shared<Race>();
   // None in a program that continues a mount, until the server has answered once.
   const std::optional<client::Attributes> last = state_.attributes.LastOfDirectory(kRootNode);
-  Start(RefreshRoot(race, root.handle, who));
+  Start(RefreshRoot(race, root.handle, user));
   if (last.has_value()) GiveUpLater(race);
   co_await race->first;
   files_.loop().Cancel(race->timer);
@@ -115,8 +115,9 @@ Task<void> RootStatus::Getattr(Call& call, InodeView root) {
 }
 
 Task<void> RootStatus::RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle,
-                                     CallerIdentity who) {
-  absl::StatusOr<wire::FsAttributes> attributes = co_await files_.attributes().StatFs(*who, handle);
+                                     CallerIdentity user) {
+  absl::StatusOr<wire::FsAttributes> attributes =
+      co_await files_.attributes().StatFs(*user, handle);
   if (attributes.ok()) state_.statfs.Set(*attributes);
   race->answered = true;
   race->status = attributes.status();
@@ -126,9 +127,9 @@ Task<void> RootStatus::RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandl
 Task<void> RootStatus::Statfs(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
-  CallerIdentity who = Asker(call);
+  CallerIdentity user = Asker(call);
   auto race = std::make_shared<Race>();
-  Start(RefreshStatfs(race, node->handle, who));
+  Start(RefreshStatfs(race, node->handle, user));
   if (state_.statfs.Get().valid != 0) GiveUpLater(race);
   co_await race->first;
   files_.loop().Cancel(race->timer);

@@ -42,8 +42,9 @@ class RootStatus {
   Task<void> ProbeServer();
   void NoteSilence();
   void GiveUpLater(std::shared_ptr<Race> race);
-  Task<void> RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle, CallerIdentity who);
-  Task<void> RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle, CallerIdentity who);
+  Task<void> RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle,
+                           CallerIdentity user);
+  Task<void> RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle, CallerIdentity user);
 
   Context& context_;
   MountState& state_;

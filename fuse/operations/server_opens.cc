@@ -41,10 +41,10 @@ bool OpensToAppend(uint32_t flags) { return (flags & O_APPEND) != 0 && OpensToWr
 // FUSE's OPEN has a node, DAFS's OPEN a name. OPEN_HANDLE opens a file by its handle. If the server
 // does not have it, the last known name of the node is opened, and the result is used only if it is
 // the same file. Otherwise the file is used without an open at the server (state id zero).
-Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity& who,
+Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity& user,
                                                          const InodeView& node, uint32_t flags,
                                                          std::string owner) {
-  if (std::optional<client::OpenFile> local = OpenLocally(who, node, flags, owner)) {
+  if (std::optional<client::OpenFile> local = OpenLocally(user, node, flags, owner)) {
     co_return *std::move(local);
   }
   client::OpenRequest request;
@@ -52,12 +52,12 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity&
   request.share_access = ShareOf(flags);
   Task<absl::StatusOr<client::OpenFile>> opening =
       flags & kOpenForExec
-          ? files_.Of(who).opens().OpenForExecution(who, node.handle, request.owner)
-          : files_.Of(who).opens().OpenByHandle(who, node.handle, request.share_access,
-                                                request.owner);
+          ? files_.Of(user).opens().OpenForExecution(user, node.handle, request.owner)
+          : files_.Of(user).opens().OpenByHandle(user, node.handle, request.share_access,
+                                                 request.owner);
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (wire::DafsFromStatus(file.status()) == wire::DafsStatus::kPerm && OpensToAppend(flags)) {
-    Task<absl::StatusOr<client::OpenFile>> again = OpenToAppend(who, node, flags, file.status());
+    Task<absl::StatusOr<client::OpenFile>> again = OpenToAppend(user, node, flags, file.status());
     file = co_await again;
     co_return file;
   }
@@ -67,13 +67,13 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity&
   if (dentry.name.empty() || !parent) co_return file;
   request.directory = parent->handle;
   request.name = dentry.name;
-  absl::StatusOr<client::OpenFile> named = co_await files_.Of(who).opens().Open(who, request);
+  absl::StatusOr<client::OpenFile> named = co_await files_.Of(user).opens().Open(user, request);
   if (!named.ok()) {
     if (IsRefusal(named.status())) co_return named;
     co_return file;
   }
   if (named->handle == node.handle) co_return named;
-  absl::Status closed = co_await files_.Of(who).opens().Close(named->state_id);
+  absl::Status closed = co_await files_.Of(user).opens().Close(named->state_id);
   closed.IgnoreError();
   co_return file;
 }
@@ -81,18 +81,18 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity&
 // An append-only file (chattr +a at the server) cannot be opened there for writing, because OPEN
 // does not say that the caller only appends. It is used without an open at the server, which checks
 // each append. For an immutable file, ACCESS does not grant kAccessExtend, and the open fails.
-Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::Identity& who,
+Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::Identity& user,
                                                                  const InodeView& node,
                                                                  uint32_t flags,
                                                                  absl::Status refused) {
   uint32_t needed = wire::kAccessExtend;
   if ((ShareOf(flags) & wire::kShareRead) != 0) needed |= wire::kAccessRead;
   Task<absl::StatusOr<uint32_t>> asking =
-      files_.Of(who).attributes().Access(who, node.handle, needed);
+      files_.Of(user).attributes().Access(user, node.handle, needed);
   const absl::StatusOr<uint32_t> access = co_await asking;
   if (!access.ok() || (*access & needed) != needed) co_return refused;
   Task<absl::StatusOr<client::Attributes>> looking =
-      files_.Of(who).attributes().GetAttributes(who, node.handle);
+      files_.Of(user).attributes().GetAttributes(user, node.handle);
   absl::StatusOr<client::Attributes> attributes = co_await looking;
   if (!attributes.ok()) co_return attributes.status();
   client::OpenFile file;
@@ -101,10 +101,10 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::I
   co_return file;
 }
 
-std::optional<client::OpenFile> ServerOpens::OpenLocally(const client::Identity& who,
+std::optional<client::OpenFile> ServerOpens::OpenLocally(const client::Identity& user,
                                                          const InodeView& node, uint32_t flags,
                                                          std::string owner) {
-  return files_.Of(who).opens().OpenLocally(who, node.handle, ShareOf(flags), std::move(owner));
+  return files_.Of(user).opens().OpenLocally(user, node.handle, ShareOf(flags), std::move(owner));
 }
 
 void ServerOpens::DropUnanswered(const Call& call) {
@@ -118,7 +118,7 @@ void ServerOpens::DropUnanswered(const Call& call) {
 }
 
 fuse_open_out ServerOpens::Add(const Call& call, const client::OpenFile& file, uint64_t nodeid,
-                               uint32_t flags, CallerIdentity who, bool keep_cache) {
+                               uint32_t flags, CallerIdentity user, bool keep_cache) {
   DropUnanswered(call);
   auto open = std::make_shared<OpenState>();
   open->opened_by = call.header().unique & ~kUniqueResent;
@@ -126,9 +126,9 @@ fuse_open_out ServerOpens::Add(const Call& call, const client::OpenFile& file, u
   open->handle = file.handle;
   open->state_id = file.state_id;
   open->flags = flags;
-  open->by_own_right = who->uid == 0 || (file.attributes.has(wire::kFattrOwner) &&
-                                         file.attributes.owner == std::to_string(who->uid));
-  open->opener = std::move(who);
+  open->by_own_right = user->uid == 0 || (file.attributes.has(wire::kFattrOwner) &&
+                                          file.attributes.owner == std::to_string(user->uid));
+  open->opener = std::move(user);
   open->writes = state_.write_trackers.Of(nodeid);
   open->owner_changes = open->writes->owner_changes();
   open->errors = open->writes->SampleErrors();

@@ -36,16 +36,16 @@ class ServerOpens {
 
   // Opens `node` for an open(2) with `flags`. `owner`: see MountState::NewOwner. The result has no
   // state id if the server cannot open the file by its handle.
-  Task<absl::StatusOr<client::OpenFile>> Open(const client::Identity& who, const InodeView& node,
+  Task<absl::StatusOr<client::OpenFile>> Open(const client::Identity& user, const InodeView& node,
                                               uint32_t flags, std::string owner);
   // Likewise under a delegation, without a request. nullopt: the server must be asked.
-  std::optional<client::OpenFile> OpenLocally(const client::Identity& who, const InodeView& node,
+  std::optional<client::OpenFile> OpenLocally(const client::Identity& user, const InodeView& node,
                                               uint32_t flags, std::string owner);
 
   // Adds the file that `call` has opened to the table. Returns the answer for the kernel. If
   // the kernel did not get the answer of a killed program, this file replaces that one's.
   fuse_open_out Add(const Call& call, const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
-                    CallerIdentity who, bool keep_cache);
+                    CallerIdentity user, bool keep_cache);
   // The kernel has released it. Call it before the answer.
   std::shared_ptr<OpenState> Release(uint64_t fh);
   // The kernel has not accepted the answer: removes the open file and closes it.
@@ -56,7 +56,7 @@ class ServerOpens {
 
  private:
   void DropUnanswered(const Call& call);
-  Task<absl::StatusOr<client::OpenFile>> OpenToAppend(const client::Identity& who,
+  Task<absl::StatusOr<client::OpenFile>> OpenToAppend(const client::Identity& user,
                                                       const InodeView& node, uint32_t flags,
                                                       absl::Status refused);
 

@@ -67,24 +67,24 @@ void ReplyValue(Call& call, std::string_view value, uint32_t room) {
 
 }  // namespace
 
-Task<absl::StatusOr<std::string>> XattrOperations::GetValue(const client::Identity& who,
+Task<absl::StatusOr<std::string>> XattrOperations::GetValue(const client::Identity& user,
                                                             const wire::FileHandle& file,
                                                             std::string_view name) {
   if (name != kNfs4AclXattr) {
     absl::StatusOr<std::string> value =
-        co_await files_.Of(who).xattrs().GetXattr(who, file, wire::AttributeOf(name));
+        co_await files_.Of(user).xattrs().GetXattr(user, file, wire::AttributeOf(name));
     co_return value;
   }
-  absl::StatusOr<std::vector<wire::Ace>> acl = co_await files_.Of(who).acls().GetAcl(who, file);
+  absl::StatusOr<std::vector<wire::Ace>> acl = co_await files_.Of(user).acls().GetAcl(user, file);
   if (!acl.ok()) co_return acl.status();
   co_return EncodeNfs4Acl(*acl);
 }
 
 // Requests the list of names, which shows which of the usual attributes the file lacks.
-Task<void> XattrOperations::LookForUsual(const client::Identity& who, const InodeView& node) {
+Task<void> XattrOperations::LookForUsual(const client::Identity& user, const InodeView& node) {
   const absl::Time asked = Loop::Now();
   absl::StatusOr<std::vector<std::string>> names =
-      co_await files_.Of(who).xattrs().ListXattrs(who, node.handle);
+      co_await files_.Of(user).xattrs().ListXattrs(user, node.handle);
   if (wire::DafsFromStatus(names.status()) == wire::DafsStatus::kNotSupp) names.emplace();
   if (!names.ok()) co_return;  // the request for the attribute itself fails likewise
   for (const Usual& usual : kUsual) {
@@ -128,15 +128,15 @@ Task<void> XattrOperations::Getxattr(Call& call) {
     call.ReplyErrno(ErrnoOfAbsent(usual));
     co_return;
   }
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   if (usual.has_value()) {
-    co_await LookForUsual(*who, *node);
+    co_await LookForUsual(*user, *node);
     if (known_absent()) {
       call.ReplyErrno(ErrnoOfAbsent(usual));
       co_return;
     }
   }
-  absl::StatusOr<std::string> value = co_await GetValue(*who, node->handle, name);
+  absl::StatusOr<std::string> value = co_await GetValue(*user, node->handle, name);
   if (value.ok()) {
     ReplyValue(call, *value, get.size);
   } else {
@@ -174,10 +174,10 @@ Task<void> XattrOperations::Setxattr(Call& call) {
     call.ReplyErrno(wire::IsWireName(name, files_.name_rule()) ? EOPNOTSUPP : EILSEQ);
     co_return;
   }
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   std::string_view value(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (name == kNfs4AclXattr || IsPosixAcl(name)) {
-    Task<void> preparing = context_.BeforeRightsChange(*who, *node);
+    Task<void> preparing = context_.BeforeRightsChange(*user, *node);
     co_await preparing;
   }
   AttributeChange change(context_, *node);
@@ -188,22 +188,22 @@ Task<void> XattrOperations::Setxattr(Call& call) {
       call.ReplyErrno(EINVAL);
       co_return;
     }
-    status = co_await SetNfs4Acl(*who, *node, *std::move(acl));
+    status = co_await SetNfs4Acl(*user, *node, *std::move(acl));
   } else {
     client::XattrMode mode = client::XattrMode::kAny;
     if (flags & XATTR_CREATE) mode = client::XattrMode::kCreate;
     if (flags & XATTR_REPLACE) mode = client::XattrMode::kReplace;
-    status = co_await files_.Of(*who).xattrs().SetXattr(*who, node->handle, wire::AttributeOf(name),
-                                                        value, mode);
+    status = co_await files_.Of(*user).xattrs().SetXattr(*user, node->handle,
+                                                         wire::AttributeOf(name), value, mode);
   }
   change.End();
   state_.absent_xattrs.Forget(call.nodeid(), Loop::Now());
   call.ReplyErrno(XattrErrno(status));
 }
 
-Task<absl::Status> XattrOperations::SetNfs4Acl(const client::Identity& who, const InodeView& node,
+Task<absl::Status> XattrOperations::SetNfs4Acl(const client::Identity& user, const InodeView& node,
                                                std::vector<wire::Ace> acl) {
-  Task<absl::Status> task = files_.Of(who).acls().SetAcl(who, node.handle, std::move(acl));
+  Task<absl::Status> task = files_.Of(user).acls().SetAcl(user, node.handle, std::move(acl));
   absl::Status status = co_await task;
   // Mode and POSIX ACL have changed, too, which the kernel does not know.
   context_.attributes.Forget(node.nodeid);
@@ -215,9 +215,9 @@ Task<void> XattrOperations::Listxattr(Call& call) {
   auto get = in.Take<fuse_getxattr_in>();
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   absl::StatusOr<std::vector<std::string>> names =
-      co_await files_.Of(*who).xattrs().ListXattrs(*who, node->handle);
+      co_await files_.Of(*user).xattrs().ListXattrs(*user, node->handle);
   std::string list;
   // If the server's file system has no attributes, the list is empty.
   if (wire::DafsFromStatus(names.status()) == wire::DafsStatus::kNotSupp) names.emplace();
@@ -243,14 +243,14 @@ Task<void> XattrOperations::Removexattr(Call& call) {
     call.ReplyErrno(name == kNfs4AclXattr || refused ? EOPNOTSUPP : ENODATA);
     co_return;
   }
-  CallerIdentity who = CallerOf(state_, call);
+  CallerIdentity user = CallerOf(state_, call);
   if (IsPosixAcl(name)) {
-    Task<void> preparing = context_.BeforeRightsChange(*who, *node);
+    Task<void> preparing = context_.BeforeRightsChange(*user, *node);
     co_await preparing;
   }
   AttributeChange change(context_, *node);
   absl::Status status =
-      co_await files_.Of(*who).xattrs().RemoveXattr(*who, node->handle, wire::AttributeOf(name));
+      co_await files_.Of(*user).xattrs().RemoveXattr(*user, node->handle, wire::AttributeOf(name));
   change.End();
   // As on local file systems, removing an ACL that does not exist succeeds.
   if (IsPosixAcl(name) && wire::DafsFromStatus(status) == wire::DafsStatus::kNoEnt) {

@@ -36,10 +36,10 @@ class XattrOperations {
   Task<void> Removexattr(Call& call);
 
  private:
-  Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
+  Task<absl::StatusOr<std::string>> GetValue(const client::Identity& user,
                                              const wire::FileHandle& file, std::string_view name);
-  Task<void> LookForUsual(const client::Identity& who, const InodeView& node);
-  Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
+  Task<void> LookForUsual(const client::Identity& user, const InodeView& node);
+  Task<absl::Status> SetNfs4Acl(const client::Identity& user, const InodeView& node,
                                 std::vector<wire::Ace> acl);
   bool IsNotSupported(std::string_view name) const;
   int ErrnoOfAbsent(std::optional<AbsentXattr> usual) const;

@@ -41,7 +41,7 @@ void SaveOpens(client::Client& client, HandoverRecord& record) {
     open.share_access = entry.info->share_access;
     open.share_deny = entry.info->share_deny;
     open.executes = entry.info->executes;
-    open.who = entry.info->who;
+    open.user = entry.info->user;
     open.state_id = entry.state_id;
     open.client_id = entry.client_id;
     open.lost = static_cast<uint32_t>(entry.lost.code());
@@ -78,7 +78,7 @@ void SaveClient(client::Client& client, HandoverRecord& record) {
                             client.locks().HeldBy(owner.file, owner.state_id), false});
   }
   for (client::Credentials::Entry& entry : client.credentials().Save(&record.credentials_of)) {
-    record.credentials.push_back({std::move(entry.who), entry.handle});
+    record.credentials.push_back({std::move(entry.user), entry.handle});
   }
 }
 
@@ -112,7 +112,7 @@ absl::Status RestoreOpens(const HandoverRecord& record, client::Client& client) 
     info.share_access = open.share_access;
     info.share_deny = open.share_deny;
     info.executes = open.executes;
-    info.who = open.who;
+    info.user = open.user;
     client::Opens::Entry entry;
     entry.info = std::make_shared<const client::OpenInfo>(std::move(info));
     entry.state_id = open.state_id;
@@ -137,7 +137,7 @@ void RestoreDelegations(const HandoverRecord& record, client::Client& client) {
     client.delegations().Restore({.file = delegation.file,
                                   .state_id = delegation.state_id,
                                   .client_id = delegation.client_id,
-                                  .who = delegation.who,
+                                  .user = delegation.user,
                                   .was_write = delegation.was_write,
                                   .opens = std::move(opens[delegation.state_id])});
   }
@@ -165,7 +165,7 @@ absl::Status RestoreClient(const HandoverRecord& record, client::Client& client)
   RestoreDelegations(record, client);
   const auto most = static_cast<uint32_t>(record.credentials.size());
   for (auto one = record.credentials.rbegin(); one != record.credentials.rend(); ++one) {
-    client.credentials().Insert(record.credentials_of, one->who, one->handle, most);
+    client.credentials().Insert(record.credentials_of, one->user, one->handle, most);
   }
   return absl::OkStatus();
 }

@@ -27,16 +27,16 @@ void Fields(auto& a, Is<InodeTable::Saved::Node> auto& m) {
 }
 void Fields(auto& a, Is<InodeTable::Saved> auto& m) { a(m.generation, m.next, m.nodes); }
 void Fields(auto& a, Is<HandoverRecord::Open> auto& m) {
-  a(m.name, m.handle, m.owner, m.share_access, m.share_deny, m.executes, m.who, m.state_id,
+  a(m.name, m.handle, m.owner, m.share_access, m.share_deny, m.executes, m.user, m.state_id,
     m.client_id, m.lost, m.lost_why, m.closing, m.is_local);
 }
 void Fields(auto& a, Is<HandoverRecord::Lock> auto& m) {
   a(m.file, m.open, m.process, m.ranges, m.is_local);
 }
 void Fields(auto& a, Is<HandoverRecord::Delegation> auto& m) {
-  a(m.file, m.state_id, m.client_id, m.who, m.was_write);
+  a(m.file, m.state_id, m.client_id, m.user, m.was_write);
 }
-void Fields(auto& a, Is<HandoverRecord::Credential> auto& m) { a(m.who, m.handle); }
+void Fields(auto& a, Is<HandoverRecord::Credential> auto& m) { a(m.user, m.handle); }
 void Fields(auto& a, Is<HandoverRecord::Waiting> auto& m) { a(m.worker, m.bytes); }
 void Fields(auto& a, Is<HandoverRecord> auto& m) {
   a(m.client_id_string, m.verifier, m.addresses, m.root_handles, m.max_read, m.max_write,

@@ -37,7 +37,7 @@ struct HandoverRecord {
     uint32_t share_access = 0;
     uint32_t share_deny = 0;
     bool executes = false;
-    client::Identity who;
+    client::Identity user;
     wire::StateId state_id;
     wire::ClientId client_id;
     uint32_t lost = 0;  // absl::StatusCode; 0: not lost
@@ -57,11 +57,11 @@ struct HandoverRecord {
     wire::FileHandle file;
     wire::StateId state_id;
     wire::ClientId client_id;
-    client::Identity who;
+    client::Identity user;
     bool was_write = false;
   };
   struct Credential {
-    client::Identity who;
+    client::Identity user;
     wire::CredHandle handle;
   };
   std::string client_id_string;
@@ -84,7 +84,7 @@ struct HandoverRecord {
   struct KeptFile {
     uint64_t number = 0;
     wire::FileHandle file;
-    client::Identity who;
+    client::Identity user;
     wire::StateId open;
   };
   struct Kept {

@@ -39,7 +39,7 @@ std::vector<LeftData> DataOf(const HandoverRecord& record) {
     const auto file = files.find(kept.file);
     if (file == files.end()) continue;
     data.push_back({file->second->file,
-                    {file->second->who, file->second->open},
+                    {file->second->user, file->second->open},
                     kept.offset,
                     kept.size,
                     kept.place,
@@ -47,7 +47,7 @@ std::vector<LeftData> DataOf(const HandoverRecord& record) {
   }
   for (const SavedPiece& piece : record.pieces) {
     data.push_back(
-        {piece.file, {piece.who, piece.open}, piece.offset, piece.size, piece.place, {}});
+        {piece.file, {piece.user, piece.open}, piece.offset, piece.size, piece.place, {}});
   }
   return data;
 }

@@ -48,7 +48,7 @@ LiveRecord::Slot LiveClient::PutOpen(const Open& open, Slot before) {
   const client::OpenInfo& info = open.info;
   const absl::string_view why = open.lost.message();
   RecordWriter writer;
-  writer(info.handle, info.owner, info.share_access, info.share_deny, info.executes, info.who,
+  writer(info.handle, info.owner, info.share_access, info.share_deny, info.executes, info.user,
          open.state_id, open.client_id, static_cast<uint32_t>(open.lost.code()),
          std::string(why.data(), why.size()), open.is_local);
   return PutBytes(record_, LiveKind::kOpen, wire::OpaqueToUint64(open.name), writer, before);
@@ -62,23 +62,23 @@ LiveRecord::Slot LiveClient::PutLocks(const HeldLocks& locks, Slot before) {
 }
 
 LiveRecord::Slot LiveClient::PutCredential(const wire::ClientId& client_id,
-                                           const client::Identity& who,
+                                           const client::Identity& user,
                                            const wire::CredHandle& handle) {
   RecordWriter writer;
-  writer(client_id, who, handle);
+  writer(client_id, user, handle);
   return PutBytes(record_, LiveKind::kCredential, KeyOf(handle), writer, 0);
 }
 
 LiveRecord::Slot LiveClient::PutDelegation(const HeldDelegation& delegation, Slot before) {
   RecordWriter writer;
-  writer(delegation.file, delegation.state_id, delegation.client_id, delegation.who,
+  writer(delegation.file, delegation.state_id, delegation.client_id, delegation.user,
          delegation.was_write);
   return PutBytes(record_, LiveKind::kDelegation, delegation.number, writer, before);
 }
 
 LiveRecord::Slot LiveClient::PutKeptFile(const KeptFile& kept, Slot before) {
   RecordWriter writer;
-  writer(kept.file, kept.who, kept.open);
+  writer(kept.file, kept.user, kept.open);
   return PutBytes(record_, LiveKind::kKeptFile, kept.number, writer, before);
 }
 
@@ -102,7 +102,7 @@ void LiveClient::Read(std::span<const LiveRecord::Item> items, HandoverRecord& r
         HandoverRecord::Open open;
         open.name = wire::OpaqueFromUint64<wire::StateId>(item.key);
         if (Take(item, open.handle, open.owner, open.share_access, open.share_deny, open.executes,
-                 open.who, open.state_id, open.client_id, open.lost, open.lost_why,
+                 open.user, open.state_id, open.client_id, open.lost, open.lost_why,
                  open.is_local)) {
           record.opens.push_back(std::move(open));
         }
@@ -119,7 +119,7 @@ void LiveClient::Read(std::span<const LiveRecord::Item> items, HandoverRecord& r
       case LiveKind::kCredential: {
         HandoverRecord::Credential credential;
         wire::ClientId client_id;
-        if (!Take(item, client_id, credential.who, credential.handle)) break;
+        if (!Take(item, client_id, credential.user, credential.handle)) break;
         // Those of an earlier client id are of no use; only a kill in the midst leaves two.
         if (client_id != record.credentials_of) record.credentials.clear();
         record.credentials_of = client_id;
@@ -128,7 +128,7 @@ void LiveClient::Read(std::span<const LiveRecord::Item> items, HandoverRecord& r
       }
       case LiveKind::kDelegation: {
         HandoverRecord::Delegation delegation;
-        if (Take(item, delegation.file, delegation.state_id, delegation.client_id, delegation.who,
+        if (Take(item, delegation.file, delegation.state_id, delegation.client_id, delegation.user,
                  delegation.was_write)) {
           record.delegations.push_back(std::move(delegation));
         }
@@ -137,7 +137,7 @@ void LiveClient::Read(std::span<const LiveRecord::Item> items, HandoverRecord& r
       case LiveKind::kKeptFile: {
         HandoverRecord::KeptFile file;
         file.number = item.key;
-        if (Take(item, file.file, file.who, file.open))
+        if (Take(item, file.file, file.user, file.open))
           record.kept_files.push_back(std::move(file));
         break;
       }

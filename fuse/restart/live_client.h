@@ -18,7 +18,7 @@ class LiveClient : public client::StateRecorder {
 
   Slot PutOpen(const Open& open, Slot before) override;
   Slot PutLocks(const HeldLocks& locks, Slot before) override;
-  Slot PutCredential(const wire::ClientId& client_id, const client::Identity& who,
+  Slot PutCredential(const wire::ClientId& client_id, const client::Identity& user,
                      const wire::CredHandle& handle) override;
   Slot PutDelegation(const HeldDelegation& delegation, Slot before) override;
   Slot PutKeptFile(const KeptFile& kept, Slot before) override;

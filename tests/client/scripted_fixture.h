@@ -113,7 +113,7 @@ class ScriptedTest : public ::testing::Test {
   std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Files> files_;
-  Identity who_{1000, 100, {100, 4}};
+  Identity user_{1000, 100, {100, 4}};
 };
 
 }  // namespace dafs::client::testing

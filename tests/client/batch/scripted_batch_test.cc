@@ -66,7 +66,7 @@ class ScriptedBatchTest : public ScriptedTest, public BatchSink {
     BatchOptions options;
     options.window = window;
     options.num_completions = num_completions;
-    const auto first = batches_->Submit(who_, std::vector<BatchItem>(count, item), options, *this);
+    const auto first = batches_->Submit(user_, std::vector<BatchItem>(count, item), options, *this);
     EXPECT_OK(first);
     return first.value_or(0);
   }

@@ -22,7 +22,7 @@ class WindowsTest : public ScriptedTest {
     options_.windows = Windows::kAuto;
   }
   absl::StatusOr<ReadResult> Read(BufferLease& into) {
-    return Await(files_->data().Read(who_, file_, wire::StateId(), 77, into, kSize));
+    return Await(files_->data().Read(user_, file_, wire::StateId(), 77, into, kSize));
   }
   SessionReport Report() { return files_->Report().session; }
   wire::FileHandle file_;
@@ -36,7 +36,7 @@ TEST_F(WindowsTest, AreBoundAndInvalidatedOncePerTransfer) {
     ASSERT_OK(Read(target));
     EXPECT_EQ(target.payload()[kSize - 1], ScriptedByte(77 + kSize - 1));
     std::fill_n(source.payload(), kSize, std::byte(i));
-    ASSERT_OK(Await(files_->data().Write(who_, file_, wire::StateId(), 0, source, 0, kSize,
+    ASSERT_OK(Await(files_->data().Write(user_, file_, wire::StateId(), 0, source, 0, kSize,
                                          wire::StableHow::kUnstable)));
     EXPECT_EQ(server_.windows_bound, 2 * i);
     EXPECT_EQ(server_.windows_ended, 2 * i);
@@ -84,17 +84,17 @@ TEST_F(WindowsTest, ExposeNoMoreThanTheRequestNeeds) {
   server_.violations.clear();
 }
 
-Task<void> ReadOne(Files& files, const Identity& who, const wire::FileHandle& file,
+Task<void> ReadOne(Files& files, const Identity& user, const wire::FileHandle& file,
                    BufferLease* target, int number, std::vector<int>* reported) {
   const wire::StateId none;
-  Task<absl::StatusOr<ReadResult>> task = files.data().Read(who, file, none, 5, *target, kSize);
+  Task<absl::StatusOr<ReadResult>> task = files.data().Read(user, file, none, 5, *target, kSize);
   absl::StatusOr<ReadResult> read = co_await task;
   reported->push_back(read.ok() ? number : -1);
 }
 
 TEST_F(WindowsTest, RepliesAreReportedInOrder) {
   MakeFiles();
-  ASSERT_OK(Await(files_->names().Lookup(who_, file_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(user_, file_, "name")));
   server_.hold = true;
   std::vector<BufferLease> targets;
   std::vector<int> reported;
@@ -103,7 +103,7 @@ TEST_F(WindowsTest, RepliesAreReportedInOrder) {
     ASSERT_TRUE(targets.back());
   }
   for (int i = 0; i < 6; ++i) {
-    Start(ReadOne(*files_, who_, file_, &targets[static_cast<size_t>(i)], i, &reported));
+    Start(ReadOne(*files_, user_, file_, &targets[static_cast<size_t>(i)], i, &reported));
   }
   ASSERT_TRUE(Until([&] { return server_.only().held.size() == 6; }));
   EXPECT_EQ(server_.windows_ended, 0u);
@@ -124,11 +124,11 @@ class WindowsOfTheApplicationTest : public WindowsTest {
   }
   void StartIo() {
     MakeFiles();
-    ASSERT_OK(Await(files_->names().Lookup(who_, file_, "name")));
+    ASSERT_OK(Await(files_->names().Lookup(user_, file_, "name")));
     auto handle = files_->buffers().user_memory().Register(memory_, MemoryAccess::kBoth);
     ASSERT_OK(handle);
     handle_ = *handle;
-    io_ = std::make_unique<AsyncIo>(*files_, who_);
+    io_ = std::make_unique<AsyncIo>(*files_, user_);
     group_ = std::make_unique<CompletionGroup>(*loop_);
   }
   // Transfers `count` segments of `size` bytes with a gap of one byte between them.

@@ -58,7 +58,7 @@ TEST_F(AttributesAfterTest, NoGetattrIsSentForWhatTheResponseCarries) {
   wire::LookupRes found;
   found.filehandle = child_;
   Answer<wire::LookupArgs>(found);
-  absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, "name"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, dir_, "name"));
   ASSERT_OK(node);
   EXPECT_EQ(flags_, wire::kChfAttributes);
   EXPECT_EQ(node->attributes.file_id, 7u);
@@ -71,7 +71,7 @@ TEST_F(AttributesAfterTest, NoGetattrIsSentForWhatTheResponseCarries) {
   made.filehandle = child_;
   Answer<wire::CreateArgs>(made);
   Attributes after;
-  node = Await(files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after));
+  node = Await(files_->names().MakeDirectory(user_, dir_, "name", wire::FileAttributes(), &after));
   ASSERT_OK(node);
   EXPECT_EQ(flags_, wire::kChfAnyAttributes);
   EXPECT_EQ(node->attributes.file_id, 7u);
@@ -83,7 +83,7 @@ TEST_F(AttributesAfterTest, NoGetattrIsSentForWhatTheResponseCarries) {
 
 TEST_F(AttributesAfterTest, GetattrFollowsAResponseWithoutThem) {
   MakeFiles();
-  absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, "name"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, dir_, "name"));
   ASSERT_OK(node);
   EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));
   EXPECT_EQ(server_.Count(Proc::kLookup), 1);
@@ -94,7 +94,7 @@ TEST_F(AttributesAfterTest, GetattrFollowsAResponseWithoutThem) {
   made.filehandle = node->handle;
   Answer<wire::CreateArgs>(made);
   Attributes after;
-  node = Await(files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after));
+  node = Await(files_->names().MakeDirectory(user_, dir_, "name", wire::FileAttributes(), &after));
   ASSERT_OK(node);
   EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));
   EXPECT_TRUE(after.valid != 0);
@@ -108,7 +108,7 @@ TEST_F(AttributesAfterTest, FailedRequestFailsAsInAChain) {
     c.Refuse(request, DafsStatus::kNoEnt);
     return true;
   };
-  const absl::Status status = Await(files_->names().Lookup(who_, dir_, "name")).status();
+  const absl::Status status = Await(files_->names().Lookup(user_, dir_, "name")).status();
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNoEnt);
   EXPECT_EQ(server_.Count(Proc::kGetattrInline), 0);
 }
@@ -123,7 +123,7 @@ TEST_F(AttributesAfterTest, MalformedOnesEndTheSession) {
     c.Send(std::move(bytes));
     return true;
   };
-  EXPECT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+  EXPECT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
   EXPECT_EQ(server_.connections_made, 2);
 }
 
@@ -144,7 +144,7 @@ TEST_F(AttributesAfterTest, MalformedOnesLeaveNoOpen) {
   OpenRequest request;
   request.directory = dir_;
   request.name = "name";
-  ASSERT_OK(Await(files_->opens().Open(who_, request)));
+  ASSERT_OK(Await(files_->opens().Open(user_, request)));
   EXPECT_EQ(server_.connections_made, 2);
   EXPECT_EQ(client_->opens().size(), 1u);
 }

@@ -35,20 +35,20 @@ class DelegatingTest : public ScriptedTest {
     ASSERT_OK(Await(files_->Connect()));
     client_->promises().Ask();
     ASSERT_TRUE(client_->promises().Begin(absl::Seconds(10)));
-    absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, "f"));
+    absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, dir_, "f"));
     ASSERT_OK(node);
     file_ = node->handle;
     server_.log.clear();
   }
 
   std::string NextOwner() { return std::to_string(++owners_); }
-  absl::StatusOr<OpenFile> OpenAs(const Identity& who, uint32_t access) {
+  absl::StatusOr<OpenFile> OpenAs(const Identity& user, uint32_t access) {
     const std::string owner = NextOwner();
-    if (auto local = files_->opens().OpenLocally(who, file_, access, owner)) return *local;
-    return Await(files_->opens().OpenByHandle(who, file_, access, owner));
+    if (auto local = files_->opens().OpenLocally(user, file_, access, owner)) return *local;
+    return Await(files_->opens().OpenByHandle(user, file_, access, owner));
   }
   wire::StateId Open(uint32_t access = wire::kShareRead) {
-    absl::StatusOr<OpenFile> opened = OpenAs(who_, access);
+    absl::StatusOr<OpenFile> opened = OpenAs(user_, access);
     EXPECT_OK(opened);
     return opened.ok() ? opened->state_id : wire::StateId();
   }
@@ -58,13 +58,13 @@ class DelegatingTest : public ScriptedTest {
     request.owner = NextOwner();
     request.share_access = wire::kShareWrite;
     request.create = true;
-    absl::StatusOr<OpenFile> opened = Await(files_->opens().Open(who_, request));
+    absl::StatusOr<OpenFile> opened = Await(files_->opens().Open(user_, request));
     EXPECT_OK(opened);
     return opened.ok() ? opened->state_id : wire::StateId();
   }
   // The delegation makes no local opens. The next open returns it, and gets another one.
   void ExpectReplaced() {
-    EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+    EXPECT_FALSE(files_->opens().OpenLocally(user_, file_, wire::kShareRead, "x").has_value());
     Sent();
     Close(Open());
     EXPECT_THAT(Sent(),
@@ -75,7 +75,7 @@ class DelegatingTest : public ScriptedTest {
   void Close(const wire::StateId& open) { EXPECT_OK(Await(files_->opens().Close(open))); }
   absl::Status Read(const wire::StateId& open) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 4096);
-    return Await(files_->data().Read(who_, file_, open, 0, lease, 100)).status();
+    return Await(files_->data().Read(user_, file_, open, 0, lease, 100)).status();
   }
   wire::StateId Delegation() const {
     for (const auto& [state_id, owner] : server_.opens) {
@@ -228,7 +228,7 @@ TEST_F(DelegatingTest, RecallOpensAtTheServerWhatIsInUse) {
   const wire::StateId first = Open(), second = Open();
   Sent();
   EXPECT_TRUE(Recall());
-  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+  EXPECT_FALSE(files_->opens().OpenLocally(user_, file_, wire::kShareRead, "x").has_value());
   AwaitReturned();
   EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenOwner, Proc::kOpenOwner, Proc::kDelegreturn));
   EXPECT_OK(Read(first));
@@ -335,29 +335,29 @@ TEST_F(DelegatingTest, SilenceOfHalfTheRecallTimeEndsTheTrust) {
   Close(Open());
   const absl::Time until = client_->last_activity() + absl::Milliseconds(100);
   ASSERT_TRUE(Until([&] { return Loop::Now() >= until; }));
-  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+  EXPECT_FALSE(files_->opens().OpenLocally(user_, file_, wire::kShareRead, "x").has_value());
 }
 
 TEST_F(DelegatingTest, DelegationIsReturnedInTheChainThatRemovesTheFile) {
   server_.delegates = Type::kRead;
   Close(Open());
   Sent();
-  EXPECT_OK(Await(files_->names().Remove(who_, dir_, "f", nullptr, nullptr, &file_)));
+  EXPECT_OK(Await(files_->names().Remove(user_, dir_, "f", nullptr, nullptr, &file_)));
   EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn, Proc::kRemove));
   EXPECT_EQ(counts().read, 0u);
   // The server has revoked this one: the file is removed in spite of that.
   Close(Open());
   server_.opens.clear();
   Sent();
-  EXPECT_OK(
-      Await(files_->names().Rename(who_, dir_, "a", dir_, "f", nullptr, nullptr, nullptr, &file_)));
+  EXPECT_OK(Await(
+      files_->names().Rename(user_, dir_, "a", dir_, "f", nullptr, nullptr, nullptr, &file_)));
   EXPECT_THAT(Sent(), ElementsAre(Proc::kDelegreturn, Proc::kRename, Proc::kRename));
 }
 
 TEST_F(DelegatingTest, RemovedFileInUseIsReturnedByTheLastClose) {
   server_.delegates = Type::kRead;
   const wire::StateId first = Open(), second = Open();
-  EXPECT_OK(Await(files_->names().Remove(who_, dir_, "f", nullptr, nullptr, &file_)));
+  EXPECT_OK(Await(files_->names().Remove(user_, dir_, "f", nullptr, nullptr, &file_)));
   Sent();
   EXPECT_OK(Read(second));
   Close(first);
@@ -372,23 +372,23 @@ TEST_F(DelegatingTest, ChangeOfRightsEndsLocalOpens) {
   wire::FileAttributes mode;
   mode.mode = 0600;
   mode.set(wire::kFattrMode);
-  Identity other = who_;
+  Identity other = user_;
   other.uid = 0;
   ASSERT_OK(Await(files_->attributes().SetAttributes(other, file_, {}, mode)));
   ExpectReplaced();
   // The user of the delegation is the owner, who may not read the file any more.
   mode.mode = 0277;
-  ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, mode)));
+  ASSERT_OK(Await(files_->attributes().SetAttributes(user_, file_, {}, mode)));
   ExpectReplaced();
   // The owner may still read it.
   mode.mode = 0400;
-  ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, mode)));
+  ASSERT_OK(Await(files_->attributes().SetAttributes(user_, file_, {}, mode)));
   Sent();
   Close(Open());
   EXPECT_THAT(Sent(), IsEmpty());
   wire::FileAttributes times;
   times.set(wire::kFattrTimeModify);
-  ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, times)));
+  ASSERT_OK(Await(files_->attributes().SetAttributes(user_, file_, {}, times)));
   Sent();
   Close(Open());
   EXPECT_THAT(Sent(), IsEmpty());
@@ -404,17 +404,17 @@ class LocalLocksTest : public DelegatingTest {
     return {file_, opened.ok() ? *opened : wire::StateId(), process};
   }
   LockOutcome Lock(const LockOwner& owner, const wire::LockRange& range) {
-    absl::StatusOr<LockAnswer> answer = Await(files_->locks().Lock(who_, owner, range));
+    absl::StatusOr<LockAnswer> answer = Await(files_->locks().Lock(user_, owner, range));
     EXPECT_OK(answer);
     return answer.ok() ? answer->outcome : LockOutcome::kCancelled;
   }
   void Unlock(const LockOwner& owner) {
-    EXPECT_OK(Await(files_->locks().Unlock(who_, owner, 0, wire::kFlockByte)));
+    EXPECT_OK(Await(files_->locks().Unlock(user_, owner, 0, wire::kFlockByte)));
   }
   // Begins to wait for a lock; `done` has the outcome at the end.
   Task<void> WaitFor(LockOwner owner, wire::LockRange range, LockWait& wait,
                      std::optional<LockOutcome>& done) {
-    Task<absl::StatusOr<LockAnswer>> task = files_->locks().Lock(who_, owner, range, &wait);
+    Task<absl::StatusOr<LockAnswer>> task = files_->locks().Lock(user_, owner, range, &wait);
     absl::StatusOr<LockAnswer> answer = co_await task;
     EXPECT_OK(answer);
     if (answer.ok()) done = answer->outcome;
@@ -433,7 +433,7 @@ TEST_F(LocalLocksTest, LocksUnderAWriteDelegationSendNothing) {
   EXPECT_EQ(Lock(b, read_), LockOutcome::kDenied);
   EXPECT_EQ(Lock(a, read_), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, read_), LockOutcome::kGranted);
-  const auto conflict = Await(files_->locks().TestLock(who_, file_, "x", write_));
+  const auto conflict = Await(files_->locks().TestLock(user_, file_, "x", write_));
   ASSERT_OK(conflict);
   ASSERT_TRUE(conflict->has_value());
   EXPECT_TRUE((*conflict)->ours);
@@ -457,7 +457,7 @@ TEST_F(LocalLocksTest, ReadLocksUnderAReadDelegationSendNothing) {
   Unlock(a);
   EXPECT_THAT(Sent(), IsEmpty());
   // Other clients may have read locks that only they know.
-  EXPECT_OK(Await(files_->locks().TestLock(who_, file_, "x", write_)));
+  EXPECT_OK(Await(files_->locks().TestLock(user_, file_, "x", write_)));
   EXPECT_THAT(Sent(), ElementsAre(Proc::kLockt));
   Close(a.state_id);
   Close(open);
@@ -505,7 +505,7 @@ TEST_F(LocalLocksTest, RecallTakesLocksToTheServerFirst) {
   }
   Sent();
   EXPECT_TRUE(Recall());
-  const auto conflict = Await(files_->locks().TestLock(who_, file_, "x", write_));
+  const auto conflict = Await(files_->locks().TestLock(user_, file_, "x", write_));
   ASSERT_OK(conflict);
   EXPECT_TRUE(conflict->has_value());  // the server does not know it yet
   AwaitReturned();
@@ -669,11 +669,11 @@ TEST_F(DelegatingTest, QuietWorkerReturnsWhatIsDueAfterAnAnswer) {
 
 TEST_F(DelegatingTest, ExecutionOfAReadableFileGetsADelegation) {
   server_.delegates = Type::kRead;
-  absl::StatusOr<OpenFile> opened = Await(files_->opens().OpenForExecution(who_, file_, "x"));
+  absl::StatusOr<OpenFile> opened = Await(files_->opens().OpenForExecution(user_, file_, "x"));
   ASSERT_OK(opened);
   EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenDelegated, Proc::kGetattrInline));
   Close(opened->state_id);
-  EXPECT_TRUE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "y").has_value());
+  EXPECT_TRUE(files_->opens().OpenLocally(user_, file_, wire::kShareRead, "y").has_value());
 }
 
 TEST_F(DelegatingTest, ExecutionOfAFileThatMayNotBeReadIsAnOpen) {
@@ -684,7 +684,7 @@ TEST_F(DelegatingTest, ExecutionOfAFileThatMayNotBeReadIsAnOpen) {
     c.Refuse(request, executes ? DafsStatus::kIo : DafsStatus::kAcces);
     return true;
   };
-  absl::StatusOr<OpenFile> opened = Await(files_->opens().OpenForExecution(who_, file_, "x"));
+  absl::StatusOr<OpenFile> opened = Await(files_->opens().OpenForExecution(user_, file_, "x"));
   EXPECT_EQ(wire::DafsFromStatus(opened.status()), DafsStatus::kIo) << "of OPEN_EXECUTE";
   server_.script = nullptr;
 }
@@ -699,7 +699,7 @@ TEST_F(DelegatingTest, OwnTruncationEndsLocalOpensWhereLocalProgramsChangeFiles)
     Close(Open());
     wire::FileAttributes empty;
     empty.set(wire::kFattrObjectSize);
-    ASSERT_OK(Await(files_->attributes().SetAttributes(who_, file_, {}, empty)));
+    ASSERT_OK(Await(files_->attributes().SetAttributes(user_, file_, {}, empty)));
     Sent();
     Close(Open());
     EXPECT_EQ(server_.Count(Proc::kOpenDelegated), only_clients ? 0 : 1);
@@ -716,7 +716,7 @@ TEST_F(DelegatingTest, RevokedDelegationIsNotUsedAgain) {
   server_.opens.clear();
   EXPECT_OK(Read(open));
   EXPECT_THAT(Opens(), ElementsAre("f|1"));
-  EXPECT_FALSE(files_->opens().OpenLocally(who_, file_, wire::kShareRead, "x").has_value());
+  EXPECT_FALSE(files_->opens().OpenLocally(user_, file_, wire::kShareRead, "x").has_value());
   Close(open);
 }
 
@@ -738,10 +738,10 @@ TEST_F(DelegatingTest, LocalOpensAreReclaimedFromARestartedServer) {
 TEST_F(DelegatingTest, ManyAreReturnedTogether) {
   server_.delegates = Type::kRead;
   for (int i = 0; i < 20; ++i) {
-    absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, absl::StrCat("many", i)));
+    absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, dir_, absl::StrCat("many", i)));
     ASSERT_OK(node);
     absl::StatusOr<OpenFile> opened =
-        Await(files_->opens().OpenByHandle(who_, node->handle, wire::kShareRead, NextOwner()));
+        Await(files_->opens().OpenByHandle(user_, node->handle, wire::kShareRead, NextOwner()));
     ASSERT_OK(opened);
     Close(opened->state_id);
   }

@@ -487,9 +487,9 @@ TEST_P(FilesServerTest, StatFsReportsSpace) {
   EXPECT_GT(fs->space_total, 0u);
 }
 
-Task<void> Stat(Files& files, const Identity& who, const wire::FileHandle& file, int* left,
+Task<void> Stat(Files& files, const Identity& user, const wire::FileHandle& file, int* left,
                 int* failed) {
-  Task<absl::StatusOr<Attributes>> task = files.attributes().GetAttributes(who, file);
+  Task<absl::StatusOr<Attributes>> task = files.attributes().GetAttributes(user, file);
   absl::StatusOr<Attributes> result = co_await task;
   if (!result.ok()) ++*failed;
   --*left;

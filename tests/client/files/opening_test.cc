@@ -43,7 +43,7 @@ TEST_F(OpeningTest, ExclusiveCreationIsFollowedBySetattr) {
   };
   OpenRequest request = ToCreate(wire::CreateMode::kExclusive);
   request.verifier = wire::OpaqueFromUint64<wire::Verifier>(77);
-  ASSERT_OK(Await(files_->opens().Open(who_, request)));
+  ASSERT_OK(Await(files_->opens().Open(user_, request)));
   const std::pair<Proc, int> expected[] = {
       {Proc::kOpen, wire::kChfForw},
       {Proc::kSetattrInline, wire::kChfForw | wire::kChfBack | wire::kChfFh},
@@ -69,12 +69,12 @@ TEST_F(OpeningTest, ErrorsThatTheListOfOpenOmitsAreHandled) {
   const OpenRequest request = ToCreate(wire::CreateMode::kUnchecked);
   for (const DafsStatus status : {DafsStatus::kDenied, DafsStatus::kKeyMismatch}) {
     refusal = status;
-    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(who_, request));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(user_, request));
     EXPECT_EQ(wire::DafsFromStatus(file.status()), status);
   }
   EXPECT_EQ(server_.Count(Proc::kOpen), 2);
   refusal = DafsStatus::kGrace;
-  EXPECT_OK(Await(files_->opens().Open(who_, request)));
+  EXPECT_OK(Await(files_->opens().Open(user_, request)));
   EXPECT_EQ(server_.Count(Proc::kOpen), 4);
   EXPECT_EQ(server_.connections_made, 1);
 }

@@ -20,19 +20,19 @@ class OtherLocksTest : public ScriptedTest {
     request.name = file;
     request.owner = owner;
     request.share_access = wire::kShareBoth;
-    absl::StatusOr<OpenFile> opened = Await(files_->opens().Open(who_, request));
+    absl::StatusOr<OpenFile> opened = Await(files_->opens().Open(user_, request));
     EXPECT_OK(opened);
     return opened.ok() ? LockOwner{opened->handle, opened->state_id, 1} : LockOwner();
   }
   absl::Status Lock(const LockOwner& owner, const LockRange& range) {
-    return Await(files_->locks().Lock(who_, owner, range)).status();
+    return Await(files_->locks().Lock(user_, owner, range)).status();
   }
   absl::Status Unlock(const LockOwner& owner, uint64_t first, uint64_t last) {
-    return Await(files_->locks().Unlock(who_, owner, first, last));
+    return Await(files_->locks().Unlock(user_, owner, first, last));
   }
   absl::Status Read(const LockOwner& owner) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 4096);
-    return Await(files_->data().Read(who_, owner.file, owner.state_id, 0, lease, 100)).status();
+    return Await(files_->data().Read(user_, owner.file, owner.state_id, 0, lease, 100)).status();
   }
   std::vector<LockRange> HeldBy(const LockOwner& owner) const {
     return client_->locks().HeldBy(owner.file, owner.state_id);
@@ -162,7 +162,7 @@ TEST_F(OtherLocksTest, LeaseStartsWhenTheRenewingRequestIsSent) {
     status = answer;
     asked = Loop::Now();
     const absl::Status refused =
-        Await(files_->attributes().Access(who_, wire::FileHandle(), wire::kAccessRead)).status();
+        Await(files_->attributes().Access(user_, wire::FileHandle(), wire::kAccessRead)).status();
     EXPECT_EQ(wire::DafsFromStatus(refused), answer) << refused;
   };
   ask(DafsStatus::kAcces);  // connects and registers its credentials
@@ -193,7 +193,7 @@ TEST_F(OtherLocksTest, NoLockHasTheLengthZero) {
        {LockRange{0, 0, true}, LockRange{7, 7, false}, LockRange{0, kEnd, true},
         LockRange{1, kEnd, true}, LockRange{kEnd - 1, kEnd, true}, wire::FlockRange(true)}) {
     ASSERT_OK(Lock(owner, range));
-    ASSERT_OK(Await(files_->locks().TestLock(who_, owner.file, "b", range)));
+    ASSERT_OK(Await(files_->locks().TestLock(user_, owner.file, "b", range)));
     ASSERT_OK(Unlock(owner, range.first, range.last));
   }
   EXPECT_GE(lengths.size(), 18u);
@@ -227,7 +227,8 @@ class LockWaitTest : public OtherLocksTest {
   }
   Task<void> Run() {
     wait_ = std::make_unique<LockWait>(*loop_, [this] { return process_; });
-    Task<absl::StatusOr<LockAnswer>> task = files_->locks().Lock(who_, owner_, range_, wait_.get());
+    Task<absl::StatusOr<LockAnswer>> task =
+        files_->locks().Lock(user_, owner_, range_, wait_.get());
     answer_ = co_await task;
     done_ = true;
   }

@@ -29,7 +29,7 @@ class OtherServersTest : public ScriptedTest {
     request.name = "f";
     request.owner = owner;
     request.share_access = wire::kShareBoth;
-    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(who_, request));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(user_, request));
     EXPECT_OK(file);
     return file.ok() ? *file : OpenFile();
   }
@@ -47,8 +47,8 @@ TEST_F(OtherServersTest, WithoutRegisterCredTheServerChoosesTheIdentity) {
     MakeFiles();
     server_.log.clear();
     Refuse({Proc::kRegisterCred}, status);
-    ASSERT_OK(Await(files_->Mount(who_)));
-    ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+    ASSERT_OK(Await(files_->Mount(user_)));
+    ASSERT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
     const Identity other{1001, 1001, {}};
     ASSERT_OK(Await(files_->names().Lookup(other, dir_, "name")));
     // once for each user
@@ -61,7 +61,7 @@ TEST_F(OtherServersTest, WithoutRegisterCredTheServerChoosesTheIdentity) {
 TEST_F(OtherServersTest, MountSucceedsWithoutFileSystemAttributes) {
   MakeFiles();
   Refuse({Proc::kGetFsattr});
-  ASSERT_OK(Await(files_->Mount(who_)));
+  ASSERT_OK(Await(files_->Mount(user_)));
 }
 
 // Shows DAFS-4.1.5-04: a server may have no named attributes, or refuse one of them.
@@ -73,10 +73,10 @@ TEST_F(OtherServersTest, NamedAttributeThatIsNotStoredFailsAlone) {
     Refuse({Proc::kOpenattr}, status);
     const OpenFile file = Open("owner");
     const absl::Status set =
-        Await(files_->xattrs().SetXattr(who_, file.handle, "user.x", "1", XattrMode::kAny));
+        Await(files_->xattrs().SetXattr(user_, file.handle, "user.x", "1", XattrMode::kAny));
     EXPECT_EQ(wire::DafsFromStatus(set), status) << set;
     BufferLease lease = Lease(BufferUse::kWriteSource, 4096);
-    EXPECT_OK(Await(files_->data().Write(who_, file.handle, file.state_id, 0, lease, 0, 100,
+    EXPECT_OK(Await(files_->data().Write(user_, file.handle, file.state_id, 0, lease, 0, 100,
                                          wire::StableHow::kFileSync)));
     EXPECT_OK(Await(files_->opens().Close(file.state_id)));
   }
@@ -93,7 +93,7 @@ TEST_F(OtherServersTest, EachSessionQueriesExtensionsFirst) {
     c.Answer(request, res);
     return true;
   };
-  ASSERT_OK(Await(files_->Mount(who_)));
+  ASSERT_OK(Await(files_->Mount(user_)));
   EXPECT_EQ(files_->name_rule(), wire::NameRule::kUtf8);
   EXPECT_FALSE(client_->limits().squashed);
   EXPECT_EQ(server_.Count(Proc::kExtensions), 1);
@@ -101,7 +101,7 @@ TEST_F(OtherServersTest, EachSessionQueriesExtensionsFirst) {
   granted = wire::kExtensionByteNames;
   server_.log.clear();
   server_.connections.back()->Close(absl::UnavailableError("the server was replaced"));
-  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
   EXPECT_EQ(files_->name_rule(), wire::NameRule::kBytes);
   ASSERT_GE(server_.log.size(), 2u);
   EXPECT_EQ(server_.log[1].proc, Proc::kExtensions);
@@ -113,8 +113,8 @@ TEST_F(OtherServersTest, RefusedCredentialIsNotReleased) {
   MakeFiles();
   Refuse({Proc::kRegisterCred});
   for (uint32_t uid = 1000; uid < 1003; ++uid) {
-    const Identity who{uid, uid, {}};
-    ASSERT_OK(Await(files_->names().Lookup(who, dir_, "name")));
+    const Identity user{uid, uid, {}};
+    ASSERT_OK(Await(files_->names().Lookup(user, dir_, "name")));
   }
   EXPECT_EQ(server_.Count(Proc::kReleaseCred), 0);
 }
@@ -164,7 +164,7 @@ TEST_F(OtherServersTest, TooLargeWriteIsSplit) {
   BufferLease lease = Lease(BufferUse::kWriteSource, kBytes);
   for (uint32_t i = 0; i < kBytes; ++i) lease.payload()[i] = ScriptedByte(i);
   absl::StatusOr<WriteResult> written =
-      Await(files_->data().Write(who_, dir_, {}, 0, lease, 0, kBytes, wire::StableHow::kFileSync));
+      Await(files_->data().Write(user_, dir_, {}, 0, lease, 0, kBytes, wire::StableHow::kFileSync));
   ASSERT_OK(written);
   EXPECT_EQ(written->count, kBytes);
   const std::vector<std::byte>& at_server = server_.written[""];
@@ -187,7 +187,7 @@ class Appending : public OtherServersTest {
     for (uint32_t i = 0; i < kBytes; ++i) source_.payload()[i] = ScriptedByte(i);
   }
   absl::StatusOr<AppendResult> Append(uint32_t position, uint32_t size) {
-    return Await(files_->data().Append(who_, dir_, wire::StateId(), source_, position, size,
+    return Await(files_->data().Append(user_, dir_, wire::StateId(), source_, position, size,
                                        wire::StableHow::kDataSync));
   }
   // Appends all of the data in parts of append_bytes(), like mount.dafs.
@@ -303,7 +303,7 @@ TEST_F(OtherServersTest, RightsThatAccessDoesNotReportAreLeftToTheServer) {
     return true;
   };
   absl::StatusOr<uint32_t> access = Await(files_->attributes().Access(
-      who_, dir_, wire::kAccessRead | wire::kAccessModify | wire::kAccessExecute));
+      user_, dir_, wire::kAccessRead | wire::kAccessModify | wire::kAccessExecute));
   ASSERT_OK(access);
   EXPECT_EQ(*access, wire::kAccessRead | wire::kAccessExecute);
 }
@@ -313,7 +313,7 @@ TEST_F(OtherServersTest, WithoutReaddirDirectItIsTriedOnce) {
   Refuse({Proc::kReaddirDirect});
   BufferLease lease = Lease(BufferUse::kReadTarget, 128 << 10);
   for (int i = 0; i < 3; ++i) {
-    ASSERT_OK(Await(files_->directories().ReadDirectory(who_, dir_, 0, {}, 65536, 0, lease)));
+    ASSERT_OK(Await(files_->directories().ReadDirectory(user_, dir_, 0, {}, 65536, 0, lease)));
   }
   EXPECT_EQ(server_.Count(Proc::kReaddirDirect), 1);
   EXPECT_EQ(server_.Count(Proc::kReaddirInline), 3);
@@ -341,11 +341,11 @@ TEST_F(OtherServersTest, SmallestMessagesAndOneCreditSuffice) {
   };
   MakeFiles();
   client_->limits().no_direct_reads = client_->limits().no_direct_writes = true;
-  ASSERT_OK(Await(files_->Mount(who_)));
+  ASSERT_OK(Await(files_->Mount(user_)));
   BufferLease lease = Lease(BufferUse::kWriteSource, 5000);
   for (uint32_t i = 0; i < 5000; ++i) lease.payload()[i] = ScriptedByte(i);
   absl::StatusOr<WriteResult> written =
-      Await(files_->data().Write(who_, dir_, {}, 0, lease, 0, 5000, wire::StableHow::kFileSync));
+      Await(files_->data().Write(user_, dir_, {}, 0, lease, 0, 5000, wire::StableHow::kFileSync));
   ASSERT_OK(written);
   EXPECT_EQ(written->count, 5000u);
   EXPECT_EQ(server_.Count(Proc::kWriteInline), 6);
@@ -373,7 +373,7 @@ TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
     c.Send(std::move(bytes));
     return true;
   };
-  absl::StatusOr<Attributes> attributes = Await(files_->attributes().GetAttributes(who_, dir_));
+  absl::StatusOr<Attributes> attributes = Await(files_->attributes().GetAttributes(user_, dir_));
   ASSERT_OK(attributes);
   EXPECT_EQ(attributes->owner, "1000");
   EXPECT_EQ(attributes->owner_group, "100");
@@ -385,13 +385,13 @@ TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
 // Shows DAFS-3.1.2.3.1-01, and DAFS-5.1-02: the client replaces a failed channel by a new one.
 TEST_F(OtherServersTest, UnsolicitedMessageEndsTheSession) {
   MakeFiles();
-  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
   wire::RequestHeader nothing;
   std::vector<std::byte> bytes(40);
   wire::EncodeResponseHeaderOnly(wire::ResponseTo(nothing, DafsStatus::kOk, 1),
                                  wire::ByteOrder::kLittle, bytes, false);
   server_.only().Send(std::move(bytes));
-  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
   EXPECT_EQ(server_.connections_made, 2);
 }
 
@@ -403,7 +403,7 @@ TEST_F(OtherServersTest, IoUnderMandatoryLockCarriesItsStateId) {
   const OpenFile io = Open("io");
   const OpenFile lock = Open("lock");
   const LockOwner owner{lock.handle, lock.state_id, 1};
-  ASSERT_OK(Await(files_->locks().Lock(who_, owner, {0, 99, true})));
+  ASSERT_OK(Await(files_->locks().Lock(user_, owner, {0, 99, true})));
   server_.script = [this](ScriptedConnection& c, const Request& request) {
     wire::StateId state_id;
     uint64_t offset = 0;
@@ -425,12 +425,12 @@ TEST_F(OtherServersTest, IoUnderMandatoryLockCarriesItsStateId) {
   };
   BufferLease target = Lease(BufferUse::kReadTarget, 4096);
   BufferLease source = Lease(BufferUse::kWriteSource, 4096);
-  ASSERT_OK(Await(files_->data().Read(who_, io.handle, io.state_id, 90, target, 20)));
-  ASSERT_OK(Await(files_->data().Write(who_, io.handle, io.state_id, 10, source, 0, 20,
+  ASSERT_OK(Await(files_->data().Read(user_, io.handle, io.state_id, 90, target, 20)));
+  ASSERT_OK(Await(files_->data().Write(user_, io.handle, io.state_id, 10, source, 0, 20,
                                        wire::StableHow::kFileSync)));
   // A range locked by another owner stays locked.
   absl::Status others =
-      Await(files_->data().Read(who_, io.handle, io.state_id, 200, target, 20)).status();
+      Await(files_->data().Read(user_, io.handle, io.state_id, 200, target, 20)).status();
   EXPECT_EQ(wire::DafsFromStatus(others), DafsStatus::kLocked) << others;
 }
 
@@ -440,7 +440,7 @@ TEST_F(OtherServersTest, LocksAreValidatedByAnEmptyRead) {
   const OpenFile io = Open("io");
   const OpenFile lock = Open("lock");
   const LockOwner owner{lock.handle, lock.state_id, 1};
-  ASSERT_OK(Await(files_->locks().Lock(who_, owner, {0, 99, true})));
+  ASSERT_OK(Await(files_->locks().Lock(user_, owner, {0, 99, true})));
   Await(files_->locks().ValidateLocks());
   EXPECT_EQ(server_.Count(Proc::kReadInline), 1);
   EXPECT_OK(client_->opens().Find(lock.state_id)->lost);
@@ -455,7 +455,7 @@ TEST_F(OtherServersTest, LocksAreValidatedByAnEmptyRead) {
   // The owner may do its I/O through the other open, so that I/O fails too.
   EXPECT_FALSE(client_->opens().Find(lock.state_id)->lost.ok());
   BufferLease target = Lease(BufferUse::kReadTarget, 4096);
-  EXPECT_FALSE(Await(files_->data().Read(who_, io.handle, io.state_id, 0, target, 20)).ok());
+  EXPECT_FALSE(Await(files_->data().Read(user_, io.handle, io.state_id, 0, target, 20)).ok());
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST_F(PromisedResultsTest, EachResultHasThePromiseOfItsOwnResponse) {
   Promise(Proc::kLookup);
   MakeFiles();
   Begin();
-  absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, "name"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, dir_, "name"));
   ASSERT_OK(node);
   EXPECT_TRUE(IsGood(node->names, dir_));
   EXPECT_TRUE(node->names.only_clients);
@@ -56,14 +56,14 @@ TEST_F(PromisedResultsTest, EachResultHasThePromiseOfItsOwnResponse) {
 
   // CREATE promises nothing here; the attributes come from the GETATTRs after it.
   Attributes after;
-  node = Await(files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after));
+  node = Await(files_->names().MakeDirectory(user_, dir_, "name", wire::FileAttributes(), &after));
   ASSERT_OK(node);
   EXPECT_FALSE(node->names);
   EXPECT_TRUE(node->attributes.promise);
   EXPECT_TRUE(IsGood(after.promise, dir_));
 
   absl::StatusOr<Attributes> attributes =
-      Await(files_->attributes().GetAttributes(who_, node->handle));
+      Await(files_->attributes().GetAttributes(user_, node->handle));
   ASSERT_OK(attributes);
   EXPECT_TRUE(IsGood(attributes->promise, node->handle));
 }
@@ -73,29 +73,29 @@ TEST_F(PromisedResultsTest, ChangesOfNamesCarryThePromiseOfTheirDirectories) {
   Begin();
   Promise(Proc::kCreate);
   absl::StatusOr<Node> node =
-      Await(files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes()));
+      Await(files_->names().MakeDirectory(user_, dir_, "name", wire::FileAttributes()));
   ASSERT_OK(node);
   EXPECT_TRUE(IsGood(node->names, dir_));
   Promise(Proc::kLink);
-  node = Await(files_->names().Link(who_, node->handle, dir_, "other"));
+  node = Await(files_->names().Link(user_, node->handle, dir_, "other"));
   ASSERT_OK(node);
   EXPECT_TRUE(IsGood(node->names, dir_));
   Promise(Proc::kOpen);
   OpenRequest request;
   request.name = "f";
   request.owner = "owner";
-  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(who_, request));
+  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(user_, request));
   ASSERT_OK(file);
   EXPECT_TRUE(IsGood(file->names, dir_));
   EXPECT_TRUE(file->attributes.promise);
 
   client::Promise names;
   Promise(Proc::kRemove);
-  EXPECT_OK(Await(files_->names().Remove(who_, dir_, "name", nullptr, &names)));
+  EXPECT_OK(Await(files_->names().Remove(user_, dir_, "name", nullptr, &names)));
   EXPECT_TRUE(IsGood(names, dir_));
   names = {};
   Promise(Proc::kRename);
-  EXPECT_OK(Await(files_->names().Rename(who_, dir_, "a", dir_, "b", nullptr, nullptr, &names)));
+  EXPECT_OK(Await(files_->names().Rename(user_, dir_, "a", dir_, "b", nullptr, nullptr, &names)));
   EXPECT_TRUE(IsGood(names, dir_));
 }
 
@@ -105,13 +105,13 @@ TEST_F(PromisedResultsTest, AbsentNameHasThePromiseOfTheDirectory) {
   Begin();
   RefuseOne(Proc::kLookup, DafsStatus::kNoEnt);
   client::Promise absent;
-  const absl::Status status = Await(files_->names().Lookup(who_, dir_, "name", &absent)).status();
+  const absl::Status status = Await(files_->names().Lookup(user_, dir_, "name", &absent)).status();
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNoEnt);
   EXPECT_TRUE(IsGood(absent, dir_));
   // Other errors say nothing about the name.
   absent = {};
   RefuseOne(Proc::kLookup, DafsStatus::kAcces);
-  EXPECT_FALSE(Await(files_->names().Lookup(who_, dir_, "name", &absent)).ok());
+  EXPECT_FALSE(Await(files_->names().Lookup(user_, dir_, "name", &absent)).ok());
   EXPECT_FALSE(absent);
 }
 
@@ -125,7 +125,7 @@ TEST_F(PromisedResultsTest, ListingHasBothPromises) {
   Begin();
   BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 65536);
   absl::StatusOr<DirectoryPage> page = Await(files_->directories().ReadDirectory(
-      who_, dir_, 0, wire::Verifier(), 65536, kStatAttributes, lease));
+      user_, dir_, 0, wire::Verifier(), 65536, kStatAttributes, lease));
   ASSERT_OK(page);
   EXPECT_TRUE(IsGood(page->names, dir_));
   EXPECT_TRUE(page->attributes);
@@ -141,12 +141,12 @@ TEST_F(PromisedResultsTest, ResponseOlderThanAnAnnouncedChangeGivesNoPromise) {
     client_->promises().Changed(dir_);  // the announcement is received before the response
     return true;
   };
-  absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, "name"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, dir_, "name"));
   ASSERT_OK(node);
   EXPECT_TRUE(node->names);
   EXPECT_FALSE(IsGood(node->names, dir_));
   server_.script = nullptr;
-  node = Await(files_->names().Lookup(who_, dir_, "name"));
+  node = Await(files_->names().Lookup(user_, dir_, "name"));
   ASSERT_OK(node);
   EXPECT_TRUE(IsGood(node->names, dir_));
 }
@@ -162,7 +162,7 @@ TEST_F(PromisedResultsTest, RequestIssuedAgainCountsFromTheLastTime) {
     client_->promises().Changed(dir_);
     return true;
   };
-  absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, "name"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, dir_, "name"));
   ASSERT_OK(node);
   EXPECT_EQ(server_.connections_made, 2);
   EXPECT_TRUE(IsGood(node->names, dir_));
@@ -180,7 +180,7 @@ TEST_F(PromisedResultsTest, FetchedResponseGivesNoPromise) {
     return true;
   };
   absl::StatusOr<Node> node =
-      Await(files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes()));
+      Await(files_->names().MakeDirectory(user_, dir_, "name", wire::FileAttributes()));
   ASSERT_OK(node);
   EXPECT_EQ(files_->Report().fetched, 1u);
   EXPECT_FALSE(node->names);
@@ -190,7 +190,7 @@ TEST_F(PromisedResultsTest, VoidEndsAllPromisesBeforeTheResponseIsDelivered) {
   Promise(Proc::kLookup);
   MakeFiles();
   Begin();
-  absl::StatusOr<Node> node = Await(files_->names().Lookup(who_, dir_, "name"));
+  absl::StatusOr<Node> node = Await(files_->names().Lookup(user_, dir_, "name"));
   ASSERT_OK(node);
   server_.spec_cond = [](const Request&) {
     return uint16_t{wire::kSpcondVoid | wire::kSpcondNames | wire::kSpcondAttributes};
@@ -198,7 +198,7 @@ TEST_F(PromisedResultsTest, VoidEndsAllPromisesBeforeTheResponseIsDelivered) {
   int voids = 0;
   client_->promises().OnVoid([&voids] { ++voids; });
   absl::StatusOr<Attributes> attributes =
-      Await(files_->attributes().GetAttributes(who_, node->handle));
+      Await(files_->attributes().GetAttributes(user_, node->handle));
   ASSERT_OK(attributes);
   EXPECT_EQ(voids, 1);
   EXPECT_FALSE(IsGood(attributes->promise, node->handle));

@@ -19,7 +19,7 @@ class RequestsTest : public ScriptedTest {
     request.name = "f";
     request.owner = "owner";
     request.share_access = wire::kShareBoth;
-    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(who_, request));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(user_, request));
     EXPECT_OK(file);
     return file.ok() ? *file : OpenFile();
   }
@@ -27,7 +27,7 @@ class RequestsTest : public ScriptedTest {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
     for (uint32_t i = 0; i < size; ++i) lease.payload()[i] = ScriptedByte(offset + i);
     absl::StatusOr<WriteResult> written =
-        Await(files_->data().Write(who_, file.handle, file.state_id, offset, lease, 0, size, how));
+        Await(files_->data().Write(user_, file.handle, file.state_id, offset, lease, 0, size, how));
     ASSERT_OK(written);
     EXPECT_EQ(written->count, size);
   }
@@ -59,14 +59,14 @@ TEST_F(RequestsTest, AccessResultsAreNotCached) {
   };
   const wire::FileHandle file;
   says = {wire::kAccessRead, wire::kAccessRead};
-  EXPECT_EQ(*Await(files_->attributes().Access(who_, file, wire::kAccessRead)), wire::kAccessRead);
+  EXPECT_EQ(*Await(files_->attributes().Access(user_, file, wire::kAccessRead)), wire::kAccessRead);
   OpenRequest request;
   request.name = "f";
   request.owner = "owner";
-  const absl::Status refused = Await(files_->opens().Open(who_, request)).status();
+  const absl::Status refused = Await(files_->opens().Open(user_, request)).status();
   EXPECT_EQ(wire::DafsFromStatus(refused), DafsStatus::kAcces);
   says.access = 0;
-  EXPECT_EQ(*Await(files_->attributes().Access(who_, file, wire::kAccessRead)), 0u);
+  EXPECT_EQ(*Await(files_->attributes().Access(user_, file, wire::kAccessRead)), 0u);
   EXPECT_EQ(server_.Count(Proc::kAccess), 2);
 }
 
@@ -85,15 +85,15 @@ TEST_F(RequestsTest, AccessDoesNotFollowFromTheMode) {
     wire::GetattrInlineRes res;
     res.obj_attributes.set(wire::kFattrMode | wire::kFattrOwner);
     res.obj_attributes.mode = 0700;
-    res.obj_attributes.owner = std::to_string(who_.uid);
+    res.obj_attributes.owner = std::to_string(user_.uid);
     c.Answer(request, res);
     return true;
   };
   const wire::FileHandle file;
-  const auto attributes = Await(files_->attributes().GetAttributes(who_, file));
+  const auto attributes = Await(files_->attributes().GetAttributes(user_, file));
   ASSERT_OK(attributes);
   const auto access =
-      Await(files_->attributes().Access(who_, file, wire::kAccessRead | wire::kAccessModify));
+      Await(files_->attributes().Access(user_, file, wire::kAccessRead | wire::kAccessModify));
   ASSERT_OK(access);
   EXPECT_EQ(*access, wire::kAccessRead);
   EXPECT_EQ(server_.Count(Proc::kAccess), 1);
@@ -123,10 +123,10 @@ TEST_F(RequestsTest, AccessUsesTheCredentialsOfTheCheckedUser) {
     return false;
   };
   const Identity other{1001, 101, {7, 8}};
-  for (const Identity& who : {who_, other, who_}) {
-    ASSERT_OK(Await(files_->attributes().Access(who, wire::FileHandle(), wire::kAccessRead)));
+  for (const Identity& user : {user_, other, user_}) {
+    ASSERT_OK(Await(files_->attributes().Access(user, wire::FileHandle(), wire::kAccessRead)));
   }
-  EXPECT_EQ(registered, (std::vector<Identity>{who_, other}));
+  EXPECT_EQ(registered, (std::vector<Identity>{user_, other}));
   std::vector<wire::CredHandle> used;
   for (const ScriptedServer::Seen& seen : server_.log) {
     if (seen.proc == Proc::kAccess) used.push_back(seen.cred);
@@ -206,7 +206,7 @@ TEST_F(RequestsTest, OneCommitCoversTheWholeFile) {
   Write(file, 0, 1000, wire::StableHow::kUnstable);
   Write(file, 5000, 1000, wire::StableHow::kUnstable);
   EXPECT_GT(client_->uncommitted().bytes(), 0u);
-  ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(user_, file.handle, 0, 0)));
   ASSERT_EQ(commits_.size(), 1u);
   EXPECT_EQ(commits_[0].offset, 0u);
   EXPECT_EQ(commits_[0].count, 0u);
@@ -217,7 +217,7 @@ TEST_F(RequestsTest, OneCommitCoversTheWholeFile) {
   server_.unstable.clear();
   server_.written.clear();
   ++server_.write_verifier;
-  ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(user_, file.handle, 0, 0)));
   ASSERT_EQ(commits_.size(), 3u);
   for (const wire::CommitArgs& commit : commits_) {
     EXPECT_EQ(commit.offset, 0u);
@@ -252,7 +252,7 @@ TEST_F(RequestsTest, FailedCommitOfMuchDataIsNotRetriedAtOnce) {
     c.Refuse(request, DafsStatus::kNoSpc);
     return true;
   };
-  files_->context().committer.NeedCommit(file.handle, who_, CommitSchedule::kMostBytes + 1);
+  files_->context().committer.NeedCommit(file.handle, user_, CommitSchedule::kMostBytes + 1);
   ASSERT_TRUE(Until([&] { return refused > 0; }));
   const absl::Time end = Loop::Now() + absl::Milliseconds(100);
   while (Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
@@ -266,9 +266,9 @@ TEST_F(RequestsTest, CommitOfRangeCoversTheWholeFileIfItNeedsOne) {
   MakeFiles();
   const OpenFile file = Open();
   NoteCommits();
-  files_->context().committer.NeedCommit(file.handle, who_, 100);
-  ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 5000, 100)));
-  ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 5000, 100)));
+  files_->context().committer.NeedCommit(file.handle, user_, 100);
+  ASSERT_OK(Await(files_->commits().Commit(user_, file.handle, 5000, 100)));
+  ASSERT_OK(Await(files_->commits().Commit(user_, file.handle, 5000, 100)));
   ASSERT_EQ(commits_.size(), 2u);
   EXPECT_EQ(commits_[0].offset, 0u);
   EXPECT_EQ(commits_[0].count, 0u);
@@ -296,7 +296,7 @@ TEST_F(RequestsTest, WritesThatAreNotWhollyStableAreCommitted) {
     Write(file, 0, 1000, wire::StableHow::kUnstable);
     EXPECT_TRUE(files_->commits().NeedsCommit(file.handle));
     EXPECT_TRUE(commits_.empty());
-    ASSERT_OK(Await(files_->commits().Commit(who_, file.handle, 0, 0)));
+    ASSERT_OK(Await(files_->commits().Commit(user_, file.handle, 0, 0)));
     EXPECT_EQ(commits_.size(), 1u);
     EXPECT_FALSE(files_->commits().NeedsCommit(file.handle));
   }

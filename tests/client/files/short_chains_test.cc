@@ -34,7 +34,7 @@ TEST_F(ShortChainsTest, MembersRefusedForResourcesAreReissuedAsNewChain) {
     request.create = true;
     request.create_mode = wire::CreateMode::kExclusive;
     request.attributes.set(wire::kFattrMode);
-    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(who_, request));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().Open(user_, request));
     ASSERT_OK(file);
     EXPECT_EQ(file->attributes.file_id, static_cast<uint64_t>('f'));
     EXPECT_EQ(server_.executed[Proc::kOpen], 1);
@@ -52,7 +52,7 @@ TEST_F(ShortChainsTest, SingleRequestRefusedForResourcesFails) {
     c.Refuse(request, DafsStatus::kResource);
     return true;
   };
-  absl::Status status = Await(files_->names().Lookup(who_, {}, "f")).status();
+  absl::Status status = Await(files_->names().Lookup(user_, {}, "f")).status();
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kResource);
   EXPECT_EQ(server_.Count(Proc::kLookup), 1);
   EXPECT_EQ(server_.Count(Proc::kGetattrInline), 2);  // in the chain, and alone

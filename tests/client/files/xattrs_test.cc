@@ -138,10 +138,10 @@ TEST_P(FilesXattrsTest, UsersSeeOnlyPermittedAttributes) {
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kAcces);
 }
 
-Task<void> SetFrom(Files& files, const Identity& who, const wire::FileHandle& file,
+Task<void> SetFrom(Files& files, const Identity& user, const wire::FileHandle& file,
                    const std::string& value, bool* done) {
   Task<absl::Status> task =
-      files.xattrs().SetXattr(who, file, "user.value", value, XattrMode::kAny);
+      files.xattrs().SetXattr(user, file, "user.value", value, XattrMode::kAny);
   absl::Status status = co_await task;
   EXPECT_STATUS_OK(status);
   *done = true;

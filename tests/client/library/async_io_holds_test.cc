@@ -26,7 +26,7 @@ class AsyncHoldsTest : public ScriptedTest {
     request.name = "file";
     request.owner = "owner";
     request.share_access = wire::kShareBoth;
-    absl::StatusOr<OpenFile> open = Await(files_->opens().Open(who_, request));
+    absl::StatusOr<OpenFile> open = Await(files_->opens().Open(user_, request));
     ASSERT_OK(open);
     file_.name = "file";
     file_.handle = open->handle;
@@ -34,7 +34,7 @@ class AsyncHoldsTest : public ScriptedTest {
     auto handle = files_->buffers().user_memory().Register(memory_, MemoryAccess::kBoth);
     ASSERT_OK(handle);
     handle_ = *handle;
-    io_ = std::make_unique<AsyncIo>(*files_, who_);
+    io_ = std::make_unique<AsyncIo>(*files_, user_);
     group_ = std::make_unique<CompletionGroup>(*loop_);
   }
   IoId Issue(bool write, uint32_t size = kBlock) {
@@ -123,7 +123,7 @@ TEST_F(AsyncHoldsTest, HintsReachTheServer) {
         return false;
     }
   };
-  EXPECT_OK(Await(files_->data().CacheHint(who_, file_.handle, 4096, 8192,
+  EXPECT_OK(Await(files_->data().CacheHint(user_, file_.handle, 4096, 8192,
                                            wire::AccessPattern::kSequential,
                                            wire::CacheHintRead(6) | wire::CacheHintWrite(2))));
   ASSERT_EQ(hints.size(), 1u);

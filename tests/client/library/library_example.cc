@@ -80,9 +80,9 @@ absl::Status Run(char** arguments) {
   options.providers = {tcp.get()};
   ASSIGN_OR_RETURN(std::unique_ptr<Library> library, Library::Open(std::move(options)));
   ASSIGN_OR_RETURN(std::unique_ptr<Loop> loop, Loop::Create());
-  const Identity who{geteuid(), getegid(), {}};
+  const Identity user{geteuid(), getegid(), {}};
   ASSIGN_OR_RETURN(std::unique_ptr<ExportSession> session,
-                   ExportSession::Open(*library, *loop, who));
+                   ExportSession::Open(*library, *loop, user));
   return Copy(*session, arguments[3], arguments[4]);
 }
 

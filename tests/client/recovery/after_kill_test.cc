@@ -78,7 +78,7 @@ class AfterKillTest : public ScriptedTest {
   Operation MakeDirectory() {
     return [this](Files& files) -> Task<absl::Status> {
       const wire::FileAttributes none;
-      Task<absl::StatusOr<Node>> task = files.names().MakeDirectory(who_, dir_, "name", none);
+      Task<absl::StatusOr<Node>> task = files.names().MakeDirectory(user_, dir_, "name", none);
       absl::StatusOr<Node> node = co_await task;
       if (node.ok()) made_ = node->handle;
       co_return node.status();
@@ -93,7 +93,7 @@ class AfterKillTest : public ScriptedTest {
       request.share_access = wire::kShareBoth;
       request.create = true;
       request.create_mode = wire::CreateMode::kGuarded;
-      Task<absl::StatusOr<OpenFile>> task = files.opens().Open(who_, request);
+      Task<absl::StatusOr<OpenFile>> task = files.opens().Open(user_, request);
       absl::StatusOr<OpenFile> file = co_await task;
       if (file.ok()) made_ = file->handle;
       co_return file.status();
@@ -102,10 +102,10 @@ class AfterKillTest : public ScriptedTest {
   // Two changes in one operation.
   Operation RemoveTwo() {
     return [this](Files& files) -> Task<absl::Status> {
-      Task<absl::Status> one = files.names().Remove(who_, dir_, "one");
+      Task<absl::Status> one = files.names().Remove(user_, dir_, "one");
       absl::Status status = co_await one;
       if (!status.ok()) co_return status;
-      Task<absl::Status> two = files.names().Remove(who_, dir_, "two");
+      Task<absl::Status> two = files.names().Remove(user_, dir_, "two");
       status = co_await two;
       co_return status;
     };

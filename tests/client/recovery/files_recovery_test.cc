@@ -32,7 +32,7 @@ class FilesRecoveryTest : public ScriptedTest {
   }
   absl::StatusOr<Node> MakeDirectory() {
     return Await(
-        files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after_));
+        files_->names().MakeDirectory(user_, dir_, "name", wire::FileAttributes(), &after_));
   }
   absl::StatusOr<OpenFile> Open(const std::string& name, bool create = false,
                                 uint32_t deny = wire::kShareDenyNone) {
@@ -43,19 +43,19 @@ class FilesRecoveryTest : public ScriptedTest {
     request.share_deny = deny;
     request.create = create;
     request.create_mode = wire::CreateMode::kGuarded;
-    return Await(files_->opens().Open(who_, request));
+    return Await(files_->opens().Open(user_, request));
   }
   absl::Status Write(const OpenFile& file, uint64_t offset, std::string_view data) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, 65536);
     std::memcpy(lease.payload(), data.data(), data.size());
-    return Await(files_->data().Write(who_, file.handle, file.state_id, offset, lease, 0,
+    return Await(files_->data().Write(user_, file.handle, file.state_id, offset, lease, 0,
                                       static_cast<uint32_t>(data.size()),
                                       wire::StableHow::kUnstable))
         .status();
   }
   absl::Status Read(const OpenFile& file) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 4096);
-    return Await(files_->data().Read(who_, file.handle, file.state_id, 0, lease, 4096)).status();
+    return Await(files_->data().Read(user_, file.handle, file.state_id, 0, lease, 4096)).status();
   }
   wire::FileHandle dir_;
   Attributes after_;
@@ -82,7 +82,7 @@ TEST_F(FilesRecoveryTest, ReplyToAnExecutedChangeIsFetchedNotRepeated) {
 TEST_F(FilesRecoveryTest, ChangeThatWasNotExecutedIsReissued) {
   MakeFiles();
   LoseOnce(Proc::kRemove, false);
-  ASSERT_OK(Await(files_->names().Remove(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Remove(user_, dir_, "name")));
   EXPECT_EQ(server_.executed[Proc::kRemove], 1);
   EXPECT_EQ(server_.Count(Proc::kRemove), 2);
   EXPECT_EQ(server_.executed[Proc::kFetchResponse], 0);
@@ -99,7 +99,7 @@ TEST_F(FilesRecoveryTest, StoredErrorIsReturned) {
     c.Close(absl::OkStatus());
     return true;
   };
-  absl::Status status = Await(files_->names().Rename(who_, dir_, "a", dir_, "b"));
+  absl::Status status = Await(files_->names().Rename(user_, dir_, "a", dir_, "b"));
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNotEmpty) << status;
   EXPECT_EQ(server_.executed[Proc::kRename], 0);
 }
@@ -134,7 +134,7 @@ TEST_F(FilesRecoveryTest, ChainResumesAfterItsLastExecutedMember) {
     return true;
   };
   absl::StatusOr<Node> node = Await(files_->names().MakeNode(
-      who_, dir_, "made", wire::ObjectType::kFifo, wire::SpecData(), 0600));
+      user_, dir_, "made", wire::ObjectType::kFifo, wire::SpecData(), 0600));
   ASSERT_OK(node);
   EXPECT_EQ(server_.executed[Proc::kCreate], 2);  // once for MakeDirectory, once here
   EXPECT_EQ(server_.executed[Proc::kSetattrInline], 1);
@@ -273,7 +273,7 @@ class AuthenticatedOtherwise : public FilesRecoveryTest {
 
 TEST_F(AuthenticatedOtherwise, ChangeOfTheOldSessionFailsWithoutWaiting) {
   MakeFiles();
-  ASSERT_OK(Await(files_->Mount(who_)));
+  ASSERT_OK(Await(files_->Mount(user_)));
   RestartAt(Proc::kCreate);
   absl::StatusOr<Node> node = MakeDirectory();
   EXPECT_TRUE(absl::IsUnknown(node.status())) << node.status();
@@ -319,10 +319,10 @@ TEST_F(FilesRecoveryTest, OpensAreReclaimedBeforeAnyOtherRequestAfterRestart) {
   EXPECT_EQ(client_->opens().size(), 0u);
 }
 
-Task<void> WriteInto(Files& files, Identity who, const OpenFile& file, const BufferLease& lease,
+Task<void> WriteInto(Files& files, Identity user, const OpenFile& file, const BufferLease& lease,
                      bool* done) {
   Task<absl::StatusOr<WriteResult>> task = files.data().Write(
-      who, file.handle, file.state_id, 0, lease, 0, 4, wire::StableHow::kUnstable);
+      user, file.handle, file.state_id, 0, lease, 0, 4, wire::StableHow::kUnstable);
   const absl::StatusOr<WriteResult> written = co_await task;
   EXPECT_OK(written);
   *done = true;
@@ -333,7 +333,7 @@ TEST_F(FilesRecoveryTest, QueuedIoWaitsForTheReclaimOfLocks) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
-  ASSERT_OK(Await(files_->locks().Lock(who_, {file->handle, file->state_id, 1}, {0, 9, true})));
+  ASSERT_OK(Await(files_->locks().Lock(user_, {file->handle, file->state_id, 1}, {0, 9, true})));
   bool holds = true;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kLock || !holds) return false;
@@ -345,7 +345,7 @@ TEST_F(FilesRecoveryTest, QueuedIoWaitsForTheReclaimOfLocks) {
   server_.log.clear();
   BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, 4096);
   bool done = false;
-  Start(WriteInto(*files_, who_, *file, lease, &done));
+  Start(WriteInto(*files_, user_, *file, lease, &done));
   ASSERT_TRUE(Until([&] { return server_.Count(Proc::kLock) == 1; }));
   Settle();
   EXPECT_EQ(server_.Count(Proc::kWriteInline), 0);
@@ -361,7 +361,7 @@ TEST_F(FilesRecoveryTest, RestartBetweenTheReclaimsOfAnOpenAndOfItsLockLosesNoth
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
-  ASSERT_OK(Await(files_->locks().Lock(who_, {file->handle, file->state_id, 1}, {0, 9, true})));
+  ASSERT_OK(Await(files_->locks().Lock(user_, {file->handle, file->state_id, 1}, {0, 9, true})));
   int locks = 0;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kLock) return false;
@@ -392,16 +392,16 @@ TEST_F(FilesRecoveryTest, FailedReclaimDoesNotBlockOtherReclaims) {
   options_.soft = true;  // ends the test if the call never completes
   options_.timeout = absl::Seconds(5);
   MakeFiles();
-  const Identity me = who_;
+  const Identity me = user_;
   const Identity other{1001, 100, {}};
   std::vector<OpenFile> mine, others;
   for (int i = 0; i < 4; ++i) {
-    who_ = i % 2 == 0 ? me : other;
+    user_ = i % 2 == 0 ? me : other;
     absl::StatusOr<OpenFile> file = Open(absl::StrCat("file", i));
     ASSERT_OK(file);
     (i % 2 == 0 ? mine : others).push_back(*file);
   }
-  who_ = me;
+  user_ = me;
   int refused = 0;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kRegisterCred ||
@@ -417,7 +417,7 @@ TEST_F(FilesRecoveryTest, FailedReclaimDoesNotBlockOtherReclaims) {
   EXPECT_EQ(server_.opens.size(), 2u);
   EXPECT_EQ(refused, 2);
   server_.script = nullptr;
-  who_ = other;
+  user_ = other;
   for (const OpenFile& file : others) EXPECT_FALSE(Read(file).ok());
 }
 
@@ -597,7 +597,7 @@ TEST_F(FilesRecoveryTest, StaleClientIdLeadsToANewSession) {
     c.Refuse(request, DafsStatus::kStaleClientId);
     return true;
   };
-  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
   EXPECT_EQ(server_.connections_made, 2);
 }
 
@@ -613,7 +613,7 @@ TEST_F(FilesRecoveryTest, DataLostInARestartIsRewrittenBeforeFsyncSucceeds) {
   ASSERT_OK(Write(*file, 10, "overwritten"));
   server_.Restart();  // the unstable data is lost
   ASSERT_OK(Write(*file, 30, "after the restart"));
-  ASSERT_OK(Await(files_->commits().Commit(who_, file->handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(user_, file->handle, 0, 0)));
   std::string expected = data;
   expected.replace(10, 11, "overwritten").replace(30, 17, "after the restart");
   const std::vector<std::byte>& written = server_.written["file"];
@@ -637,7 +637,7 @@ TEST_F(FilesRecoveryTest, DataLostAgainDuringTheRewriteIsRewritten) {
     }
     return false;
   };
-  ASSERT_OK(Await(files_->commits().Commit(who_, file->handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(user_, file->handle, 0, 0)));
   EXPECT_EQ(server_.written["file"].size(), data.size());
   EXPECT_LT(writes, 12);
 }
@@ -657,9 +657,9 @@ TEST_F(FilesRecoveryTest, FailedCommitIsReportedAndTheNextOneSucceeds) {
     c.Refuse(request, DafsStatus::kIo);
     return true;
   };
-  absl::Status status = Await(files_->commits().Commit(who_, file->handle, 0, 0)).status();
+  absl::Status status = Await(files_->commits().Commit(user_, file->handle, 0, 0)).status();
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kIo);
-  ASSERT_OK(Await(files_->commits().Commit(who_, file->handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(user_, file->handle, 0, 0)));
   EXPECT_EQ(server_.written["file"].size(), 4u);
 }
 
@@ -690,7 +690,7 @@ TEST_F(FilesRecoveryTest, CopyWaitsUntilItsSourceIsRewritten) {
     c.Answer(request, res, DafsStatus::kOk, {});
     return true;
   };
-  ASSERT_OK(Await(files_->ranges().CopyRange(who_, source->handle, source->state_id, 0,
+  ASSERT_OK(Await(files_->ranges().CopyRange(user_, source->handle, source->state_id, 0,
                                              target->handle, target->state_id, 0, 4)));
   std::vector<Proc> seen;
   for (const auto& entry : server_.log) {
@@ -712,7 +712,7 @@ TEST_F(FilesRecoveryTest, NextFsyncReportsDataThatCannotBeRewritten) {
     c.Refuse(request, DafsStatus::kNoSpc);
     return true;
   };
-  Await(files_->commits().Commit(who_, file->handle, 0, 0)).IgnoreError();
+  Await(files_->commits().Commit(user_, file->handle, 0, 0)).IgnoreError();
   absl::Status status = files_->commits().TakeFailure(file->handle);
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNoSpc) << status;
   EXPECT_OK(files_->commits().TakeFailure(file->handle));
@@ -730,7 +730,7 @@ TEST_F(FilesRecoveryTest, AllocationDoesNotConsumeTheErrorForLostData) {
     c.Answer(request, wire::AllocateRes());
     return true;
   };
-  EXPECT_OK(Await(files_->ranges().Allocate(who_, file->handle, file->state_id,
+  EXPECT_OK(Await(files_->ranges().Allocate(user_, file->handle, file->state_id,
                                             wire::AllocateMode::kPunchHole, 0, 4)));
   absl::Status status = files_->commits().TakeFailure(file->handle);
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kRofs) << status;
@@ -764,13 +764,13 @@ TEST_F(FilesRecoveryTest, NothingIsRewrittenDuringATruncation) {
   cut.set(wire::kFattrObjectSize);
   std::optional<absl::Status> set;
   std::optional<absl::Status> committed;
-  Start(KeepStatus(files_->attributes().SetAttributes(who_, file->handle, file->state_id, cut),
+  Start(KeepStatus(files_->attributes().SetAttributes(user_, file->handle, file->state_id, cut),
                    &set));
   ASSERT_TRUE(Until([&] { return cutting != nullptr; }));
   cutting = nullptr;
   server_.Restart();
   ASSERT_TRUE(Until([&] { return cutting != nullptr; }));  // sent again
-  Start(KeepStatus(files_->commits().Commit(who_, file->handle, 0, 0), &committed));
+  Start(KeepStatus(files_->commits().Commit(user_, file->handle, 0, 0), &committed));
   ASSERT_TRUE(Until([&] { return server_.executed[Proc::kCommit] > 0; }));
   const absl::Time end = Loop::Now() + absl::Milliseconds(50);
   while (Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
@@ -793,7 +793,7 @@ TEST_F(FilesRecoveryTest, FullStoreOfUncommittedDataCommits) {
   EXPECT_GT(server_.executed[Proc::kCommit], 1);
   EXPECT_LE(client_->uncommitted().bytes(), options_.uncommitted_bytes);
   server_.Restart();
-  ASSERT_OK(Await(files_->commits().Commit(who_, file->handle, 0, 0)));
+  ASSERT_OK(Await(files_->commits().Commit(user_, file->handle, 0, 0)));
   EXPECT_EQ(server_.written["file"].size(), 40 * data.size());
 }
 
@@ -824,7 +824,7 @@ struct Sweep {
   std::vector<absl::Status> failures;
 };
 
-Task<void> ChangeThings(Files& files, const Identity& who, int number, Sweep* sweep) {
+Task<void> ChangeThings(Files& files, const Identity& user, int number, Sweep* sweep) {
   wire::FileHandle dir;
   const std::string name = absl::StrCat(number);
   OpenRequest request;
@@ -834,7 +834,7 @@ Task<void> ChangeThings(Files& files, const Identity& who, int number, Sweep* sw
   request.create = true;
   request.create_mode = wire::CreateMode::kGuarded;
   std::vector<absl::Status> all;
-  Task<absl::StatusOr<OpenFile>> opening = files.opens().Open(who, request);
+  Task<absl::StatusOr<OpenFile>> opening = files.opens().Open(user, request);
   absl::StatusOr<OpenFile> file = co_await opening;
   all.push_back(file.status());
   if (file.ok()) {
@@ -843,26 +843,26 @@ Task<void> ChangeThings(Files& files, const Identity& who, int number, Sweep* sw
     std::memset(lease->payload(), number + 1, 20000);
     const uint32_t size = number % 2 == 0 ? 500 : 20000;
     Task<absl::StatusOr<WriteResult>> writing = files.data().Write(
-        who, file->handle, file->state_id, 0, *lease, 0, size, wire::StableHow::kUnstable);
+        user, file->handle, file->state_id, 0, *lease, 0, size, wire::StableHow::kUnstable);
     absl::StatusOr<WriteResult> written = co_await writing;
     all.push_back(written.status());
     Task<absl::StatusOr<AppendResult>> appending = files.data().Append(
-        who, file->handle, file->state_id, *lease, 0, 300, wire::StableHow::kDataSync);
+        user, file->handle, file->state_id, *lease, 0, 300, wire::StableHow::kDataSync);
     absl::StatusOr<AppendResult> appended = co_await appending;
     all.push_back(appended.status());
     Task<absl::StatusOr<wire::Verifier>> committing =
-        files.commits().Commit(who, file->handle, 0, 0);
+        files.commits().Commit(user, file->handle, 0, 0);
     absl::StatusOr<wire::Verifier> committed = co_await committing;
     all.push_back(committed.status());
     Task<absl::Status> closing = files.opens().Close(file->state_id);
     all.push_back(co_await closing);
   }
-  Task<absl::StatusOr<Node>> linking = files.names().Link(who, dir, dir, "link");
+  Task<absl::StatusOr<Node>> linking = files.names().Link(user, dir, dir, "link");
   absl::StatusOr<Node> linked = co_await linking;
   all.push_back(linked.status());
-  Task<absl::Status> renaming = files.names().Rename(who, dir, name, dir, "other");
+  Task<absl::Status> renaming = files.names().Rename(user, dir, name, dir, "other");
   all.push_back(co_await renaming);
-  Task<absl::Status> removing = files.names().Remove(who, dir, "other");
+  Task<absl::Status> removing = files.names().Remove(user, dir, "other");
   all.push_back(co_await removing);
   for (const absl::Status& status : all) {
     if (!status.ok()) sweep->failures.push_back(status);
@@ -907,7 +907,7 @@ TEST_P(FaultSweep, EveryChangeExecutesExactlyOnceWhereverTheConnectionBreaks) {
     };
     MakeFiles();
     Sweep sweep;
-    for (int i = 0; i < kFiles; ++i) Start(ChangeThings(*files_, who_, i, &sweep));
+    for (int i = 0; i < kFiles; ++i) Start(ChangeThings(*files_, user_, i, &sweep));
     ASSERT_TRUE(Until([&] { return sweep.ended == kFiles; }));
     Settle();
     untouched = server_.operations < fault;

@@ -29,10 +29,10 @@ class FilesRetryTest : public ScriptedTest {
       return true;
     };
   }
-  absl::StatusOr<Node> Lookup() { return Await(files_->names().Lookup(who_, dir_, "name")); }
+  absl::StatusOr<Node> Lookup() { return Await(files_->names().Lookup(user_, dir_, "name")); }
   absl::StatusOr<Node> MakeDirectory() {
     return Await(
-        files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after_));
+        files_->names().MakeDirectory(user_, dir_, "name", wire::FileAttributes(), &after_));
   }
   wire::FileHandle dir_;
   Attributes after_;
@@ -91,7 +91,7 @@ TEST_F(FilesRetryTest, DelayAndGraceAreRetried) {
     return true;
   };
   const absl::Time start = Loop::Now();
-  ASSERT_OK(Await(files_->names().Rename(who_, dir_, "a", dir_, "b")));
+  ASSERT_OK(Await(files_->names().Rename(user_, dir_, "a", dir_, "b")));
   EXPECT_GE(Loop::Now() - start, absl::Milliseconds(10 + 20 + 40));  // ServerDelay
   EXPECT_EQ(server_.executed[Proc::kRename], 1);
   EXPECT_EQ(server_.Count(Proc::kRename), 4);
@@ -113,7 +113,7 @@ TEST_F(FilesRetryTest, TheTimeOfAnOperationIsDivided) {
   };
   OperationClock& clock = files_->operation_clock();
   clock.Begin(7);
-  Task<absl::Status> renaming = files_->names().Rename(who_, dir_, "a", dir_, "b");
+  Task<absl::Status> renaming = files_->names().Rename(user_, dir_, "a", dir_, "b");
   ASSERT_OK(Await(std::move(renaming)));
   clock.Began();
   const OperationTimes times = clock.End(7);
@@ -122,7 +122,7 @@ TEST_F(FilesRetryTest, TheTimeOfAnOperationIsDivided) {
   EXPECT_EQ(times.queue, absl::ZeroDuration());
   EXPECT_FALSE(times.slowest.empty());
   EXPECT_LE(times.slowest_took, times.server);
-  ASSERT_OK(Await(files_->names().Rename(who_, dir_, "b", dir_, "a")));  // of no operation
+  ASSERT_OK(Await(files_->names().Rename(user_, dir_, "b", dir_, "a")));  // of no operation
   EXPECT_EQ(clock.End(7).server, absl::ZeroDuration());
 }
 
@@ -133,7 +133,7 @@ TEST_F(FilesRetryTest, OtherErrorsAreReturned) {
     c.Refuse(request, DafsStatus::kFhExpired);
     return true;
   };
-  absl::Status status = Await(files_->names().Remove(who_, dir_, "a"));
+  absl::Status status = Await(files_->names().Remove(user_, dir_, "a"));
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kFhExpired);
   EXPECT_EQ(server_.Count(Proc::kRemove), 1);
 }
@@ -145,7 +145,7 @@ TEST_F(FilesRetryTest, MissingProcedureReturnsUnimplemented) {
     c.Refuse(request, DafsStatus::kNotSupp);
     return true;
   };
-  absl::Status status = Await(files_->names().Link(who_, dir_, dir_, "a")).status();
+  absl::Status status = Await(files_->names().Link(user_, dir_, dir_, "a")).status();
   EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNotSupp);
 }
@@ -158,13 +158,13 @@ TEST_F(FilesRetryTest, MissingPrivateProceduresAreReported) {
     return true;
   };
   absl::Status allocated =
-      Await(files_->ranges().Allocate(who_, dir_, {}, wire::AllocateMode::kAllocate, 0, 1));
+      Await(files_->ranges().Allocate(user_, dir_, {}, wire::AllocateMode::kAllocate, 0, 1));
   EXPECT_TRUE(absl::IsUnimplemented(allocated)) << allocated;
   absl::Status sought =
-      Await(files_->ranges().Seek(who_, dir_, {}, wire::SeekWhat::kData, 0)).status();
+      Await(files_->ranges().Seek(user_, dir_, {}, wire::SeekWhat::kData, 0)).status();
   EXPECT_TRUE(absl::IsUnimplemented(sought)) << sought;
   absl::Status copied =
-      Await(files_->ranges().CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 1)).status();
+      Await(files_->ranges().CopyRange(user_, dir_, {}, 0, dir_, {}, 0, 1)).status();
   EXPECT_TRUE(absl::IsUnimplemented(copied)) << copied;
 }
 
@@ -178,7 +178,7 @@ TEST_F(FilesRetryTest, CopyResultBeyondTheRequestIsAnError) {
     return true;
   };
   absl::StatusOr<CopyResult> copied =
-      Await(files_->ranges().CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+      Await(files_->ranges().CopyRange(user_, dir_, {}, 0, dir_, {}, 0, 100));
   EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
 }
 
@@ -202,12 +202,12 @@ TEST_F(FilesRetryTest, CopyLostByTheServerIsRepeated) {
     return true;
   };
   absl::StatusOr<CopyResult> copied =
-      Await(files_->ranges().CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+      Await(files_->ranges().CopyRange(user_, dir_, {}, 0, dir_, {}, 0, 100));
   ASSERT_OK(copied);
   EXPECT_EQ(copied->count, 100u);
   EXPECT_EQ(copies, 3);
   losses = 1'000'000;
-  copied = Await(files_->ranges().CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+  copied = Await(files_->ranges().CopyRange(user_, dir_, {}, 0, dir_, {}, 0, 100));
   EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
   EXPECT_LE(copies, 1000) << "the client retries without limit while the server loses the copy";
 }
@@ -221,7 +221,7 @@ TEST_F(FilesRetryTest, WithoutOpenHandleItIsTriedOnceAndNoStateIsReturned) {
   };
   for (int i = 0; i < 2; ++i) {
     absl::StatusOr<OpenFile> file =
-        Await(files_->opens().OpenByHandle(who_, dir_, wire::kShareRead, "owner"));
+        Await(files_->opens().OpenByHandle(user_, dir_, wire::kShareRead, "owner"));
     ASSERT_OK(file);
     EXPECT_TRUE(file->state_id.is_zero());
     ASSERT_OK(Await(files_->opens().Close(file->state_id)));
@@ -246,15 +246,15 @@ TEST_F(FilesRetryTest, WithoutPosixProceduresTheStandardOnesAreUsed) {
   };
   for (int i = 1; i <= 2; ++i) {
     absl::StatusOr<Node> fifo = Await(files_->names().MakeNode(
-        who_, dir_, "fifo", wire::ObjectType::kFifo, wire::SpecData(), 0666));
+        user_, dir_, "fifo", wire::ObjectType::kFifo, wire::SpecData(), 0666));
     ASSERT_OK(fifo);
     EXPECT_EQ(server_.Count(Proc::kCreate), i);
     EXPECT_EQ(server_.Count(Proc::kSetattrInline), i);
-    absl::StatusOr<OpenFile> file = Await(files_->opens().OpenForExecution(who_, dir_, "owner"));
+    absl::StatusOr<OpenFile> file = Await(files_->opens().OpenForExecution(user_, dir_, "owner"));
     ASSERT_OK(file);
     EXPECT_TRUE(file->state_id.is_zero());
     absl::Status renamed =
-        Await(files_->names().Rename2(who_, dir_, "a", dir_, "b", wire::kRenameNoReplace));
+        Await(files_->names().Rename2(user_, dir_, "a", dir_, "b", wire::kRenameNoReplace));
     EXPECT_TRUE(absl::IsUnimplemented(renamed)) << renamed;
   }
   EXPECT_EQ(server_.Count(Proc::kMakeNode), 1);
@@ -271,7 +271,7 @@ TEST_F(FilesRetryTest, OpenWhoseGetattrFailsIsClosed) {
   };
   OpenRequest request;
   request.name = "file";
-  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(who_, request));
+  absl::StatusOr<OpenFile> file = Await(files_->opens().Open(user_, request));
   EXPECT_EQ(wire::DafsFromStatus(file.status()), DafsStatus::kIo);
   EXPECT_EQ(server_.executed[Proc::kClose], 1);
 }
@@ -299,8 +299,8 @@ TEST_F(FilesRetryTest, ForgottenCredentialIsReregistered) {
   EXPECT_EQ(server_.credentials, 2u);
 }
 
-Task<void> LookupAs(Files& files, Identity who, const wire::FileHandle& dir, int* good) {
-  Task<absl::StatusOr<Node>> task = files.names().Lookup(who, dir, "name");
+Task<void> LookupAs(Files& files, Identity user, const wire::FileHandle& dir, int* good) {
+  Task<absl::StatusOr<Node>> task = files.names().Lookup(user, dir, "name");
   absl::StatusOr<Node> node = co_await task;
   *good += node.ok() ? 1 : 0;
 }
@@ -308,7 +308,7 @@ Task<void> LookupAs(Files& files, Identity who, const wire::FileHandle& dir, int
 TEST_F(FilesRetryTest, IdentityIsRegisteredOnceForParallelRequests) {
   MakeFiles();
   int good = 0;
-  for (int i = 0; i < 20; ++i) Start(LookupAs(*files_, who_, dir_, &good));
+  for (int i = 0; i < 20; ++i) Start(LookupAs(*files_, user_, dir_, &good));
   ASSERT_TRUE(Until([&] { return good == 20; }));
   EXPECT_EQ(server_.credentials, 1u);
 }
@@ -318,8 +318,8 @@ TEST_F(FilesRetryTest, NoMoreCredentialsThanNegotiatedAreRegistered) {
   options_.max_credentials = 3;
   MakeFiles();
   for (uint32_t uid = 0; uid < 10; ++uid) {
-    Identity who{uid, uid, {}};
-    ASSERT_OK(Await(files_->names().Lookup(who, dir_, "name")));
+    Identity user{uid, uid, {}};
+    ASSERT_OK(Await(files_->names().Lookup(user, dir_, "name")));
   }
   EXPECT_EQ(server_.credentials, 10u);
   EXPECT_EQ(server_.released, 7u);
@@ -356,7 +356,7 @@ TEST_F(FilesRetryTest, DamagedDataIsReadAgainAndThenReported) {
     };
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 8192);
     absl::StatusOr<ReadResult> read =
-        Await(files_->data().Read(who_, dir_, wire::StateId(), 5, lease, 8192));
+        Await(files_->data().Read(user_, dir_, wire::StateId(), 5, lease, 8192));
     if (damaged == 2) {
       ASSERT_OK(read);
       EXPECT_EQ(lease.payload()[100], ScriptedByte(105));
@@ -383,11 +383,11 @@ TEST_F(FilesRetryTest, RequestThatArrivedDamagedIsResent) {
 
 // ---- Data ------------------------------------------------------------------------------------
 
-Task<void> ReadAt(Files& files, const Identity& who, const wire::FileHandle& file,
+Task<void> ReadAt(Files& files, const Identity& user, const wire::FileHandle& file,
                   BufferLease* target, uint32_t size, absl::StatusOr<ReadResult>* read,
                   bool* done) {
   const wire::StateId none;
-  Task<absl::StatusOr<ReadResult>> task = files.data().Read(who, file, none, 12345, *target, size);
+  Task<absl::StatusOr<ReadResult>> task = files.data().Read(user, file, none, 12345, *target, size);
   *read = co_await task;
   *done = true;
 }
@@ -402,7 +402,7 @@ TEST_F(FilesRetryTest, TransfersBeyondTheServerMaximumAreSplitInParallel) {
   server_.hold = true;
   absl::StatusOr<ReadResult> read = absl::UnknownError("not read");
   bool done = false;
-  Start(ReadAt(*files_, who_, dir_, &target, size, &read, &done));
+  Start(ReadAt(*files_, user_, dir_, &target, size, &read, &done));
   Settle();
   EXPECT_EQ(server_.only().held.size(), 10u);
   for (const Request& request : server_.only().held) {
@@ -425,7 +425,7 @@ TEST_F(FilesRetryTest, TransfersBeyondTheServerMaximumAreSplitInParallel) {
   };
   BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
   absl::StatusOr<WriteResult> written = Await(files_->data().Write(
-      who_, dir_, wire::StateId(), 0, source, 0, size, wire::StableHow::kUnstable));
+      user_, dir_, wire::StateId(), 0, source, 0, size, wire::StableHow::kUnstable));
   ASSERT_OK(written);
   EXPECT_EQ(written->count, size);
   EXPECT_EQ(server_.Count(Proc::kWriteDirect), 10);
@@ -448,7 +448,7 @@ TEST_F(FilesRetryTest, ShortReadsAreContinuedUntilTheEndOfTheFile) {
   };
   BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 65536);
   absl::StatusOr<ReadResult> read =
-      Await(files_->data().Read(who_, dir_, wire::StateId(), 0, lease, 65536));
+      Await(files_->data().Read(user_, dir_, wire::StateId(), 0, lease, 65536));
   ASSERT_OK(read);
   EXPECT_EQ(read->count, 20000u);
   EXPECT_TRUE(read->eof);
@@ -473,7 +473,7 @@ TEST_F(FilesRetryTest, ShortWritesAreContinuedAndALaterErrorIsReported) {
     };
     BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, 40000);
     absl::StatusOr<WriteResult> written = Await(files_->data().Write(
-        who_, dir_, wire::StateId(), 0, source, 0, 40000, wire::StableHow::kUnstable));
+        user_, dir_, wire::StateId(), 0, source, 0, 40000, wire::StableHow::kUnstable));
     ASSERT_OK(written);
     EXPECT_EQ(written->count, fails ? 14000u : 40000u);
     EXPECT_EQ(wire::DafsFromStatus(written->later), fails ? DafsStatus::kNoSpc : DafsStatus::kOk);
@@ -492,7 +492,7 @@ TEST_F(FilesRetryTest, WriteAcrossARestartReportsTheChangedVerifier) {
   };
   BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, 150000);
   absl::StatusOr<WriteResult> written = Await(files_->data().Write(
-      who_, dir_, wire::StateId(), 0, source, 0, 150000, wire::StableHow::kUnstable));
+      user_, dir_, wire::StateId(), 0, source, 0, 150000, wire::StableHow::kUnstable));
   ASSERT_OK(written);
   EXPECT_TRUE(written->verifier_changed);
 }
@@ -506,7 +506,7 @@ TEST_F(FilesRetryTest, WritesAreInlineIfTheRdmaReadChannelIsUnusable) {
   };
   BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, 50000);
   absl::StatusOr<WriteResult> written = Await(files_->data().Write(
-      who_, dir_, wire::StateId(), 0, source, 0, 50000, wire::StableHow::kUnstable));
+      user_, dir_, wire::StateId(), 0, source, 0, 50000, wire::StableHow::kUnstable));
   ASSERT_OK(written);
   EXPECT_EQ(written->count, 50000u);
   EXPECT_EQ(server_.Count(Proc::kWriteInline), 4);
@@ -522,7 +522,7 @@ TEST_F(FilesRetryTest, SoftCallEndsInTimeAndItsBufferIsQuarantined) {
   server_.hold = true;
   BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 65536);
   absl::StatusOr<ReadResult> read =
-      Await(files_->data().Read(who_, dir_, wire::StateId(), 0, lease, 65536));
+      Await(files_->data().Read(user_, dir_, wire::StateId(), 0, lease, 65536));
   EXPECT_TRUE(absl::IsDeadlineExceeded(read.status())) << read.status();
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("READ_DIRECT"));
   lease.Release();
@@ -531,7 +531,7 @@ TEST_F(FilesRetryTest, SoftCallEndsInTimeAndItsBufferIsQuarantined) {
   EXPECT_EQ(files_->buffers().counts().quarantined, 0u);
 }
 
-Task<void> ReadWithLease(Files& files, const Identity& who, const wire::FileHandle& file,
+Task<void> ReadWithLease(Files& files, const Identity& user, const wire::FileHandle& file,
                          std::vector<absl::Status>* results) {
   absl::StatusOr<BufferLease> lease =
       co_await files.buffers().Acquire(BufferUse::kReadTarget, 1u << 20);
@@ -540,7 +540,7 @@ Task<void> ReadWithLease(Files& files, const Identity& who, const wire::FileHand
     co_return;
   }
   const wire::StateId none;
-  Task<absl::StatusOr<ReadResult>> task = files.data().Read(who, file, none, 0, *lease, 1u << 20);
+  Task<absl::StatusOr<ReadResult>> task = files.data().Read(user, file, none, 0, *lease, 1u << 20);
   absl::StatusOr<ReadResult> read = co_await task;
   results->push_back(read.status());
 }
@@ -556,7 +556,7 @@ TEST_F(FilesRetryTest, ShutdownEndsAllCallsBeforeItReturns) {
       server_.refuse_connections = 1000000;
     }
     std::vector<absl::Status> results;
-    for (int i = 0; i < 40; ++i) Start(ReadWithLease(*files_, who_, dir_, &results));
+    for (int i = 0; i < 40; ++i) Start(ReadWithLease(*files_, user_, dir_, &results));
     Settle();
     EXPECT_EQ(results.size(), 0u);
     files_->Shutdown();
@@ -586,18 +586,18 @@ void Count(const absl::Status& status, Outcome* outcome) {
   }
 }
 
-Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outcome) {
+Task<void> Work(Files& files, const Identity& user, int kind, Outcome* outcome) {
   const wire::FileHandle dir;
   const wire::StateId none;
   if (kind == 0) {
     wire::FileAttributes attributes;
-    Task<absl::StatusOr<Node>> task = files.names().MakeDirectory(who, dir, "made", attributes);
+    Task<absl::StatusOr<Node>> task = files.names().MakeDirectory(user, dir, "made", attributes);
     absl::StatusOr<Node> node = co_await task;
     Count(node.status(), outcome);
   } else if (kind == 1) {
     absl::StatusOr<BufferLease> lease =
         co_await files.buffers().Acquire(BufferUse::kReadTarget, 1u << 20);
-    Task<absl::StatusOr<ReadResult>> task = files.data().Read(who, dir, none, 0, *lease, 1u << 20);
+    Task<absl::StatusOr<ReadResult>> task = files.data().Read(user, dir, none, 0, *lease, 1u << 20);
     absl::StatusOr<ReadResult> read = co_await task;
     Count(read.status(), outcome);
     if (read.ok()) {
@@ -607,11 +607,11 @@ Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outcome) {
     absl::StatusOr<BufferLease> lease =
         co_await files.buffers().Acquire(BufferUse::kWriteSource, 1u << 20);
     Task<absl::StatusOr<WriteResult>> task =
-        files.data().Write(who, dir, none, 0, *lease, 0, 300000, wire::StableHow::kUnstable);
+        files.data().Write(user, dir, none, 0, *lease, 0, 300000, wire::StableHow::kUnstable);
     absl::StatusOr<WriteResult> written = co_await task;
     Count(written.status(), outcome);
   } else {
-    Task<absl::StatusOr<Node>> task = files.names().Lookup(who, dir, "name");
+    Task<absl::StatusOr<Node>> task = files.names().Lookup(user, dir, "name");
     absl::StatusOr<Node> node = co_await task;
     Count(node.status(), outcome);
   }
@@ -633,7 +633,7 @@ TEST_F(FilesRetryTest, FaultAtAnyPointLeaksLosesAndRepeatsNothing) {
     server_.executed.clear();
     MakeFiles();
     Outcome outcome;
-    for (int i = 0; i < kOperations; ++i) Start(Work(*files_, who_, i % 4, &outcome));
+    for (int i = 0; i < kOperations; ++i) Start(Work(*files_, user_, i % 4, &outcome));
     ASSERT_TRUE(Until([&] { return outcome.ended == kOperations; }));
     Settle();
     untouched = server_.operations < fault;

@@ -16,7 +16,7 @@ using wire::Proc;
 class LostSessionTest : public ScriptedTest {
  protected:
   absl::StatusOr<Node> MakeDirectory() {
-    return Await(files_->names().MakeDirectory(who_, dir_, "name", wire::FileAttributes()));
+    return Await(files_->names().MakeDirectory(user_, dir_, "name", wire::FileAttributes()));
   }
   // Makes the server execute the next CREATE. Its reply is lost with the session.
   void LoseCreate() {
@@ -49,11 +49,11 @@ TEST_F(LostSessionTest, NextSessionKeepsTheByteOrder) {
 // Shows DAFS-6.2.8-07, DAFS-5.2.5-06 and DAFS-3.1.2.5-02 (the credentials).
 TEST_F(LostSessionTest, CredentialsAreReregisteredUnderANewClientId) {
   MakeFiles();
-  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
   EXPECT_EQ(server_.credentials, 1u);
   server_.Restart();
   server_.log.clear();
-  ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+  ASSERT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
   EXPECT_EQ(server_.credentials, 2u);
   wire::CredHandle second;
   second.bytes[0] = 2;
@@ -77,9 +77,9 @@ TEST_F(LostSessionTest, VerifierIsSharedByAllSessionsOfAClient) {
     if (files_ != nullptr) files_->Shutdown();
     files_.reset();
     MakeFiles();
-    ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+    ASSERT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
     server_.Restart();
-    ASSERT_OK(Await(files_->names().Lookup(who_, dir_, "name")));
+    ASSERT_OK(Await(files_->names().Lookup(user_, dir_, "name")));
   }
   ASSERT_EQ(seen.size(), 4u);
   EXPECT_FALSE(seen[0].is_zero());

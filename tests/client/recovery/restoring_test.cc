@@ -34,12 +34,12 @@ class RestoringTest : public ScriptedTest {
     request.owner = "owner of " + name;
     request.share_access = wire::kShareBoth;
     request.create = true;
-    return Await(files_->opens().Open(who_, request));
+    return Await(files_->opens().Open(user_, request));
   }
   absl::Status Write(const OpenFile& file, uint32_t bytes) {
     BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, bytes);
     std::memset(lease.payload(), 'x', bytes);
-    return Await(files_->data().Write(who_, file.handle, file.state_id, 0, lease, 0, bytes,
+    return Await(files_->data().Write(user_, file.handle, file.state_id, 0, lease, 0, bytes,
                                       wire::StableHow::kUnstable))
         .status();
   }
@@ -48,7 +48,7 @@ class RestoringTest : public ScriptedTest {
     const OpenFile file = opens_[name];
     BufferLease lease = files.buffers().TryAcquire(BufferUse::kReadTarget, 4096);
     Task<absl::StatusOr<ReadResult>> reading =
-        files.data().Read(who_, file.handle, file.state_id, 0, lease, 4096);
+        files.data().Read(user_, file.handle, file.state_id, 0, lease, 4096);
     absl::StatusOr<ReadResult> read = co_await reading;
     *done = read.status();
   }

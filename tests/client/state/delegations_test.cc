@@ -41,7 +41,7 @@ class DelegationsTest : public ::testing::Test {
     OpenInfo info;
     info.handle = File(file);
     info.share_access = access;
-    info.who = who_;
+    info.user = user_;
     return info;
   }
   // The server grants delegation `file` of file `file`.
@@ -63,7 +63,7 @@ class DelegationsTest : public ::testing::Test {
 
   std::unique_ptr<dat::Provider> provider_;
   std::unique_ptr<Client> client_;
-  Identity who_{1000, 100, {4}};
+  Identity user_{1000, 100, {4}};
   const wire::ClientId server_ = wire::OpaqueFromUint64<wire::ClientId>(1);
 };
 
@@ -77,18 +77,18 @@ TEST_F(DelegationsTest, OpenNeedsTheSameUserAndCoveredAccess) {
             wire::OpaqueFromUint64<wire::StateId>(1001));
   EXPECT_FALSE(Open(1, wire::kShareWrite).has_value());
   EXPECT_FALSE(Open(2).has_value());
-  who_.groups.push_back(5);
+  user_.groups.push_back(5);
   EXPECT_FALSE(Open(1).has_value());
 }
 
 // An OPEN by name of another user has made it a write delegation.
 TEST_F(DelegationsTest, DelegationThatAnotherUserGotAgainIsReturned) {
   const wire::StateId first = Grant(1);
-  const Identity before = who_;
-  who_.uid = 1001;
+  const Identity before = user_;
+  user_.uid = 1001;
   const wire::StateId writer = Grant(1, Type::kWrite);
   EXPECT_FALSE(Open(1, wire::kShareWrite).has_value());
-  who_ = before;
+  user_ = before;
   EXPECT_FALSE(Open(1, wire::kShareWrite).has_value());
   const std::vector<DelegationPtr> due = table().TakeDue();
   ASSERT_EQ(due.size(), 1u);
@@ -107,17 +107,17 @@ TEST_F(DelegationsTest, WriteDelegationThatDoesNotPermitReadingIsReturned) {
 TEST_F(DelegationsTest, NoUpgradeWhileADowngradeIsUnderWay) {
   Delegations::Closing closing = table().Close(Grant(1, Type::kWrite));
   ASSERT_EQ(closing.what, What::kDowngrade);
-  EXPECT_FALSE(table().PlanOpen(File(1), who_, wire::kShareWrite).delegated);
+  EXPECT_FALSE(table().PlanOpen(File(1), user_, wire::kShareWrite).delegated);
   EXPECT_TRUE(Open(1).has_value());  // both types permit this
   table().Downgraded(closing.delegation, true);
 }
 
 TEST_F(DelegationsTest, NoLocalOpenWhileAnUpgradeIsUnderWay) {
   EXPECT_EQ(table().Close(Grant(1)).what, What::kDone);
-  Delegations::Plan plan = table().PlanOpen(File(1), who_, wire::kShareWrite);
+  Delegations::Plan plan = table().PlanOpen(File(1), user_, wire::kShareWrite);
   ASSERT_NE(plan.upgraded, nullptr);
   EXPECT_FALSE(Open(1).has_value());
-  EXPECT_FALSE(table().PlanOpen(File(1), who_, wire::kShareRead).delegated);
+  EXPECT_FALSE(table().PlanOpen(File(1), user_, wire::kShareRead).delegated);
   table().Upgraded(plan.upgraded, Delegations::Outcome::kKept);
   EXPECT_TRUE(Open(1).has_value());
 }
@@ -127,13 +127,13 @@ TEST_F(DelegationsTest, NoLocalOpenWhileAnUpgradeIsUnderWay) {
 TEST_F(DelegationsTest, NoOpenInPlaceOfADelegationThatIsBeingReturned) {
   Grant(1);
   ASSERT_TRUE(table().Recall(File(1), wire::OpaqueFromUint64<wire::StateId>(1001)));
-  EXPECT_FALSE(table().PlanOpen(File(1), who_, wire::kShareWrite).delegated);
-  EXPECT_TRUE(table().PlanOpen(File(2), who_, wire::kShareWrite).delegated);
+  EXPECT_FALSE(table().PlanOpen(File(1), user_, wire::kShareWrite).delegated);
+  EXPECT_TRUE(table().PlanOpen(File(2), user_, wire::kShareWrite).delegated);
   const std::vector<DelegationPtr> due = table().TakeDue();
   ASSERT_EQ(due.size(), 1u);
-  EXPECT_FALSE(table().PlanOpen(File(1), who_, wire::kShareWrite).delegated);
+  EXPECT_FALSE(table().PlanOpen(File(1), user_, wire::kShareWrite).delegated);
   table().Returned(due[0]);
-  EXPECT_TRUE(table().PlanOpen(File(1), who_, wire::kShareWrite).delegated);
+  EXPECT_TRUE(table().PlanOpen(File(1), user_, wire::kShareWrite).delegated);
 }
 
 // A grant that was requested before the delegation ended may be that delegation.
@@ -164,17 +164,17 @@ TEST_F(DelegationsTest, StoppedLocalOpensAlsoConcernGrantsOnTheirWay) {
 TEST_F(DelegationsTest, LocalOpensGoOnIfTheirUserChangesRightsAndKeepsThem) {
   const std::string owner = "8";
   table().Close(Grant(1));
-  table().RightsChange(File(1), who_, std::nullopt, nullptr);
-  table().RightsChange(File(1), who_, 0400, &owner);
+  table().RightsChange(File(1), user_, std::nullopt, nullptr);
+  table().RightsChange(File(1), user_, 0400, &owner);
   const std::optional<Delegations::LocalOpen> open = Open(1);
   ASSERT_TRUE(open.has_value());
   EXPECT_EQ(open->owner, "8");
   // The open and its delegation stay, with no new open beside them.
-  table().RightsChange(File(1), who_, 0244, nullptr);
+  table().RightsChange(File(1), user_, 0244, nullptr);
   EXPECT_FALSE(Open(1).has_value());
   EXPECT_EQ(table().Close(open->open).what, What::kReturn);
 
-  Identity other = who_;
+  Identity other = user_;
   other.uid = 8;
   table().Close(Grant(2));
   table().RightsChange(File(2), other, 0777, &owner);
@@ -184,15 +184,15 @@ TEST_F(DelegationsTest, LocalOpensGoOnIfTheirUserChangesRightsAndKeepsThem) {
 // A local open for writing needs more than one for reading.
 TEST_F(DelegationsTest, RightsChangeOfAWriteDelegationMustPermitWriting) {
   Grant(1, Type::kWrite);
-  table().RightsChange(File(1), who_, 0600, nullptr);
+  table().RightsChange(File(1), user_, 0600, nullptr);
   EXPECT_TRUE(Open(1).has_value());
-  table().RightsChange(File(1), who_, 0400, nullptr);
+  table().RightsChange(File(1), user_, 0400, nullptr);
   EXPECT_FALSE(Open(1).has_value());
 }
 
 TEST_F(DelegationsTest, RightsChangeConcernsGrantsOnTheirWay) {
   const uint64_t asked = client_->promises().sequence();
-  table().RightsChange(File(1), who_, 0600, nullptr);
+  table().RightsChange(File(1), user_, 0600, nullptr);
   wire::OpenDelegation late;
   late.delegation_type = Type::kRead;
   late.delegation_state_id = wire::OpaqueFromUint64<wire::StateId>(5);

@@ -63,7 +63,7 @@ class ExpiringRootTest : public ScriptedTest {
       }
     };
     MakeFiles();
-    absl::StatusOr<Node> root = Await(files_->Mount(who_));
+    absl::StatusOr<Node> root = Await(files_->Mount(user_));
     ASSERT_OK(root);
     first_ = root->handle;
     EXPECT_EQ(first_, Handle(1));
@@ -82,15 +82,15 @@ class ExpiringRootTest : public ScriptedTest {
 TEST_F(ExpiringRootTest, IsFoundAgainByItsPath) {
   for (int times = 1; times <= 3; ++times) {
     ++root_;
-    ASSERT_OK(Await(files_->names().Lookup(who_, first_, "name")));
-    ASSERT_OK(Await(files_->attributes().GetAttributes(who_, first_)));
-    ASSERT_OK(Await(files_->names().Rename(who_, first_, "a", first_, "b")));
+    ASSERT_OK(Await(files_->names().Lookup(user_, first_, "name")));
+    ASSERT_OK(Await(files_->attributes().GetAttributes(user_, first_)));
+    ASSERT_OK(Await(files_->names().Rename(user_, first_, "a", first_, "b")));
     EXPECT_EQ(server_.Count(Proc::kGetRootHandle), 1 + times);
   }
   ++root_;
   wire::FileHandle other;
   other.fileid.bytes[0] = 'x';
-  ASSERT_OK(Await(files_->names().Rename(who_, first_, "a", other, "b")));
+  ASSERT_OK(Await(files_->names().Rename(user_, first_, "a", other, "b")));
   EXPECT_EQ(server_.executed[Proc::kRename], 4);
 }
 
@@ -106,12 +106,12 @@ TEST_F(ExpiringRootTest, ErrorIsReturnedIfTheServerHasNoOtherHandle) {
     c.Refuse(request, DafsStatus::kFhExpired);
     return true;
   };
-  absl::Status status = Await(files_->attributes().GetAttributes(who_, first_)).status();
+  absl::Status status = Await(files_->attributes().GetAttributes(user_, first_)).status();
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kFhExpired);
   EXPECT_EQ(server_.Count(Proc::kGetRootHandle), 2);
   wire::FileHandle other;
   other.fileid.bytes[0] = 'x';
-  status = Await(files_->attributes().GetAttributes(who_, other)).status();
+  status = Await(files_->attributes().GetAttributes(user_, other)).status();
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kFhExpired);
   EXPECT_EQ(server_.Count(Proc::kGetRootHandle), 2);
 }

@@ -18,7 +18,7 @@ class UncommittedTest : public ::testing::Test {
  protected:
   bool Write(uint64_t offset, std::string_view data, uint64_t verifier = 1) {
     EXPECT_TRUE(store_.BeginWrite(file_));
-    bool kept = store_.Add(file_, who_, wire::StateId(), offset, std::as_bytes(std::span(data)),
+    bool kept = store_.Add(file_, user_, wire::StateId(), offset, std::as_bytes(std::span(data)),
                            nullptr, Verifier(verifier));
     store_.EndWrite(file_);
     return kept;
@@ -27,7 +27,7 @@ class UncommittedTest : public ::testing::Test {
   std::weak_ptr<const void> Lend(uint64_t offset, const std::string& data) {
     auto memory = std::make_shared<std::string>(data);
     EXPECT_TRUE(store_.BeginWrite(file_));
-    EXPECT_TRUE(store_.Add(file_, who_, wire::StateId(), offset, std::as_bytes(std::span(*memory)),
+    EXPECT_TRUE(store_.Add(file_, user_, wire::StateId(), offset, std::as_bytes(std::span(*memory)),
                            memory, Verifier(1)));
     store_.EndWrite(file_);
     return memory;
@@ -51,7 +51,7 @@ class UncommittedTest : public ::testing::Test {
 
   Uncommitted store_{size_t{1} << 20};
   wire::FileHandle file_;
-  Identity who_{1, 2, {3}};
+  Identity user_{1, 2, {3}};
 };
 
 using Pieces = std::vector<std::pair<uint64_t, std::string>>;
@@ -226,12 +226,12 @@ TEST_F(UncommittedTest, WriteDuringACommitWaitsForTheNextCommit) {
 
 // A write that returned DATA_SYNC needs a COMMIT, but a restart does not lose it.
 TEST_F(UncommittedTest, DataSyncWriteNeedsACommitUnderAnyVerifier) {
-  store_.NeedCommit(file_, who_);
+  store_.NeedCommit(file_, user_);
   EXPECT_TRUE(store_.NeedsCommit(file_));
   EXPECT_FALSE(store_.Holds(file_));
-  EXPECT_EQ(store_.WriterOf(file_)->who.uid, who_.uid);
+  EXPECT_EQ(store_.WriterOf(file_)->user.uid, user_.uid);
   const uint64_t covered = store_.BeforeCommit(file_);
-  store_.NeedCommit(file_, who_);  // meanwhile
+  store_.NeedCommit(file_, user_);  // meanwhile
   EXPECT_TRUE(store_.AfterCommit(file_, covered, Verifier(9)));
   EXPECT_TRUE(store_.NeedsCommit(file_));
   EXPECT_TRUE(Commit(9));
@@ -240,7 +240,7 @@ TEST_F(UncommittedTest, DataSyncWriteNeedsACommitUnderAnyVerifier) {
 
 TEST_F(UncommittedTest, RemovedFileNeedsNoCommit) {
   EXPECT_TRUE(Write(0, "data"));
-  store_.NeedCommit(file_, who_);
+  store_.NeedCommit(file_, user_);
   store_.Drop(file_);
   EXPECT_FALSE(store_.NeedsCommit(file_));
   EXPECT_EQ(store_.bytes(), 0u);

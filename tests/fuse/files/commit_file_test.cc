@@ -24,16 +24,16 @@ class CommitFileTest : public client::testing::ScriptedTest {
     request.owner = "owner";
     request.share_access = wire::kShareBoth;
     request.create = true;
-    absl::StatusOr<client::OpenFile> file = Await(files_->opens().Open(who_, request));
+    absl::StatusOr<client::OpenFile> file = Await(files_->opens().Open(user_, request));
     ASSERT_OK(file);
     writer_->handle = file->handle;
     writer_->state_id = file->state_id;
-    writer_->opener = std::make_shared<client::Identity>(who_);
+    writer_->opener = std::make_shared<client::Identity>(user_);
     writer_->writes = std::make_shared<client::WriteTracker>();
     client::BufferLease lease = files_->buffers().TryAcquire(client::BufferUse::kWriteSource, 4096);
     std::memcpy(lease.payload(), "data", 4);
     absl::StatusOr<client::WriteResult> written = Await(files_->data().Write(
-        who_, file->handle, file->state_id, 0, lease, 0, 4, wire::StableHow::kUnstable));
+        user_, file->handle, file->state_id, 0, lease, 0, 4, wire::StableHow::kUnstable));
     ASSERT_OK(written);
     writer_->writes->NoteWrite();
   }

@@ -35,15 +35,15 @@ HandoverRecord Small() {
   record.verifier = WireId<wire::Verifier>(7);
   record.addresses = {std::string(16, '\2')};
   record.root_handles = {RecordedHandle(1)};
-  const client::Identity who{1, 2, {3}};
+  const client::Identity user{1, 2, {3}};
   HandoverRecord::Open& open = record.opens.emplace_back();
   open.name = WireId<wire::StateId>(3);
   open.owner = "o";
-  open.who = who;
+  open.user = user;
   HandoverRecord::Lock& lock = record.locks.emplace_back();
   lock.file = RecordedHandle(2);
   lock.ranges = {{0, 9, true}};
-  record.credentials.emplace_back().who = who;
+  record.credentials.emplace_back().user = user;
   record.mount_point = "/mnt";
   InodeTable::Saved::Node node;
   node.nodeid = kRootNode;
@@ -78,7 +78,7 @@ TEST(HandoverRecordTest, DecodesWhatItEncodes) {
   EXPECT_EQ(EncodeRecord(*record), bytes);
   EXPECT_EQ(record->mount_point, "/mnt");
   ASSERT_EQ(record->opens.size(), 1u);
-  EXPECT_EQ(record->opens[0].who, (client::Identity{1, 2, {3}}));
+  EXPECT_EQ(record->opens[0].user, (client::Identity{1, 2, {3}}));
   ASSERT_EQ(record->inodes.nodes.size(), 1u);
   EXPECT_EQ(record->inodes.nodes[0].dentry, (DentryName{1, "name"}));
   EXPECT_EQ(record->files[0].change, 9u);

@@ -71,7 +71,7 @@ class HandoverTest : public ::testing::Test {
     client::OpenInfo info;
     info.handle = HandleOf(1);
     info.owner = state_.NewOwner();
-    info.who = who_;
+    info.user = user_;
     const auto name = client_->opens().Add(info, IdOf<wire::StateId>(100), client_id_);
     client_->locks().Granted({HandleOf(1), name, 5}, {3, 9, true});
     auto open = std::make_shared<OpenState>();
@@ -80,7 +80,7 @@ class HandoverTest : public ::testing::Test {
     open->state_id = name;
     open->flags = flags;
     open->change = 4;
-    open->opener = std::make_shared<const client::Identity>(who_);
+    open->opener = std::make_shared<const client::Identity>(user_);
     open->writes = state_.write_trackers.Of(node_);
     open->opened_by = 1000 + state_.open_files.next();
     return state_.open_files.Add(std::move(open));
@@ -106,7 +106,7 @@ class HandoverTest : public ::testing::Test {
   }
 
   std::unique_ptr<dat::Provider> provider_ = dat::NewIwarpProvider();
-  const client::Identity who_{1000, 100, {7}};
+  const client::Identity user_{1000, 100, {7}};
   const wire::ClientId client_id_ = IdOf<wire::ClientId>(9);
   MountState state_{Options()};
   std::unique_ptr<client::Client> client_ = NewClient(*provider_, nullptr);
@@ -169,12 +169,12 @@ TEST_F(HandoverTest, KeepsOpenFilesAndTheirLocks) {
   ASSERT_NE(open, nullptr);
   EXPECT_EQ(open->flags, static_cast<uint32_t>(O_RDWR | O_APPEND));
   EXPECT_EQ(open->change, 4u);
-  EXPECT_EQ(*open->opener, who_);
+  EXPECT_EQ(*open->opener, user_);
   const auto entry = next->client->opens().Find(open->state_id);
   ASSERT_TRUE(entry.has_value());
   EXPECT_EQ(entry->state_id, IdOf<wire::StateId>(100));
   EXPECT_EQ(entry->client_id, client_id_);
-  EXPECT_EQ(entry->info->who, who_);
+  EXPECT_EQ(entry->info->user, user_);
   const auto held = next->client->locks().HeldBy(HandleOf(1), open->state_id);
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held[0], (wire::LockRange{3, 9, true}));
@@ -205,8 +205,8 @@ TEST_F(HandoverTest, KeepsAListingThatOnlyTheMountKnows) {
   auto chunk = std::make_shared<DirectoryChunk>();
   chunk->known_here = chunk->eof = true;
   chunk->entries.push_back({.cookie = 3, .name = "n", .attributes = Regular(5)});
-  auto directory = std::make_shared<DirectoryState>(kRootNode, HandleOf(0),
-                                                    std::make_shared<const client::Identity>(who_));
+  auto directory = std::make_shared<DirectoryState>(
+      kRootNode, HandleOf(0), std::make_shared<const client::Identity>(user_));
   directory->SetChunk(chunk, IdOf<wire::Verifier>(6));
   directory->BeginListing();
   const uint64_t fh = state_.open_directories.Add(directory);
@@ -223,7 +223,7 @@ TEST_F(HandoverTest, KeepsAListingThatOnlyTheMountKnows) {
 }
 
 TEST_F(HandoverTest, IsTheSameClientWithTheSameCredentials) {
-  client_->credentials().Insert(client_id_, who_, {}, 8);
+  client_->credentials().Insert(client_id_, user_, {}, 8);
   client_->credentials().Insert(client_id_, {1, 1, {}}, {}, 8);
   const absl::Time heard = Loop::Now() - absl::Seconds(1);
   client_->NoteActivity(heard, heard);
@@ -233,7 +233,7 @@ TEST_F(HandoverTest, IsTheSameClientWithTheSameCredentials) {
   EXPECT_EQ(next->client->options().addresses, client_->options().addresses);
   EXPECT_EQ(next->client->root().Latest(), HandleOf(0));
   EXPECT_EQ(next->client->last_activity(), client_->last_activity());
-  EXPECT_TRUE(next->client->credentials().Find(client_id_, who_).has_value());
+  EXPECT_TRUE(next->client->credentials().Find(client_id_, user_).has_value());
   EXPECT_EQ(next->client->credentials().size(), 2u);
 }
 
@@ -358,7 +358,7 @@ TEST_F(KillTest, GivesNoNumberTwice) {
 TEST_F(KillTest, IsTheSameClientWithTheSameCredentials) {
   client::Identity many{1000, 100, {}};
   for (uint32_t i = 0; i < 500; ++i) many.groups.push_back(i);
-  client_->credentials().Insert(client_id_, who_, CredentialOf(1), 8);
+  client_->credentials().Insert(client_id_, user_, CredentialOf(1), 8);
   client_->credentials().Insert(client_id_, many, CredentialOf(2), 8);
   client_->credentials().Insert(client_id_, {1, 1, {}}, CredentialOf(3), 8);
   client_->credentials().Forget(CredentialOf(3));
@@ -375,7 +375,7 @@ TEST_F(KillTest, KeepsOpenFilesAndTheirLocks) {
   const std::shared_ptr<OpenState> open = next->state.open_files.Find(fh);
   ASSERT_NE(open, nullptr);
   EXPECT_EQ(open->flags, static_cast<uint32_t>(O_RDWR | O_APPEND));
-  EXPECT_EQ(*open->opener, who_);
+  EXPECT_EQ(*open->opener, user_);
   EXPECT_TRUE(open->writes->ErrorForFsync(open->errors).ok());
   const auto entry = next->client->opens().Find(open->state_id);
   ASSERT_TRUE(entry.has_value());
@@ -436,7 +436,7 @@ class KillDataTest : public KillTest {
   void Write(uint64_t offset, const std::string& data, uint64_t verifier) {
     client::Uncommitted& store = client_->uncommitted();
     ASSERT_TRUE(store.BeginWrite(HandleOf(1)));
-    EXPECT_TRUE(store.Add(HandleOf(1), who_, IdOf<wire::StateId>(7), offset,
+    EXPECT_TRUE(store.Add(HandleOf(1), user_, IdOf<wire::StateId>(7), offset,
                           std::as_bytes(std::span(data)), nullptr, Verifier(verifier)));
     store.EndWrite(HandleOf(1));
   }
@@ -483,7 +483,7 @@ class KillDataTest : public KillTest {
   std::map<uint64_t, std::string> WrittenAgain(client::Uncommitted& store, uint64_t verifier) {
     std::map<uint64_t, std::string> parts;
     if (!store.BeginRewrite(HandleOf(1))) return parts;
-    EXPECT_EQ(store.WriterOf(HandleOf(1))->who, who_);
+    EXPECT_EQ(store.WriterOf(HandleOf(1))->user, user_);
     while (auto piece = store.NextStale(HandleOf(1), Verifier(verifier), 1000)) {
       parts[piece->offset] = {reinterpret_cast<const char*>(piece->data.data()),
                               piece->data.size()};
@@ -619,8 +619,8 @@ TEST_F(KillTest, KeepsAListingThatOnlyTheMountKnows) {
   for (uint64_t i = 3; i < 1000; ++i) {
     chunk->entries.push_back({.cookie = i, .name = std::to_string(i), .attributes = Regular(i)});
   }
-  auto directory = std::make_shared<DirectoryState>(kRootNode, HandleOf(0),
-                                                    std::make_shared<const client::Identity>(who_));
+  auto directory = std::make_shared<DirectoryState>(
+      kRootNode, HandleOf(0), std::make_shared<const client::Identity>(user_));
   directory->SetChunk(chunk, IdOf<wire::Verifier>(6));
   const uint64_t fh = state_.open_directories.Add(directory);
   state_.live_files.Put(fh, *directory);
@@ -638,7 +638,7 @@ TEST_F(KillTest, ReturnsDelegationsAndKeepsWhatIsOpenUnderThem) {
   info.handle = HandleOf(1);
   info.owner = MountState::OwnerOfRequest(8);
   info.share_access = wire::kShareBoth;
-  info.who = who_;
+  info.user = user_;
   wire::OpenDelegation granted;
   granted.delegation_type = wire::OpenDelegationType::kWrite;
   granted.delegation_state_id = IdOf<wire::StateId>(50);
@@ -649,7 +649,7 @@ TEST_F(KillTest, ReturnsDelegationsAndKeepsWhatIsOpenUnderThem) {
   open->nodeid = node_;
   open->handle = HandleOf(1);
   open->state_id = used;
-  open->opener = std::make_shared<const client::Identity>(who_);
+  open->opener = std::make_shared<const client::Identity>(user_);
   open->writes = state_.write_trackers.Of(node_);
   state_.live_files.Put(state_.open_files.Add(open), *open);
   std::unique_ptr<Next> next = Kill();
@@ -670,7 +670,7 @@ TEST_F(KillTest, ReturnsDelegationsAndKeepsWhatIsOpenUnderThem) {
 // As if any byte of any item had been changed by an attacker who can compute checksums.
 TEST_F(KillTest, HostileItemsAreLeftOutOrRefused) {
   OpenLive(O_RDWR);
-  client_->credentials().Insert(client_id_, who_, CredentialOf(1), 8);
+  client_->credentials().Insert(client_id_, user_, CredentialOf(1), 8);
   const auto items = LiveRecord::Read(live_->memfd());
   ASSERT_TRUE(items.ok());
   HandoverRecord basis;
