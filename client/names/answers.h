@@ -30,7 +30,7 @@ struct Answer {
 
 struct Answers {
   std::string name;
-  std::vector<Answer> services;  // in the order of names.conf, those that were asked
+  std::vector<Answer> services;  // in the order of names.conf, those that were queried
   absl::Duration refresh = absl::Minutes(10);
   bool operator==(const Answers&) const = default;
 };

@@ -32,8 +32,8 @@ struct Location {
   bool operator==(const Location&) const = default;
 };
 
-// A DAFS name is 1 to 255 bytes of UTF-8 without "/", ":" and control characters, which a mount
-// source and a file need to tell it from a server.
+// A DAFS name is 1 to 255 bytes of UTF-8 without "/", ":" and control characters, which
+// distinguish a server from it in a mount source and in a file.
 absl::Status CheckName(std::string_view name);
 // A host name, or a numeric address, of at most 255 bytes.
 absl::Status CheckHost(std::string_view host);

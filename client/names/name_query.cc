@@ -23,7 +23,7 @@ namespace dafs::names {
 namespace {
 
 constexpr size_t kMostOutputBytes = 1 << 20;
-// What the helper may know of the environment: settings of libldap and of the resolver.
+// The variables that the helper gets: settings of libldap and of the resolver.
 constexpr const char* kPassedOn[] = {"LDAPCONF", "LDAPTLS_CACERT", "RES_OPTIONS", "LOCALDOMAIN"};
 
 std::vector<std::string> EnvironmentOfHelper() {

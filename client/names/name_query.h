@@ -38,7 +38,7 @@ class NameQuery {
   int fd() const { return output_.get(); }
   absl::Time deadline() const { return deadline_; }
   // nullopt: not yet. kUnavailable: the helper was late or has ended early. kInvalidArgument: the
-  // name or names.conf is wrong. Call it once more only after nullopt.
+  // name or names.conf is wrong. Call it again only after nullopt.
   std::optional<absl::StatusOr<Answers>> Poll(absl::Time now);
 
  private:

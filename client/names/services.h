@@ -10,7 +10,7 @@
 namespace dafs::names {
 
 // `all`: also those after the first one that has the name. Otherwise a service that does not answer
-// is passed over as one that does not have the name.
+// is skipped, as one that does not have the name.
 Answers AskServices(const NamesConf& conf, const std::string& name, bool all);
 
 }  // namespace dafs::names
