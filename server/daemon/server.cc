@@ -427,7 +427,7 @@ void Server::AnnounceMove(const std::string& to, std::string_view by) {
   clients_.SetDraining(true, Loop::Now());
   store_->reload().PreferAlternate(to);
   TellClientsOfLocations();
-  LogNotice(absl::StrCat("drain by ", Text(by), ": clients are told to go to ", to));
+  LogNotice(absl::StrCat("drain by ", Text(by), ": clients go to ", to));
   Audit("DRAIN", by, to);
 }
 

@@ -87,7 +87,7 @@ def longest(pulses, since):
 
 @scenario(timeout=60, where="server", loopback=True)
 def moved(rig):
-    """A server is killed, and then its successor is told to hand over: the mount goes on at the other machine each time.
+    """A server is killed, and then its successor hands over: the mount goes on at the other machine each time.
     Shows DAFS-2.2-03, DAFS-2.2-04, DAFS-5.3-01, DAFS-5.3-03, DAFS-5.3-05, DAFS-5.3-07, DAFS-5.3-08, DAFS-5.3.1-02."""
     rig.expect("session with .* lost", "new session", "no session for")
     first, second = two_machines(rig, Machine, rig.export, rig.base / "state")

@@ -495,15 +495,15 @@ def restart_killed_changes(rig):
         rig.umount()
 
 
-def kill_within_open(rig, relay, segment, flags):
+def kill_within_open(rig, relay, segment):
     """Kills mount.dafs after `segment` segments to it of a program that opens a file, which is removed afterwards. The
     server must not keep the file. Returns False if there were fewer."""
-    path = rig.mnt / f"{segment}-{flags}"
+    path = rig.mnt / f"opened-{segment}"
     (rig.export / path.name).write_text("content")
     os.stat(path)
     before = relay.broken
     relay.break_after(proxy.TO_CLIENT, segment, proxy.STALL)
-    program = begin_change(lambda at: os.close(os.open(at, flags)), path)
+    program = begin_change(lambda at: os.close(os.open(at, os.O_RDONLY)), path)
     reached = processes.wait_until(lambda: relay.broken > before, rig.slowness, 0.01)
     if reached:
         killed = program_of(rig)
@@ -512,7 +512,7 @@ def kill_within_open(rig, relay, segment, flags):
               "no program continues the mount")
     relay.break_nothing()
     relay.release()
-    where = f"open with {flags:#o}, kill at segment {segment}"
+    where = f"kill at segment {segment}"
     equal(os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]), 0, f"errno, {where}")
     os.unlink(path)
     check(processes.wait_until(lambda: not os.listdir(rig.export / ".dafsd-orphans"), 5 * rig.slowness, 0.05),
@@ -529,7 +529,7 @@ def restart_killed_opens(rig):
     kills = 0
     with proxy.Proxy(server.port) as relay:
         mount_through(rig, relay, server, "guardian")
-        while kill_within_open(rig, relay, kills + 1, os.O_RDONLY):
+        while kill_within_open(rig, relay, kills + 1):
             kills += 1
         check(kills > 0, "no kill")
         rig.umount()
