@@ -1,5 +1,6 @@
 #include "client/c/background.h"
 
+#include <pthread.h>
 #include <signal.h>
 
 #include <utility>

@@ -4,6 +4,7 @@
 // Spec: 4.2.2; WIRE 10.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 

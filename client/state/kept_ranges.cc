@@ -1,5 +1,6 @@
 #include "client/state/kept_ranges.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 

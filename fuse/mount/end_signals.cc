@@ -1,6 +1,7 @@
 #include "fuse/mount/end_signals.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 

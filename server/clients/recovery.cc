@@ -1,5 +1,6 @@
 #include "server/clients/recovery.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <optional>

@@ -1,6 +1,7 @@
 #include "server/daemon/stop_signals.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 // A client of a ScriptedServer, on one loop and one thread.
 #pragma once
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

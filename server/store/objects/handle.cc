@@ -5,6 +5,8 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 
+#include <algorithm>
+
 #include "runtime/check.h"
 
 namespace dafs::server {

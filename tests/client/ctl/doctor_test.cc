@@ -11,6 +11,7 @@
 #include <sys/timex.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>

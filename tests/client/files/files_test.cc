@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <ostream>
 
 #include "client/state/write_tracker.h"
 #include "tests/client/forwarding_provider.h"

@@ -1,4 +1,5 @@
 // Locks of the client at the real server.
+#include <fcntl.h>
 #include <sys/file.h>
 
 #include "client/files/lock_wait.h"

@@ -2,6 +2,7 @@
 #include <sys/xattr.h>
 
 #include <algorithm>
+#include <ostream>
 
 #include "tests/client/server_fixture.h"
 #include "wire/protocol/status.h"

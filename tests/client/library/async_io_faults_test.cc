@@ -1,5 +1,7 @@
 // Asynchronous reads and writes when connections break and servers restart. Each is executed and
 // completes once. Memory is not returned while a server could still access it.
+#include <tuple>
+
 #include "tests/client/faulty_provider.h"
 #include "tests/client/library/async_fixture.h"
 

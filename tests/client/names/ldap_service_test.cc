@@ -1,6 +1,7 @@
 // Without a server; tests/mount/scenarios/mounting/names.py has one.
 #include "client/names/ldap_service.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

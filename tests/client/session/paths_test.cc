@@ -1,5 +1,7 @@
 // Sessions over several addresses: two scripted servers, which are two paths to one server or two
 // servers.
+#include <arpa/inet.h>
+
 #include "client/session/session_keeper.h"
 #include "tests/client/scripted_fixture.h"
 

@@ -13,6 +13,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/kernel/notification_relay.h"
 #include "runtime/unique_fd.h"

@@ -2,6 +2,7 @@
 #include <set>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "tests/fuse/holding_fixture.h"
 
 namespace dafs::fuse {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "runtime/direct_ioctl.h"
 #include "tests/fuse/worker_fixture.h"
 

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "tests/fuse/holding_fixture.h"
 
 namespace dafs::fuse {

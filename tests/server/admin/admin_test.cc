@@ -1,6 +1,7 @@
 // The control socket of a server with known clients, opens and locks.
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

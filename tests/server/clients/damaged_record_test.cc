@@ -1,6 +1,7 @@
 // The record of clients is missing or damaged when the server starts.
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 
 #include "tests/server/clients/grace_fixture.h"
 

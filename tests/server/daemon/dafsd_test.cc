@@ -1,4 +1,5 @@
 // The program itself: exit status, daemon, pid file, one server per state directory, clean stop.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

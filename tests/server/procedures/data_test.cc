@@ -1,4 +1,7 @@
 // File data and structured content, inline and by RDMA, over a live session.
+#include <algorithm>
+#include <tuple>
+
 #include "tests/server/server_fixture.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/direct.h"

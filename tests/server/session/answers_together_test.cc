@@ -1,4 +1,5 @@
 // The server sends the responses to requests that arrived together in few sends.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <set>

@@ -1,5 +1,6 @@
 // Connecting, negotiating, authenticating, credentials, ending: server/procedures/connect.cc and
 // what it uses.
+#include <algorithm>
 #include <bit>
 #include <csignal>
 #include <cstring>

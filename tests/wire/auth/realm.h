@@ -2,6 +2,7 @@
 // krb5-user.
 #pragma once
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/wire/rpcrdma/rig.h"
 
 namespace dafs::rpcrdma {

@@ -1,5 +1,6 @@
 #include "wire/dat/verbs/opener.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 

@@ -1,4 +1,6 @@
 // Chains over a live session: order, current filehandle and state id, form, failure.
+#include <algorithm>
+
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {

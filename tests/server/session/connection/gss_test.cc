@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "tests/server/server_fixture.h"
 #include "tests/wire/auth/fake_gss.h"
 

@@ -2,6 +2,7 @@
 // Spec: WIRE 9.6.
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "tests/server/promises_fixture.h"
 #include "wire/messages/promises.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "absl/time/clock.h"
 #include "tests/server/files_in.h"
 #include "tests/server/promises_fixture.h"
 #include "wire/messages/back_control.h"

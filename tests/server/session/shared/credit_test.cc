@@ -1,6 +1,8 @@
 // Flow control: the calculation on its own, and over live sessions.
 #include "server/session/shared/credit.h"
 
+#include <algorithm>
+
 #include "server/session/connection/streams.h"
 #include "tests/server/server_fixture.h"
 

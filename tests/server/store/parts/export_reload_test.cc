@@ -4,8 +4,10 @@
 #include <sys/fanotify.h>
 #include <sys/mount.h>
 
+#include <cerrno>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "runtime/unique_fd.h"
 #include "server/store/access/promise_ends.h"

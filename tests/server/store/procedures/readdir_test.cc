@@ -2,6 +2,7 @@
 #include <sys/xattr.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <set>
 #include <thread>
 

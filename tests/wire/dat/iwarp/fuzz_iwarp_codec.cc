@@ -1,5 +1,6 @@
 // libFuzzer: MPA frames and DDP/RDMAP headers from arbitrary bytes. A decoded value must encode to
 // bytes that decode to the same value.
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 

@@ -3,6 +3,7 @@
 // 2 an RDMA read of ours in flight. 0xA0..0xA2 in the first STag byte of a ULPDU are replaced by
 // existing contexts, so that the fuzzer gets past the key. Nothing outside the registered memory
 // may change, and each receive must be reported once.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 

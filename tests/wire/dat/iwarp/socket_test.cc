@@ -1,6 +1,7 @@
 // The options set on the sockets of connections.
 #include "wire/dat/iwarp/socket.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

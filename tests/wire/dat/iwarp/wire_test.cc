@@ -4,6 +4,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "tests/wire/dat/iwarp/wire_fixture.h"
 
 namespace dafs::dat::testing {

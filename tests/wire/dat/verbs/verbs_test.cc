@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <iterator>
+#include <ostream>
 
 #include "gmock/gmock.h"
 #include "tests/wire/dat/verbs/verbs_pair.h"
