@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The gate of a change: format, scripts, prose, manual pages, what documents and comments name, both compilers,
-# clang-tidy, unit tests, then ASan+UBSan and TSan runs.
+# each file by itself, clang-tidy, unit tests, then ASan+UBSan and TSan runs.
 # Usage: scripts/check.sh [--quick] [--fix] [STEP ...]
-#   --quick  only files that differ from origin/main (or HEAD~1) in format, scripts, tidy; no builds and no tests
+#   --quick  only files that differ from origin/main (or HEAD~1) in format, scripts, alone, tidy; no builds and no tests
 #   --fix    let clang-format rewrite the files
-#   STEP     any of: format scripts prose manual requirements includes docs gcc clang tidy asan tsan
+#   STEP     any of: format scripts prose manual requirements includes docs gcc clang alone tidy asan tsan
 #           (default: all, in that order)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
@@ -16,13 +16,13 @@ for arg in "$@"; do
     --quick) quick=yes ;;
     --fix) fix=yes ;;
     -h|--help) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    format|scripts|prose|manual|requirements|includes|docs|gcc|clang|tidy|asan|tsan) steps+=("$arg") ;;
+    format|scripts|prose|manual|requirements|includes|docs|gcc|clang|alone|tidy|asan|tsan) steps+=("$arg") ;;
     *) printf 'check.sh: unknown argument %s (see --help)\n' "$arg" >&2; exit 2 ;;
   esac
 done
 if ((${#steps[@]} == 0)); then
-  steps=(format scripts prose manual requirements includes docs gcc clang tidy asan tsan)
-  [[ $quick == yes ]] && steps=(format scripts prose manual requirements includes docs tidy)
+  steps=(format scripts prose manual requirements includes docs gcc clang alone tidy asan tsan)
+  [[ $quick == yes ]] && steps=(format scripts prose manual requirements includes docs alone tidy)
 fi
 
 # The tracked and new files that match the patterns; with --quick only those that changed.
@@ -81,13 +81,15 @@ run_unit() {
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir "$1" --output-on-failure -j "$(nproc)" |
     tail -n 40
 }
-check_tidy() {
-  need clang-tidy || return 1
-  [[ $quick == yes ]] || { ./scripts/tidy; return; }
+# Runs a script on all source files; with --quick only on those that changed.
+over_sources() {
+  [[ $quick == yes ]] || { "$1"; return; }
   local changed
   mapfile -t changed < <(files '*.cc')
-  ((${#changed[@]} == 0)) || ./scripts/tidy "${changed[@]}"
+  ((${#changed[@]} == 0)) || "$1" "${changed[@]}"
 }
+check_alone() { need clang++ && over_sources ./scripts/alone; }
+check_tidy() { need clang-tidy && over_sources ./scripts/tidy; }
 
 failed=()
 for step in "${steps[@]}"; do
