@@ -135,6 +135,9 @@ Task<void> AttributeOperations::FetchLocations() {
     const wire::FsAttributes& fs = call.res.obj_attributes;
     if (status.ok() && call.ok() && fs.has(wire::kFsattrFailoverLocations)) {
       client_.failover().Fetched(file, fs.failover_locations);
+    } else if (call.status == wire::DafsStatus::kStale ||
+               call.status == wire::DafsStatus::kBadHandle) {
+      client_.failover().NotFetched(file);
     }
   }
   client_.failover().EndFetch();

@@ -40,7 +40,7 @@ class AttributeOperations : public OperationGroup {
   Task<absl::StatusOr<wire::FsAttributes>> StatFs(const Identity& user,
                                                   const wire::FileHandle& file);
   // Fetches the alternate locations that are due (client/state/failover.h). Those of a file system
-  // that gives no answer stay as they are.
+  // for which the server returns none do not change.
   Task<void> FetchLocations();
 };
 

@@ -11,7 +11,7 @@
 
 namespace dafs::client {
 
-void Failover::OnDue(std::function<void()> fetch, std::function<void()> fetched) {
+void Failover::OnDue(std::function<void()> fetch, std::function<void(bool)> fetched) {
   {
     absl::MutexLock lock(&mutex_);
     fetch_ = std::move(fetch);
@@ -21,18 +21,23 @@ void Failover::OnDue(std::function<void()> fetch, std::function<void()> fetched)
   Begin();
 }
 
-Failover::FileSystem* Failover::Find(const wire::FsHandle& fshandle) {
+Failover::FileSystem* Failover::Find(const wire::FsHandle& id) {
   for (FileSystem& one : file_systems_) {
-    if (one.handle.fshandle == fshandle) return &one;
+    if (one.id == id) return &one;
   }
   return nullptr;
 }
 
 Failover::FileSystem* Failover::Add(const wire::FileHandle& handle) {
-  if (FileSystem* known = Find(handle.fshandle)) return known;
+  if (FileSystem* known = Find(handle.fshandle)) {
+    if (std::exchange(known->is_stale, false)) {
+      known->handle = handle;
+      known->is_due = true;
+    }
+    return known;
+  }
   if (file_systems_.size() == kMostFileSystems) return nullptr;
-  file_systems_.push_back({.handle = handle, .servers = {}});
-  return &file_systems_.back();
+  return &file_systems_.emplace_back(handle);
 }
 
 // Calls `fetch_` under the mutex, so that OnDue(nullptr) ends all calls.
@@ -46,10 +51,14 @@ void Failover::Begin() {
 }
 
 void Failover::Saw(const wire::FileHandle& handle) {
+  const wire::FsHandle* const last = last_.load(std::memory_order_acquire);
+  if (last != nullptr && *last == handle.fshandle) return;
   {
     absl::MutexLock lock(&mutex_);
-    // Most handles are of the file system that was seen first.
-    if (Find(handle.fshandle) != nullptr || Add(handle) == nullptr) return;
+    const FileSystem* const seen = Add(handle);
+    if (seen == nullptr) return;
+    last_.store(&seen->id, std::memory_order_release);
+    if (!seen->is_due) return;
   }
   Begin();
 }
@@ -72,7 +81,7 @@ std::vector<wire::FileHandle> Failover::TakeDue() {
   std::vector<wire::FileHandle> due;
   const bool all = changed_.load();
   for (FileSystem& one : file_systems_) {
-    if (std::exchange(one.is_due, false) || all) due.push_back(one.handle);
+    if ((std::exchange(one.is_due, false) || all) && !one.is_stale) due.push_back(one.handle);
   }
   return due;
 }
@@ -97,8 +106,17 @@ void Failover::Fetched(const wire::FileHandle& handle,
       }
     }
   }
+  has_news_ = has_news_ || file_system->servers != servers;
   file_system->is_due = false;
   file_system->servers = std::move(servers);
+}
+
+void Failover::NotFetched(const wire::FileHandle& handle) {
+  absl::MutexLock lock(&mutex_);
+  FileSystem* const file_system = Find(handle.fshandle);
+  if (file_system == nullptr || file_system->handle != handle) return;
+  file_system->is_stale = true;
+  last_.store(nullptr, std::memory_order_release);  // Saw shall notice the next handle
 }
 
 // Answers that were sent before the fetch may still carry the flag: one more fetch does no harm.
@@ -107,7 +125,7 @@ void Failover::EndFetch() {
     absl::MutexLock lock(&mutex_);
     is_fetching_ = false;
     changed_.store(false);
-    if (fetched_ != nullptr) fetched_();
+    if (fetched_ != nullptr) fetched_(std::exchange(has_news_, false));
   }
   Begin();
 }

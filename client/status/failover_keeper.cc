@@ -17,7 +17,10 @@ namespace dafs::client {
 namespace {
 
 constexpr size_t kMostAlternates = 64;  // addresses of all alternate locations
-constexpr absl::Duration kLeastPause = absl::Milliseconds(200);  // between fetches
+// Between fetches. The long ones are for a server that sets its flag in each answer: one that never
+// clears it, or one that waits for the fetch of a file system to which the client has no handle.
+constexpr absl::Duration kLeastPause = absl::Milliseconds(400);
+constexpr absl::Duration kMostPause = absl::Minutes(1);
 
 absl::StatusOr<std::vector<dat::Address>> AddressesOf(const std::string& server) {
   std::string host;
@@ -29,22 +32,25 @@ absl::StatusOr<std::vector<dat::Address>> AddressesOf(const std::string& server)
 
 }  // namespace
 
+FailoverKeeper::FailoverKeeper(Client& client, Loop& loop)
+    : client_(client), loop_(loop), pauses_(kLeastPause, kMostPause) {}
+
 void FailoverKeeper::Start() {
-  client_.failover().OnDue([this] { loop_.Post([this] { FetchSoon(); }); },
-                           [this] { loop_.Post([this] { Resolve(); }); });
+  client_.failover().OnDue(
+      [this] { loop_.Post([this] { FetchSoon(); }); },
+      [this](bool has_news) { loop_.Post([this, has_news] { Fetched(has_news); }); });
   loop_.Post([this] { Resolve(); });  // of what the mount has fetched before
 }
 
-// A server may set its flag in each answer and never clear it.
 void FailoverKeeper::FetchSoon() {
   if (is_shut_down_) return;
   const absl::Time now = Loop::Now();
-  next_fetch_ = std::max(now, next_fetch_);
-  timer_ = loop_.RunAfter(next_fetch_ - now, [this] {
+  if (now > next_fetch_ + kMostPause) pauses_.Reset();  // the flag was clear for long
+  const absl::Duration pause = std::max(absl::ZeroDuration(), next_fetch_ - now);
+  timer_ = loop_.RunAfter(pause, [this] {
     timer_ = 0;
     Fetch();
   });
-  next_fetch_ += kLeastPause;
 }
 
 // The first worker fetches for all.
@@ -54,6 +60,13 @@ void FailoverKeeper::Fetch() {
     if (std::exchange(asked, true)) return;
     files.loop().Post([&files] { dafs::Start(files.attributes().FetchLocations()); });
   });
+}
+
+// Runs before the FetchSoon that EndFetch may post.
+void FailoverKeeper::Fetched(bool has_news) {
+  if (has_news) pauses_.Reset();
+  next_fetch_ = Loop::Now() + pauses_.Next();
+  Resolve();
 }
 
 void FailoverKeeper::Resolve() {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "client/session/backoff.h"
 #include "client/state/client.h"
 #include "client/state/token_thread.h"
 #include "runtime/loop.h"
@@ -15,7 +16,7 @@ namespace dafs::client {
 class FailoverKeeper {
  public:
   // Both outlive this.
-  FailoverKeeper(Client& client, Loop& loop) : client_(client), loop_(loop) {}
+  FailoverKeeper(Client& client, Loop& loop);
   FailoverKeeper(const FailoverKeeper&) = delete;
   FailoverKeeper& operator=(const FailoverKeeper&) = delete;
 
@@ -25,6 +26,7 @@ class FailoverKeeper {
  private:
   void FetchSoon();
   void Fetch();
+  void Fetched(bool has_news);
   void Resolve();
 
   Client& client_;
@@ -32,6 +34,7 @@ class FailoverKeeper {
   TokenThread names_;  // not that of tokens: a name service may be slow when a server has failed
   std::shared_ptr<TokenThread::Job> job_;
   Loop::TimerId timer_ = 0;
+  Backoff pauses_;  // between fetches
   absl::Time next_fetch_ = absl::InfinitePast();
   bool is_shut_down_ = false;
 };

@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+
 namespace dafs::client {
 namespace {
 
@@ -20,7 +26,7 @@ wire::FileHandle FileIn(uint8_t file_system) {
 class FailoverTest : public ::testing::Test {
  protected:
   void Listen() {
-    failover_.OnDue([this] { ++fetches_; }, [this] { ++fetched_; });
+    failover_.OnDue([this] { ++fetches_; }, [this](bool has_news) { news_.push_back(has_news); });
   }
   // Fetches what is due; each file system has `server` then.
   void Fetch(const std::string& server) {
@@ -32,7 +38,8 @@ class FailoverTest : public ::testing::Test {
 
   RootHandle root_;
   Failover failover_{"mount", root_};
-  int fetches_ = 0, fetched_ = 0;
+  int fetches_ = 0;
+  std::vector<bool> news_;  // of each fetch that ended
 };
 
 // Shows DAFS-5.3-02.
@@ -46,13 +53,13 @@ TEST_F(FailoverTest, AFileSystemThatWasNotSeenBeforeIsFetchedOnce) {
   EXPECT_EQ(fetches_, 1) << "one fetch at a time";
   EXPECT_THAT(failover_.TakeDue(), ElementsAre(FileIn(1), FileIn(2)));
   failover_.EndFetch();
-  EXPECT_EQ(fetched_, 1);
+  EXPECT_THAT(news_, SizeIs(1));
   EXPECT_EQ(fetches_, 1);
   failover_.Saw(FileIn(2));
   EXPECT_EQ(fetches_, 1);
 }
 
-TEST_F(FailoverTest, WhatBecomesDueDuringAFetchIsFetchedAfterIt) {
+TEST_F(FailoverTest, AFileSystemSeenDuringAFetchIsFetchedAfterIt) {
   Listen();
   failover_.Saw(FileIn(1));
   EXPECT_THAT(failover_.TakeDue(), SizeIs(1));
@@ -86,11 +93,68 @@ TEST_F(FailoverTest, AFlagOrAnotherInstanceHasAllFetchedAgain) {
   EXPECT_THAT(failover_.Servers(), ElementsAre("two"));
 }
 
-TEST_F(FailoverTest, ALocationWithAnotherPathIsPassedOver) {
+TEST_F(FailoverTest, ALocationWithAnotherPathIsNotUsed) {
   failover_.Fetched(FileIn(1), {{{"a"}, {{"one", {"b"}}, {"two:7", {"a"}}, {"two:7", {"a"}}}}});
   EXPECT_THAT(failover_.Servers(), ElementsAre("two:7"));
   failover_.Fetched(FileIn(1), {});
   EXPECT_THAT(failover_.Servers(), IsEmpty());
+}
+
+// `fetch` runs under the mutex: another thread gets no further than to a lock.
+TEST_F(FailoverTest, AHandleInTheFileSystemSeenLastTakesNoLock) {
+  absl::Notification seen;
+  std::thread other;
+  bool was_seen = false;
+  failover_.OnDue(
+      [&] {
+        other = std::thread([&] {
+          failover_.Saw(FileIn(1));
+          seen.Notify();
+        });
+        was_seen = seen.WaitForNotificationWithTimeout(absl::Seconds(10));
+      },
+      nullptr);
+  failover_.Saw(FileIn(1));
+  other.join();
+  EXPECT_TRUE(was_seen);
+}
+
+TEST_F(FailoverTest, AFileSystemWithAStaleHandleIsFetchedByTheNextHandleInIt) {
+  wire::FileHandle second = FileIn(1);
+  second.fileid.bytes[0] = 9;
+  Listen();
+  failover_.Saw(FileIn(1));
+  Fetch("one");
+  failover_.Changed();
+  EXPECT_THAT(failover_.TakeDue(), ElementsAre(FileIn(1)));
+  failover_.NotFetched(FileIn(1));
+  failover_.EndFetch();
+  EXPECT_EQ(fetches_, 2);
+  EXPECT_THAT(failover_.Servers(), ElementsAre("one"));
+
+  failover_.Changed();
+  EXPECT_EQ(fetches_, 3);
+  EXPECT_THAT(failover_.TakeDue(), IsEmpty()) << "a handle that is stale";
+  failover_.EndFetch();
+  failover_.Saw(second);
+  EXPECT_EQ(fetches_, 4);
+  EXPECT_THAT(failover_.TakeDue(), ElementsAre(second));
+  failover_.NotFetched(FileIn(1));  // the answer for the handle before
+  failover_.Fetched(second, {{{"a"}, {{"two", {"a"}}}}});
+  failover_.EndFetch();
+  EXPECT_THAT(failover_.Servers(), ElementsAre("two"));
+  EXPECT_EQ(fetches_, 4);
+}
+
+TEST_F(FailoverTest, AFetchSaysWhetherItFoundAnythingNew) {
+  Listen();
+  failover_.Saw(FileIn(1));
+  Fetch("one");
+  failover_.Changed();
+  Fetch("one");
+  failover_.Changed();
+  Fetch("two");
+  EXPECT_THAT(news_, ElementsAre(true, false, true));
 }
 
 TEST_F(FailoverTest, NothingIsFetchedAfterTheEnd) {
