@@ -65,16 +65,9 @@ absl::Status PingLoop(Files& files, Loop& loop, int count) {
 CLI::App* AddPingCommand(CLI::App& app, PingOptions& options) {
   CLI::App* const command = app.add_subcommand("ping", "Open a session with a server and time it");
   command->add_option("SERVER", options.server, "host, host:port, [address]:port")->required();
-  command->add_option("-c,--count", options.count, "number of NULL requests")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
+  AddPingArguments(*command, options.times, "NULL requests");
   command->add_option("--proto", options.proto, "transport: auto, tcp or rdma")
       ->check(CLI::IsMember({"auto", "tcp", "rdma"}))
-      ->capture_default_str();
-  command
-      ->add_option("-W,--timeout", options.timeout_s,
-                   "seconds to wait for the connection, and for each reply")
-      ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
   AddTlsArguments(*command, options.tls);
   return command;
@@ -101,11 +94,11 @@ absl::Status Ping(const PingOptions& ping) {
   options.max_requests = 4;
   options.buffers.bytes = size_t{4} << 20;
   options.soft = true;
-  options.timeout = options.connect_timeout = absl::Seconds(ping.timeout_s);
+  options.timeout = options.connect_timeout = absl::Seconds(ping.times.timeout_s);
   ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Client::Create(std::move(options)));
   ASSIGN_OR_RETURN(std::unique_ptr<Loop> loop, Loop::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<Files> files, Files::Create(*client, *loop));
-  absl::Status status = PingLoop(*files, *loop, ping.count);
+  absl::Status status = PingLoop(*files, *loop, ping.times.count);
   // A server that does not reply gets no DISCONNECT either.
   if (status.ok()) {
     RunUntilDone(*loop, files->Disconnect());

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/ctl/ping_arguments.h"
 #include "client/ctl/tls_arguments.h"
 
 namespace CLI {
@@ -14,9 +15,8 @@ namespace dafs::client {
 
 struct PingOptions {
   std::string server;  // host, host:port
-  int count = 4;       // of NULL requests
   std::string proto = "auto";
-  double timeout_s = 2;  // for the connection, and for each reply
+  PingArguments times;
   TlsArguments tls;
 };
 

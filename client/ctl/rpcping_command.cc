@@ -57,7 +57,7 @@ absl::StatusOr<Target> Parse(const RpcPingOptions& options) {
 class Pinger {
  public:
   Pinger(const RpcPingOptions& ping, const Target& target, Loop& loop)
-      : ping_(ping), loop_(loop), timeout_(absl::Seconds(ping.timeout_s)) {
+      : ping_(ping), loop_(loop), timeout_(absl::Seconds(ping.times.timeout_s)) {
     report_.program = target.program;
     report_.program_version = ping.version;
     xid_ = std::random_device()();
@@ -134,7 +134,7 @@ class Pinger {
   }
 
   absl::Status Measure() {
-    for (int i = 0; i < ping_.count; ++i) {
+    for (int i = 0; i < ping_.times.count; ++i) {
       if (i > 0) usleep(200000);
       RETURN_IF_ERROR(Call());
       report_.times.push_back(last_);
@@ -189,14 +189,7 @@ CLI::App* AddRpcPingCommand(CLI::App& app, RpcPingOptions& options) {
   command->add_option("PROGRAM", options.program, "a number, or a name of rpc(5) such as nfs")
       ->required();
   command->add_option("VERSION", options.version, "version of the program")->required();
-  command->add_option("-c,--count", options.count, "number of calls")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
-  command
-      ->add_option("-W,--timeout", options.timeout_s,
-                   "seconds to wait for the connection, and for each reply")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->capture_default_str();
+  AddPingArguments(*command, options.times, "calls");
   command
       ->add_option("--rpcrdma", options.highest_rpcrdma,
                    "version of RPC-over-RDMA to begin with: 1 or 2")

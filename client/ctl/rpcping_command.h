@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/ctl/ping_arguments.h"
 
 namespace CLI {
 class App;
@@ -18,8 +19,7 @@ struct RpcPingOptions {
   std::string server;   // rdma:HOST, tcp:HOST:PORT, [ADDRESS]:PORT; without a transport: rdma
   std::string program;  // a number, or a name of rpc(5)
   uint32_t version = 0;
-  int count = 4;
-  double timeout_s = 2;          // for the connection, and for each reply
+  PingArguments times;
   uint32_t highest_rpcrdma = 2;  // the version to begin with
   bool json = false;
 };
