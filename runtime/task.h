@@ -20,7 +20,7 @@ namespace dafs {
 void* AllocateFrame(size_t size_bytes);
 void FreeFrame(void* frame, size_t size_bytes) noexcept;
 
-// What belongs to an operation of several tasks. One task sets it, and the tasks that it awaits
+// The state that the tasks of one operation share. One task sets it, and the tasks that it awaits
 // from then on get it, directly or through others; a task that is given to Start() gets none. It
 // outlives them. The caller of GetOperation knows its type.
 struct OperationState {};

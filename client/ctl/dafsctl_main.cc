@@ -50,7 +50,7 @@ std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::Pa
   return error.what();
 }
 
-// What the command line asks for. Its pointers are of the `app` that it was declared for.
+// The parsed command line. Its pointers belong to the `app` to which Declare added the commands.
 struct Commands {
   PingOptions ping;
   NamesRequest names;

@@ -173,7 +173,7 @@ CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request) {
   CLI::Option* const undo = drain->add_flag("--undo", request.undo, "take new clients again");
   drain
       ->add_option("--to", request.to,
-                   "HOST[:PORT] where the server continues: tell the clients, then stop dafsd")
+                   "HOST[:PORT] where the server continues: notify the clients, then stop dafsd")
       ->excludes(undo);
   drain->add_option("--wait", request.wait_s, "wait so many seconds until no client is left")
       ->check(CLI::Range(0.0, 86400.0));

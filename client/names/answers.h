@@ -1,4 +1,4 @@
-// What the name services say about a name, and its text as JSON: the output of the helper
+// The answers of the name services for a name, and their text as JSON: the output of the helper
 // dafs-names, and of `dafsctl names --json`. Values and pure functions; any thread.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The addresses of hosts, as the system resolves them (nsswitch.conf(5)), all at once. Spec: A.5-07
+// Resolves the hosts of locations by the system (nsswitch.conf(5)), all in parallel. Spec: A.5-07
 // (one location for all addresses of a host).
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace dafs::names {
 
-// Fills `addresses` or `problem` of those that have neither. Blocks for at most `most`.
+// Fills in `addresses` or `problem` where both are empty. Blocks for at most `most`.
 void ResolveHosts(std::vector<Located>& locations, absl::Duration most);
 
 }  // namespace dafs::names

@@ -25,7 +25,7 @@ constexpr char kQualifier[] = "datTransportConnectionQualifier";
 constexpr char kDirectoryPath[] = "dafsDirectoryPath";
 constexpr char kProtocolVersion[] = "dafsProtocolVersion";
 
-// What the messages of a search end with.
+// Owns the messages that a search returned.
 struct LdapResult {
   LDAPMessage* chain = nullptr;
   ~LdapResult() {

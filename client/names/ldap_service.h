@@ -1,6 +1,6 @@
-// LDAP as a name service, with the schema of share/ldap/dafs.schema: an entry of class
+// LDAP as a name service, with the schema of share/ldap/dafs.schema. An entry of class
 // dafsNameSpaceEntry has the name, and each of its children of class dafsLocation is one location.
-// Spec: A.7. Blocks for at most NamesConf::timeout, but see AskLdap.
+// Spec: A.7. Blocks for at most NamesConf::timeout; AskLdap names the exception.
 #pragma once
 
 #include <string>
@@ -12,20 +12,20 @@
 
 namespace dafs::names {
 
-// The filter by which an entry of `name` is found. Special characters are escaped (RFC 4515).
+// The search filter for the entry of `name`. Special characters are escaped (RFC 4515).
 std::string NameFilter(const std::string& name);
 
-// The values of a child entry; empty: it has no such attribute.
+// The attributes of a child entry. An empty one is missing there.
 struct LdapValues {
   std::string type, host, qualifier, path, version;
 };
-// kInvalidArgument: which attribute is wrong, and why.
+// kInvalidArgument: names the wrong attribute and the reason.
 absl::StatusOr<Location> LocationOf(const LdapValues& values);
 
-// In the order of the RDNs of the children, as texts; the hosts are not resolved. libldap may block
-// longer while it looks up the server's host. kNotFound: no such entry. kUnavailable: no answer.
-// kInvalidArgument: an entry is wrong, or there are more than kMostLocations.
-// kFailedPrecondition: the server refuses, or names.conf is wrong.
+// The locations of `name`, sorted by the text of the RDNs of the children. Their hosts are not
+// resolved yet. libldap may block for longer while it resolves the host of the LDAP server.
+// kNotFound: no such entry. kUnavailable: no answer. kInvalidArgument: an entry is wrong, or there
+// are more than kMostLocations. kFailedPrecondition: the server refuses, or names.conf is wrong.
 absl::StatusOr<std::vector<Located>> AskLdap(const NamesConf& conf, const std::string& name);
 
 }  // namespace dafs::names

@@ -1,4 +1,4 @@
-// A DAFS name, and the locations that a name service has for it: where a server exports it.
+// A DAFS name, and a location: one place at which a server exports what the name stands for.
 // Spec: A.3 (DAFS name), A.4 (DAFS location). Values and pure functions; any thread.
 #pragma once
 
@@ -14,12 +14,10 @@
 namespace dafs::names {
 
 inline constexpr size_t kMostNameBytes = 255;
-// Of one name. A service that has more is refused: the answer is an error of an administrator, or
-// forged.
+// Of one name. A longer answer is refused: an administrator made an error, or the answer is forged.
 inline constexpr size_t kMostLocations = 64;
 
-// Transport types (A.4.1.1). Those of the draft are VI and IBRC; servers of this project have none
-// of them.
+// Transport types (A.4.1.1). The draft also has VI and IBRC, which this project does not have.
 inline constexpr char kIwarp[] = "IWARP";
 inline constexpr char kRdma[] = "RDMA";
 
@@ -32,8 +30,8 @@ struct Location {
   bool operator==(const Location&) const = default;
 };
 
-// A DAFS name is 1 to 255 bytes of UTF-8 without "/", ":" and control characters, which
-// distinguish a server from it in a mount source and in a file.
+// A DAFS name is 1 to 255 bytes of UTF-8 without control characters, "/" and ":". The last two show
+// that a mount source, or a word in the file of names, is a server and not a name.
 absl::Status CheckName(std::string_view name);
 // A host name, or a numeric address, of at most 255 bytes.
 absl::Status CheckHost(std::string_view host);
@@ -42,10 +40,10 @@ absl::Status CheckHost(std::string_view host);
 absl::StatusOr<std::string> CheckPath(std::string_view path);
 // The port of a connection qualifier: empty and "dafs" are 0, the default.
 absl::StatusOr<uint16_t> ParseQualifier(std::string_view qualifier);
-// Whether this client speaks a version.
+// Whether this client supports the protocol `version`.
 bool IsSpoken(const std::string& version);
 
-// Parses HOST[:PORT]:/PATH, with an IPv6 address in brackets. kInvalidArgument: why not.
+// Parses HOST[:PORT]:/PATH, with an IPv6 address in brackets. kInvalidArgument: gives the reason.
 absl::StatusOr<Location> ParseServerPath(std::string_view text);
 // The same, and tcp://HOST[:PORT]/PATH and rdma://HOST[:PORT]/PATH for one transport.
 absl::StatusOr<Location> ParseLocation(std::string_view text);

@@ -1,5 +1,5 @@
-// The file of names: a line "NAME LOCATION ..." for each name, with locations as ParseLocation
-// takes them. Spec: A.3, A.4. AskFile may block on a disk.
+// The file of names: a line "NAME LOCATION ..." for each name. ParseLocation defines LOCATION.
+// Spec: A.3, A.4. AskFile may block on a disk.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@
 
 namespace dafs::names {
 
-// `file` is for messages. kNotFound: there is no line for `name`. kInvalidArgument names the file,
-// the line and the fault, also one of another name: a line that is skipped would be missed.
+// `file` is for messages. kNotFound: there is no line for `name`. kInvalidArgument: names the file,
+// the line and the fault. This includes faults in the lines of other names, as otherwise an
+// administrator would not notice that a line has no effect.
 absl::StatusOr<std::vector<Located>> FindInNameFile(std::string_view text, const std::string& file,
                                                     std::string_view name);
 

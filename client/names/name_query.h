@@ -15,14 +15,14 @@
 
 namespace dafs::names {
 
-// The helper is killed after this: three services and the addresses of one take less.
+// The helper is killed after this time. Three services and the resolving of hosts take less.
 inline constexpr absl::Duration kMostQueryTime = absl::Seconds(40);
 
 struct NameQueryOptions {
   std::string helper;  // the path of dafs-names
   std::string name;
   std::string conf;  // empty: the default
-  bool all = false;  // asks all services
+  bool all = false;  // queries all services, not only until one has the name
 };
 
 class NameQuery {
@@ -37,7 +37,7 @@ class NameQuery {
   // Readable when Poll may return something.
   int fd() const { return output_.get(); }
   absl::Time deadline() const { return deadline_; }
-  // nullopt: not yet. kUnavailable: the helper was late or has ended early. kInvalidArgument: the
+  // nullopt: not finished. kUnavailable: the helper took too long or failed. kInvalidArgument: the
   // name or names.conf is wrong. Call it again only after nullopt.
   std::optional<absl::StatusOr<Answers>> Poll(absl::Time now);
 

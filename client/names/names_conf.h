@@ -1,4 +1,4 @@
-// /etc/dafs/names.conf: which name services a client asks, in which order, and where they are.
+// /etc/dafs/names.conf: the name services that a client queries, their order and addresses.
 // Spec: A.6 (name space repository), A.5-04 (refresh). Values; ReadNamesConf may block on a disk.
 #pragma once
 
@@ -34,7 +34,7 @@ struct NamesConf {
 
 // `file` is for messages: kInvalidArgument names the file, the line and the fault.
 absl::StatusOr<NamesConf> ParseNamesConf(std::string_view text, const std::string& file);
-// Empty: the default file; if it is missing, the defaults.
+// Reads `file`; empty: the default file, or the default values if that is missing.
 absl::StatusOr<NamesConf> ReadNamesConf(const std::string& file);
 
 // The text of a file. kNotFound: there is none. kInvalidArgument: it has more than 1 MiB.

@@ -23,13 +23,12 @@ std::string WhatPrevents(const Located& one, const Transports& transports) {
 }  // namespace
 
 std::vector<Place> PlacesOf(const std::vector<Located>& locations, const Transports& transports,
-                            std::string* passed_over) {
+                            std::string* unused) {
   std::vector<Place> places;
   for (const Located& one : locations) {
     const std::string why = WhatPrevents(one, transports);
     if (!why.empty()) {
-      absl::StrAppend(passed_over, passed_over->empty() ? "" : "; ", ToString(one.location), ": ",
-                      why);
+      absl::StrAppend(unused, unused->empty() ? "" : "; ", ToString(one.location), ": ", why);
       continue;
     }
     auto place = std::find_if(places.begin(), places.end(), [&](const Place& other) {

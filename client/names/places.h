@@ -1,5 +1,5 @@
-// The places where a mount tries to find what a name means: the usable locations of an answer,
-// those of one export path together. Spec: A.4.2 (the path is expected to be the same for all
+// The places that a mount of a name tries: the usable locations of an answer. Locations with the
+// same export path form one place. Spec: A.4.2 (the path is expected to be the same for all
 // transports of a host), A.5. Values and pure functions; any thread.
 #pragma once
 
@@ -23,8 +23,8 @@ struct Place {
 };
 inline constexpr size_t kMostAddresses = 64;
 
-// In the order of `locations`. `passed_over`, for people: which locations were left out, and why.
+// In the order of `locations`. `unused` is for people: the locations that were left out, and why.
 std::vector<Place> PlacesOf(const std::vector<Located>& locations, const Transports& transports,
-                            std::string* passed_over);
+                            std::string* unused);
 
 }  // namespace dafs::names

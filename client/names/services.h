@@ -1,5 +1,5 @@
-// Asks the name services of this machine in their order. Blocks: at most for NamesConf::timeout for
-// each service and for the addresses of its hosts.
+// Queries the name services of this machine in the order of names.conf. Blocks for at most
+// NamesConf::timeout for each service, and as long again for the addresses of its hosts.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace dafs::names {
 
-// `all`: also those after the first one that has the name. Otherwise a service that does not answer
-// is skipped, as one that does not have the name.
+// Stops at the first service that has the name, unless `all`. A service that does not answer is
+// skipped, like one that does not have the name.
 Answers AskServices(const NamesConf& conf, const std::string& name, bool all);
 
 }  // namespace dafs::names

@@ -1,8 +1,8 @@
 // The descriptors of a process that may be read by libdafs, and their files at the server.
 //
-// Lies in memory that a fork clears (client/preload/state.h): zero is the empty table. Needs no
-// library and takes no lock, so that signal handlers and threads may close descriptors while others
-// read. Thread-safe; nothing blocks.
+// All bytes zero is the empty table: it lies in memory that the kernel clears in a child of fork(2)
+// (client/preload/state.h). It calls no library and takes no lock, because a signal handler or
+// another thread may close a descriptor during a read. Thread-safe; nothing blocks.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace dafs::preload {
 
-// The file of a descriptor, as two system calls find it without a request to the mount.
+// Identifies the file of a descriptor. statx(2) and fcntl(2) return this without a request to the
+// mount.
 struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -23,7 +24,7 @@ struct FileIdentity {
 // A file that libdafs reads.
 struct OpenedFile {
   FileIdentity identity;
-  void* file = nullptr;  // of DirectCalls
+  void* file = nullptr;  // from DirectCalls::open
   uint32_t epoch = 0;    // State::epoch when it was opened
 };
 
@@ -33,26 +34,27 @@ class DescriptorTable {
   static constexpr uint32_t kMostFiles = 1024;
 
   enum class Entry : uint8_t {
-    kNone,       // reads pass through
+    kNone,       // the kernel reads it
     kCandidate,  // opened with O_DIRECT and not read yet
     kAdopting,   // a thread is opening the file
     kOpened,
   };
   Entry Get(int fd) const;
 
-  void Offer(int fd);  // the descriptor was opened: a candidate
-  // The descriptor is closed, or means another file from now on. True: its file waits for
-  // TakeEnded.
+  void Offer(int fd);  // was just opened: becomes a candidate
+  // The descriptor is about to be closed, or to refer to another file. Returns whether TakeEnded
+  // has a file for the caller.
   bool Forget(int fd);
-  bool ForgetFrom(int first, int last);  // all of these
+  bool ForgetFrom(int first, int last);  // the descriptors first to last
 
-  // One thread adopts a candidate: true. It then calls exactly one of the next three.
+  // Returns true to one thread for each candidate. That thread then calls exactly one of the next
+  // three functions.
   bool BeginAdopting(int fd);
   bool Adopt(int fd, const OpenedFile& opened);  // false: no room, or the descriptor was closed
   void Postpone(int fd);                         // a candidate again
-  void Refuse(int fd);                           // passes through until it is closed
+  void Refuse(int fd);                           // the kernel reads it until it is closed
 
-  // The file of a descriptor, which stays until Release. Null: none.
+  // The file of a descriptor, which stays open until Release. Null: it has none.
   const OpenedFile* Hold(int fd);
   void Release(const OpenedFile* held);
   // The descriptor becomes a candidate again, if it still has this file.
@@ -82,7 +84,7 @@ class DescriptorTable {
   std::atomic<uint32_t> used_slots_;  // slots from here on were never used
 };
 
-// Which descriptors libdafs has made for itself. The program does not know of them.
+// The descriptors that libdafs has opened for itself. The program does not know of them.
 class OwnDescriptors {
  public:
   void Add(int fd) { Set(fd, true); }

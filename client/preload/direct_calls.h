@@ -1,9 +1,9 @@
-// The functions of the module dafs-direct.so. libdafs-preload.so loads it when a program first
-// reads a file of a mount with O_DIRECT. So programs that never do load nothing more. Both are of
-// one version, which `version` carries.
+// The functions of the module dafs-direct.so. libdafs-preload.so loads the module when a program
+// first reads a file of a mount with O_DIRECT; other programs never load it. The preload library
+// uses the module only if both have the same `version`.
 //
-// A client is this process at one server. It has lanes, each with a session, which one thread at a
-// time may use. All lanes may use a file.
+// A client stands for this process at one server. It has several lanes, each with a session, and
+// one thread at a time may use a lane. Every lane can read every open file.
 #pragma once
 
 #include <sys/uio.h>
@@ -19,27 +19,28 @@ inline constexpr char kDirectEntry[] = "dafs_direct_calls";
 
 enum class ReadEnd : uint8_t {
   kRead,
-  // Not read. The session was lost meanwhile, so that the server may have lost data that the mount
-  // writes again: the mount decides what the file contains.
+  // Not read: the session was lost. The server may have lost written data, which the mount then
+  // writes again. So the mount must read.
   kSessionLost,
   kFailed,  // not read
 };
 
 struct DirectCalls {
   const char* version = nullptr;  // DAFS_VERSION
-  // Makes the client of the server and export of `where`, for the present user of the process.
-  // Null: failed, as all of these, with the reason in `why`.
+  // Makes a client of the server and export of `where`, with the present user of the process. Null,
+  // here and below: failed, with the reason in `why`.
   void* (*make_client)(const DirectIoctl& where, char* why, size_t why_size) = nullptr;
   // Connects. Blocks for at most a few seconds.
   void* (*make_lane)(void* client, char* why, size_t why_size) = nullptr;
   void (*end_lane)(void* lane) = nullptr;
-  // A file, by its filehandle. Sends nothing. Null also: `where` has another server or export, or
-  // the process another user, than the client. *again: the session was lost after `where` was made.
+  // Opens a file by its filehandle, without a request. Also null: the client has another server,
+  // export or user than `where` and the process. *again: the session was lost after `where` was
+  // made; make it again.
   void* (*open)(void* lane, const DirectIoctl& where, bool* again, char* why,
                 size_t why_size) = nullptr;
   void (*close)(void* file) = nullptr;
-  // Reads into at most kMostSegments pieces of memory. *count: bytes; fewer only at the end of the
-  // file.
+  // Reads into at most kMostSegments pieces of memory. *count: the bytes read, fewer than wanted
+  // only at the end of the file.
   ReadEnd (*read)(void* lane, void* file, const iovec* into, int segments, uint64_t offset,
                   int64_t* count) = nullptr;
 };

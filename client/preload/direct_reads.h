@@ -1,4 +1,4 @@
-// Reads of files of a mount by libdafs, where everything about them is certain.
+// Reads files of a mount by libdafs, if it is certain that the kernel would read the same.
 // Any thread, also in signal handlers; calls of several threads run in parallel.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace dafs::preload {
 
-// Reads `count` pieces of memory from `offset` of the file of `fd` on, as preadv(2). False: nothing
-// was read, and the caller calls the kernel. Blocks as a read does. Does not change errno.
+// As preadv(2): reads from `offset` of the file of `fd` into `count` pieces of memory. Returns
+// false if nothing was read; the caller then calls the kernel. Blocks as a read does. Keeps errno.
 bool ReadDirectly(int fd, const iovec* into, int count, off_t offset, ssize_t* result);
 
 // Writes `text` as one line to standard error if DAFS_PRELOAD_VERBOSE is set.

@@ -1,4 +1,4 @@
-// The functions of libc beneath those that libdafs-preload.so defines. Any thread.
+// The functions of libc that libdafs-preload.so replaces with its own. Any thread.
 #pragma once
 
 #include <dlfcn.h>
@@ -7,8 +7,8 @@
 
 namespace dafs::preload {
 
-// Looks `name` up at the first call, which may come before any constructor of this library.
-// A program whose libc lacks it does not call it.
+// Looks up `name` at the first call, which may come before any constructor of this library. If
+// libc lacks the function, no program calls it.
 template <class Function>
 class RealCall {
  public:

@@ -16,9 +16,9 @@ namespace dafs::preload {
 struct State {
   DescriptorTable descriptors;
   OwnDescriptors own;
-  std::atomic<pid_t> process;  // that made this; 0: none has
+  std::atomic<pid_t> process;  // the owner of this state; 0: none yet
 
-  // One session each. A thread that finds all in use reads by the mount.
+  // Each lane has one session. A thread that finds all of them in use reads through the mount.
   static constexpr size_t kLanes = 4;
   struct Lane {
     std::atomic<bool> is_used;  // by a thread, which alone may use `session`
@@ -27,19 +27,20 @@ struct State {
   std::array<Lane, kLanes> lanes;
   std::atomic<bool> is_making_client;
   std::atomic<void*> client;            // of DirectCalls
-  std::atomic<int64_t> next_attempt_s;  // of the monotonic clock: no connection is tried before it
+  std::atomic<int64_t> next_attempt_s;  // monotonic clock: no attempt to connect before this time
   // Counts lost sessions. Files of an earlier epoch are not read: see ReadEnd::kSessionLost.
   std::atomic<uint32_t> epoch;
   std::atomic<bool> abandoned;  // the sessions are never used again
 };
 
-// Null: this process cannot have one, and everything passes through. Also in a child of a process
-// whose libdafs was in use when it forked: locks of its threads may never be released there.
+// Null: this process cannot have a state, and the kernel reads everything. This holds also in a
+// child of a process that had used libdafs before fork(2): a mutex of libdafs that another thread
+// held then is never released in the child.
 State* GetState();
-// From now on children are such.
+// Records that this process has used libdafs, so that GetState returns null in later children.
 void NoteUse();
 
-// Whether the calling thread is in libdafs. Its own system calls pass through.
+// Whether the calling thread is inside libdafs, whose own calls of libc go to the kernel.
 bool IsInside();
 class Inside {
  public:
@@ -53,7 +54,7 @@ class Inside {
   int errno_ = 0;
 };
 
-// A lane for the calling thread, the same if possible. Null: all are in use.
+// Returns a free lane, if possible the one that this thread had before. Null: all are in use.
 State::Lane* TakeLane(State& state);
 inline void ReturnLane(State::Lane& lane) { lane.is_used.store(false); }
 

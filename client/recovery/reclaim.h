@@ -56,7 +56,7 @@ class Reclaim {
     wire::StateId state_id;
     wire::ClientId client_id;  // the state id is valid with this one only
     wire::LockRanges locks{};  // reclaimed so far
-    bool forgotten = false;    // the server has restarted since: reclaim the open anew
+    bool forgotten = false;    // the server has restarted since: reclaim the open again
   };
 
   void Start();

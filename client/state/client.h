@@ -47,7 +47,7 @@ enum class Windows : uint8_t { kOff, kAuto, kOn };
 wire::ByteOrder HostByteOrder();
 
 struct ClientOptions {
-  // Of the server: from dat::ResolveHost. Paths (client/state/paths.h) says in which order they are
+  // The server's, from dat::ResolveHost. Paths (client/state/paths.h) says in which order they are
   // tried.
   std::vector<dat::Address> addresses;
   // The transports, tried in order, each with every address: rdma before tcp for proto=auto. Must

@@ -6,7 +6,7 @@
 // is stored in one slot or, if its body is longer, in a chain of slots, of which the first is
 // written last, and in each the checksum. So a process that is killed at any point leaves the item
 // as it was before or after the change, never a part of it: a changed item gets other slots before
-// its old ones are freed, and the later one counts if both are there.
+// its old ones are freed, and the later one counts if both exist.
 //
 // Thread-safe, but one caller at a time may change an item. Nothing blocks: memory is allocated by
 // the kernel when a slot is first used, and a mutex is held for a few instructions.

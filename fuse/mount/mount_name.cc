@@ -40,22 +40,22 @@ Outcome NotFound(const Options& options, const names::Answers& answers) {
 Outcome TakeAnswers(const Options& options, const names::Answers& answers, NameFound* found) {
   const names::Answer* const answer = names::FirstFound(answers);
   if (answer == nullptr) return NotFound(options, answers);
-  std::string passed_over;
-  found->places = names::PlacesOf(answer->locations, TransportsOf(options), &passed_over);
+  std::string unused;
+  found->places = names::PlacesOf(answer->locations, TransportsOf(options), &unused);
   found->service = answer->service;
   found->refresh = answers.refresh;
   if (!found->places.empty()) {
-    if (!passed_over.empty()) {
-      LogNotice(absl::StrCat(options.source.text, ": locations passed over: ", passed_over));
+    if (!unused.empty()) {
+      LogNotice(absl::StrCat(options.source.text, ": locations that are not used: ", unused));
     }
     return {};
   }
   const bool may_resolve = std::any_of(answer->locations.begin(), answer->locations.end(),
                                        [](const auto& one) { return !one.problem.empty(); });
   return {.code = ExitCode::kMountFailure,
-          .reason = absl::StrCat(options.source.text, ": ", answer->service,
-                                 " has no location that this mount can use: ", passed_over,
-                                 NextStep(options)),
+          .reason =
+              absl::StrCat(options.source.text, ": ", answer->service,
+                           " has no location that this mount can use: ", unused, NextStep(options)),
           .may_pass = may_resolve};
 }
 

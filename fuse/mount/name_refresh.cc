@@ -77,16 +77,15 @@ std::optional<std::vector<dat::Address>> NameRefresh::Take(
   std::string why(answers.status().message());
   const names::Answer* const answer = answers.ok() ? Choose(*answers, &why) : nullptr;
   if (answer == nullptr) return Keep(why), std::nullopt;
-  std::string passed_over;
+  std::string unused;
   const std::vector<names::Place> places =
-      names::PlacesOf(answer->locations, TransportsOf(options_), &passed_over);
+      names::PlacesOf(answer->locations, TransportsOf(options_), &unused);
   const auto place = std::find_if(places.begin(), places.end(), [this](const names::Place& one) {
     return one.location.path == options_.source.export_path;
   });
   if (place == places.end()) {
     return Keep(absl::StrCat(answer->service, " has no usable location with the path ",
-                             options_.source.export_path, passed_over.empty() ? "" : ": ",
-                             passed_over)),
+                             options_.source.export_path, unused.empty() ? "" : ": ", unused)),
            std::nullopt;
   }
   std::vector<dat::Address> addresses = AddressesOf(place->addresses);

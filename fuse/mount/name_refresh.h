@@ -30,7 +30,7 @@ class NameRefresh {
   std::optional<std::vector<dat::Address>> Step(absl::Time now,
                                                 const std::vector<dat::Address>& current);
 
-  // What an answer means for the mount: as Step. Logs what has changed.
+  // The addresses that the mount should have after this answer: as Step. Logs what has changed.
   std::optional<std::vector<dat::Address>> Take(const absl::StatusOr<names::Answers>& answers,
                                                 const std::vector<dat::Address>& current);
 

@@ -40,8 +40,8 @@ struct Context {
   }
 
   // With a session for each user, called before `user` changes data of the file. A session does not
-  // know what the others keep. What they have written is committed first: otherwise it could be
-  // written again after a restart of the server, over the change.
+  // know what the others keep. Commits the data that they have written. Otherwise they could write
+  // it again after a restart of the server, over the change.
   Task<void> BeforeDataChange(const client::Identity& user, uint64_t nodeid,
                               const wire::FileHandle& file) {
     co_await pending.Drained(nodeid);

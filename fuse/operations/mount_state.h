@@ -132,8 +132,8 @@ struct MountState {
   // Invalidates the kernel's cached pages; set before the workers serve. Null: nothing is
   // invalidated.
   std::unique_ptr<Notifier> notifier;
-  // What is being changed, for the program that continues the mount after a kill; set before the
-  // workers serve. Null: no program does.
+  // The changes that are under way, for the program that continues the mount after a kill; set
+  // before the workers serve. Null: no program does.
   std::unique_ptr<client::InFlightTable> in_flight;
   // Passes an INTERRUPT to all workers; set before the workers serve.
   absl::AnyInvocable<void(uint64_t unique) const> interrupt_all;

@@ -38,7 +38,7 @@ class ServerOpens {
   // state id if the server cannot open the file by its handle.
   Task<absl::StatusOr<client::OpenFile>> Open(const client::Identity& user, const InodeView& node,
                                               uint32_t flags, std::string owner);
-  // Likewise under a delegation, without a request. nullopt: the server must be asked.
+  // Likewise under a delegation, without a request. nullopt: call Open.
   std::optional<client::OpenFile> OpenLocally(const client::Identity& user, const InodeView& node,
                                               uint32_t flags, std::string owner);
 

@@ -15,18 +15,19 @@
 
 namespace dafs::fuse {
 
-// Fills in what does not change while programs use the mount, for a record that is kept for a kill.
-// Also while the workers serve requests.
+// Fills in the fields that do not change while programs use the mount, for the record that survives
+// a kill. May be called while the workers serve requests.
 void SaveBasis(const MountState& state, client::Client& client, HandoverRecord& record);
-// Makes of such a record the one to continue with: with what the killed process has left in its
-// live record, and with numbers that it has not given.
+// Completes such a record for the process that continues the mount: adds the items that the killed
+// process has `left` in its live record, and moves counters past the numbers that it may have used.
 void AfterKill(std::span<const LiveRecord::Item> left, HandoverRecord& record);
 
-// Fills in all of `record` that `state` and `client` know. No delegation may be left, and nothing
-// uncommitted.
+// Fills in all fields of `record` that `state` and `client` have. All delegations must be returned
+// and all data committed before.
 void SaveMount(const MountState& state, client::Client& client, HandoverRecord& record);
 
-// The options of the client that a record decides: who it is, and where its server is.
+// Sets the options that the record decides: the identity of the client and the addresses of the
+// server.
 void SetClientOptions(const HandoverRecord& record, client::ClientOptions& options);
 
 // Brings a new mount, whose client was made with SetClientOptions, into the state of the record.

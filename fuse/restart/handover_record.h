@@ -1,9 +1,8 @@
 // The state that a mount.dafs leaves for the program that continues its mount (docs/restart.md):
 // its nodes, open files and locks, and its name at the server. A value, and its bytes in a memfd.
 //
-// The bytes come from another program, perhaps of another version. So they are checked as input of
-// an attacker would be: DecodeRecord never reads past them, nor makes room before it has seen the
-// bytes that fill it.
+// The bytes come from another program, perhaps of another version, and are checked like input of an
+// attacker: DecodeRecord never reads past their end, and allocates no more memory than they fill.
 #pragma once
 
 #include <cstddef>

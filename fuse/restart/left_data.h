@@ -13,13 +13,13 @@
 
 namespace dafs::fuse {
 
-// How much memory for data the live record of a mount needs, in bytes.
+// The bytes of memory for written data that the live record of a mount needs.
 size_t LiveDataBytes(const Options& options, const client::ClientOptions& client);
 
 // Copies the uncommitted data of a killed process, whose live record is the memfd `left`, to the
-// client, which sends it before it answers a request (client/recovery/committer.h). The copy is in
-// memory of `live`. If that is null or has no room, a further kill loses what is not sent then, and
-// a warning says so. After RestoreMount. kDataLoss: the record contradicts itself.
+// client. The client sends it before it answers a request (client/recovery/committer.h). The copy
+// is in memory of `live`. If that is null or full, a second kill loses the data that is not sent
+// yet; a warning says so. Call it after RestoreMount. kDataLoss: the record contradicts itself.
 absl::Status RestoreData(const HandoverRecord& record, int left, LiveRecord* live,
                          client::Client& client);
 

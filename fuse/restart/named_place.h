@@ -1,5 +1,5 @@
-// The place of a mount of a DAFS name, as the record of the mount has it. A program that continues
-// the mount must not look the name up. Pure functions.
+// The place of a mount of a DAFS name, for the record of the mount: a process that continues the
+// mount does not look up the name again. Pure functions.
 #pragma once
 
 #include <string>

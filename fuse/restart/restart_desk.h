@@ -1,10 +1,10 @@
-// Where the thread that answers dafsctl leaves requests to restart a mount, and where the main
-// thread leaves what came of them. Thread-safe; nothing blocks.
+// Passes requests to restart a mount from the thread that answers dafsctl to the main thread, and
+// the results back. Thread-safe; nothing blocks.
 //
 // Requests of dafsctl:
-//   restart [PROGRAM]  asks for a restart with that program; empty: the one of the mount
-//   restarted          the number of restarts, then on the next line why the last one asked of this
-//                      process was refused; empty: it was not
+//   restart [PROGRAM]  requests a restart with that program; empty: the one of the mount
+//   restarted          returns the number of restarts and, on the next line, why this process
+//                      refused the last request; empty: it did not
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ class RestartDesk {
  public:
   RestartDesk();
 
-  // From the main thread. `can`: there is a guardian. `restarts`: so far.
+  // Called by the main thread. `can`: a guardian can start the next process. `restarts`: so far.
   void Open(bool can, uint64_t restarts) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Readable when dafsctl has requested a restart; -1: it cannot.
+  // Readable when dafsctl has requested a restart; -1: eventfd(2) failed.
   int fd() const { return event_.get(); }
-  // The program of that request; nullopt: there is none.
+  // The program of that request; nullopt: no request.
   std::optional<std::string> Take() ABSL_LOCKS_EXCLUDED(mutex_);
   void Refused(std::string why) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Answers the requests above; nullopt: it is none of them. `may_restart`: whether the asker may.
+  // Answers the requests above; nullopt: another request. `may_restart`: the user of dafsctl may.
   std::optional<absl::StatusOr<std::string>> Answer(std::string_view request, bool may_restart)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -10,11 +10,11 @@ namespace dafs::fuse {
 // The argument by which mount.dafs prints HandoverRecord::kVersion.
 inline constexpr char kRecordVersionFlag[] = "--record-version";
 
-// The file of this program, for a successor: an upgrade has put another one there.
+// The path of this program. After an upgrade the next version is there.
 std::string OwnProgram();
 
-// Whether `program` can read the records of this one: runs it to ask. Blocks for 5 s at most. The
-// error says why not.
+// Runs `program` to find out whether it can read the records of this one. Blocks for at most 5 s.
+// The error gives the reason if it cannot.
 absl::Status CheckSuccessor(const std::string& program);
 
 }  // namespace dafs::fuse

@@ -139,8 +139,8 @@ absl::StatusOr<std::string> ForgetLocks(const AdminView& view, const std::string
                                           "; see dafsctl server locks --broken"));
 }
 
-// Tells the clients to go to another machine, where the server continues. `end` ends this one: it
-// stops as at SIGTERM.
+// Sends the clients to another machine, where the server continues. `end` ends this one: it stops
+// as at SIGTERM.
 absl::StatusOr<std::string> MoveAway(const AdminView& view, const std::string& to,
                                      std::string_view by) {
   if (!IsServerName(to)) {

@@ -44,7 +44,7 @@ def each(sizes, limit):
 @series
 def files_in_directory(system, limit):
     """Files in a directory. Each was listed with its attributes, so the mount has an inode for each."""
-    entries = system.behind / "entries"
+    entries = system.exported / "entries"
     made = len(os.listdir(entries))
     for size in each((10, 100, 1000, 10_000, 100_000, 1_000_000), limit or 100_000):
         if size < made:
@@ -66,7 +66,7 @@ def files_in_directory(system, limit):
 @series
 def open_files(system, limit):
     """Files that one program has open, each once. The probe opens and closes one more."""
-    many = system.behind / "many"
+    many = system.exported / "many"
     many.mkdir()
     held = []
     before = memory(system)
@@ -118,7 +118,7 @@ def sessions(system, limit):
 @series
 def file_size(system, limit):
     """Bytes of a sparse file, of which 4 KiB are read at random places with O_DIRECT."""
-    path = system.behind / "sparse"
+    path = system.exported / "sparse"
     for size in each((1 << 20, 1 << 30, 10 << 30, 100 << 30), limit or (100 << 30)):
         with open(path, "wb") as file:
             file.truncate(size)

@@ -176,8 +176,8 @@ def compress(way, jobs, threads):
     results, cpu = way.run("gzip", ["-j", str(threads)], names, jobs)
     for job in range(jobs):
         source, packed = (name.format(job=job) for name in names)
-        check_output(way.system.behind, source, packed)
-        (way.system.behind / packed).unlink()
+        check_output(way.system.exported, source, packed)
+        (way.system.exported / packed).unlink()
     return max(one["seconds"] for one in results), (cpu["program"] + cpu.get("client", 0)) / 1e6
 
 

@@ -83,7 +83,7 @@ class System:
         self.point.mkdir()
         self.state = place.base / f"{self.name}.state"
         self.state.mkdir(mode=0o700)
-        self.behind = place.backing  # the directory that it exports
+        self.exported = place.backing  # the directory that it exports
         self.children = {}  # part: [Popen]
         self.commands = {}  # part or way of mounting: the command, for the report
         self.caches = True
@@ -305,7 +305,7 @@ class Passthrough(System):
 
     def attach(self, caches):
         return self.spawn("client", [self.place.bin / "dafs_passthrough", self.point, "-f", "-o",
-                                     f"source={self.behind},timeout={SECONDS if caches else 0},default_permissions"
+                                     f"source={self.exported},timeout={SECONDS if caches else 0},default_permissions"
                                      f"{self.more}"])
 
 
@@ -366,7 +366,7 @@ class LibfusePassthrough(System):
 
     def attach(self, caches):
         return self.spawn("client", [self.program, self.point, "-f", "-o",
-                                     f"source={self.behind},cache=auto,timeout={SECONDS if caches else 0},"
+                                     f"source={self.exported},cache=auto,timeout={SECONDS if caches else 0},"
                                      "default_permissions"])
 
 
@@ -380,4 +380,4 @@ class LibfuseHighPassthrough(LibfusePassthrough):
 
     def attach(self, caches):
         return self.spawn("client", [self.program, self.point, "-f", "-o",
-                                     f"modules=subdir,subdir={self.behind},default_permissions"])
+                                     f"modules=subdir,subdir={self.exported},default_permissions"])

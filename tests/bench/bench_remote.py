@@ -191,13 +191,13 @@ class Gluster(System):
     def start(self):
         if shutil.which("glusterfsd") is None:
             return "glusterfsd is not installed"
-        self.behind = self.place.backing.parent / f"{self.place.backing.name}.brick"
-        (self.behind / ".glusterfs" / "indices").mkdir(parents=True)
+        self.exported = self.place.backing.parent / f"{self.place.backing.name}.brick"
+        (self.exported / ".glusterfs" / "indices").mkdir(parents=True)
         volume = "af5c028ad1d246debc21be7c4901e360"
-        os.setxattr(self.behind, "trusted.glusterfs.volume-id", bytes.fromhex(volume))
+        os.setxattr(self.exported, "trusted.glusterfs.volume-id", bytes.fromhex(volume))
         self.port = rig.free_port()
         identity = f"{volume[:8]}-{volume[8:12]}-{volume[12:16]}-{volume[16:20]}-{volume[20:]}"
-        (self.state / "brick.vol").write_text(BRICK.format(brick=self.behind, volume=identity, port=self.port))
+        (self.state / "brick.vol").write_text(BRICK.format(brick=self.exported, volume=identity, port=self.port))
         why = self.serve(["glusterfsd", "-N", "-f", self.state / "brick.vol", "-l", self.state / "brick.log",
                           "-p", self.state / "brick.pid"], self.port)
         if why is None:
@@ -216,8 +216,8 @@ class Gluster(System):
 
     def stop(self):
         super().stop()
-        if self.behind != self.place.backing:
-            remove_tree(self.behind)
+        if self.exported != self.place.backing:
+            remove_tree(self.exported)
 
 
 class KernelNfs(System):

@@ -133,7 +133,7 @@ def stream(system, _count):
     name = f"stream-{next(NUMBERS)}"
     seconds = timed(system, ["dd", "if=/dev/zero", f"of={system.point / name}", "bs=4k", f"count={FILE_BYTES >> 12}",
                              "status=none"])
-    os.unlink(system.behind / name)
+    os.unlink(system.exported / name)
     return Result(FILE_BYTES / 1e6 / seconds, {})
 
 
@@ -152,7 +152,7 @@ def untar(system, _count):
     name = f"untar-{next(NUMBERS)}"
     (system.point / name).mkdir()
     seconds = timed(system, ["tar", "-xf", system.place.base / "files.tar", "-C", system.point / name])
-    bench_peers.remove_tree(system.behind / name)
+    bench_peers.remove_tree(system.exported / name)
     return Result(seconds, {})
 
 
@@ -167,7 +167,7 @@ def clone(system, _count):
     name = f"clone-{next(NUMBERS)}"
     seconds = timed(system, ["git", "clone", "-q", "--no-hardlinks", system.place.base / "repository",
                              system.point / name])
-    bench_peers.remove_tree(system.behind / name)
+    bench_peers.remove_tree(system.exported / name)
     return Result(seconds, {})
 
 

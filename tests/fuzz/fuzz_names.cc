@@ -1,6 +1,6 @@
-// The parsers of DAFS names: configuration, file of names, locations, values of LDAP, and what the
-// helper answers. The first byte chooses one. What a parser takes, it takes again from its own
-// text.
+// The parsers of DAFS names: configuration, file of names, locations, values of LDAP, and the
+// answers of the helper. The first byte chooses one. A parser that accepts its input also accepts
+// the text made from the result.
 #include <string>
 #include <tuple>
 

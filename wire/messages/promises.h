@@ -46,7 +46,7 @@ struct PromisesRes {
   friend bool operator==(const PromisesRes&, const PromisesRes&) = default;
 };
 
-// What is about to change: bits of Changed::what.
+// Bits of Changed::what, which names the changes to come.
 inline constexpr uint32_t kChangedNames = 1;       // of a directory: which names it has
 inline constexpr uint32_t kChangedAttributes = 2;  // with ACL and names of extended attributes
 inline constexpr uint32_t kChangedAll = 4;         // everything promised; the filehandle is zero

@@ -106,8 +106,9 @@ class OpenTable {
   //
   // A process of a client may be killed before it stores what the last responses granted or
   // claimed, and another process continues the client. Such an open, or delegation, is never
-  // closed, so a file that loses its last name would be kept for it. Therefore the client is asked
-  // about those of a file without a name that are older than the loss of a session of it.
+  // closed, so a file that loses its last name would be kept for it. Therefore the server
+  // sends the client a query for those of a file without a name that are older than the loss of a
+  // session of the client.
   struct Doubt {
     wire::ClientId client_id;
     wire::StateId state_id;

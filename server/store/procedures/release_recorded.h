@@ -13,8 +13,8 @@ namespace dafs::server {
 
 struct StoreParts;
 
-// Ends the records of what `owner` holds in `range`. What was changed there under AUTORECOVERY
-// locks are final, once they are on the disk. `file` may be null if it is not open. The caller
+// Ends the records of what `owner` holds in `range`. Changes there under AUTORECOVERY locks
+// are final once they are on the disk. `file` may be null if it is not open. The caller
 // holds the file's lock. Blocks on the disk if there are records. DELAY: changes there are being
 // undone. Errors of the disk: nothing has ended.
 wire::DafsStatus ReleaseRecorded(StoreParts& store, const wire::ClientId& client_id, ObjectRef file,

@@ -60,20 +60,20 @@ TEST(AnswersTest, MessageNamesEachServiceAndWhy) {
 
 // Shows DAFS-A.5-01, DAFS-A.5-05 (several connection qualifiers of one host).
 TEST(PlacesTest, LocationsOfOnePathAreOnePlace) {
-  std::string passed_over;
+  std::string unused;
   const std::vector<Place> places =
       PlacesOf({At("a:1:/x", {"192.0.2.1:1"}), At("b:1:/y", {"192.0.2.2:1"}),
                 At("a:2:/x", {"192.0.2.1:2", "192.0.2.1:1"})},
-               {}, &passed_over);
+               {}, &unused);
   ASSERT_EQ(places.size(), 2u);
   EXPECT_EQ(places[0].location.path, "/x");
   EXPECT_THAT(places[0].addresses, ElementsAre("192.0.2.1:1", "192.0.2.1:2"));
   EXPECT_THAT(places[1].addresses, ElementsAre("192.0.2.2:1"));
-  EXPECT_THAT(passed_over, IsEmpty());
+  EXPECT_THAT(unused, IsEmpty());
 }
 
 // Shows DAFS-A.4.1-02.
-TEST(PlacesTest, LocationsThatTheMountCannotUseArePassedOver) {
+TEST(PlacesTest, LocationsThatTheMountCannotUseAreLeftOut) {
   Located vi = At("a:/x"), later = At("b:/x"), lost = At("c:/x", {});
   vi.location.transport = "VI";
   later.location.version = "2.0";

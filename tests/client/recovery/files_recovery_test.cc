@@ -424,14 +424,14 @@ TEST_F(FilesRecoveryTest, FailedReclaimDoesNotBlockOtherReclaims) {
 // An export that the restarted server does not serve yet, over another restart.
 TEST_F(FilesRecoveryTest, DelayedReclaimDoesNotDelayOtherReclaims) {
   MakeFiles();
-  absl::StatusOr<OpenFile> first = Open("first"), late = Open("late"), last = Open("last");
+  absl::StatusOr<OpenFile> first = Open("first"), late = Open("delayed"), last = Open("last");
   ASSERT_OK(first);
   ASSERT_OK(late);
   ASSERT_OK(last);
   int delayed = 0;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kOpen ||
-        request.Decode<wire::OpenArgs>().owner != "owner of late") {
+        request.Decode<wire::OpenArgs>().owner != "owner of delayed") {
       return false;
     }
     ++delayed;

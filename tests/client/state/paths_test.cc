@@ -248,7 +248,7 @@ TEST_F(PathsTest, AlternatesAreTriedOnlyWhenWantedAndLikeOthersOnceTheServerHasM
   EXPECT_THAT(Order(), ElementsAre(0));
   ASSERT_TRUE(paths_->Reached(2, ServerNumber(1)).ok());
   EXPECT_THAT(Order(), ElementsAre(2, 0));
-  // What the server names there need not contain the address that is in use.
+  // The server need not name the address that is in use.
   paths_->SetAlternates({AddressOf("192.0.2.1")});
   EXPECT_THAT(Order(true), ElementsAre(2, 0));
   paths_->Replace({AddressOf("192.0.2.1")});

@@ -1,4 +1,4 @@
-// What an answer of the name services means for a living mount, without services and mount.
+// The effect of an answer of the name services on a living mount, without services and mount.
 #include "fuse/mount/name_refresh.h"
 
 #include <gmock/gmock.h>

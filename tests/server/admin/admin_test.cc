@@ -638,7 +638,7 @@ TEST_F(LocationsTest, EachExportHasLocationsOfItsOwn) {
   EXPECT_FALSE(IsFlagged(*client));
 }
 
-TEST_F(LocationsTest, DrainToAnotherMachineTakesNoNewClientsAndTellsThoseThatItHas) {
+TEST_F(LocationsTest, DrainToAnotherMachineTakesNoNewClientsAndFlagsAnswersToTheOthers) {
   auto client = Session("c1");
   const wire::FileHandle file = LookUp(*client, {"a"});
   client->Call(Fetch(file));

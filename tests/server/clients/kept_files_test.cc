@@ -67,7 +67,7 @@ class KeptFilesTest : public testing::Test {
         << status;
   }
 
-  // The log of a start with a response cache file of two pages, all zero but for `bytes` from `at`
+  // The log of a start with a response cache file of two pages, all zero except `bytes` from `at`
   // on.
   std::string LogOfResponses(size_t at, std::string_view bytes) {
     std::filesystem::create_directory(directory_ + "/responses");

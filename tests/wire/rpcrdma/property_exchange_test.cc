@@ -269,7 +269,7 @@ TEST_F(RpcRdmaPropertyExchange, AResponseTakesEffectForWhatWasRequested) {
 }
 
 // Shows RPCRDMA2-6.3.1-03, RPCRDMA2-6.3.1-05.
-TEST_F(RpcRdmaPropertyExchange, PropertiesThatDoNotChangeAreNotAskedFor) {
+TEST_F(RpcRdmaPropertyExchange, PropertiesThatDoNotChangeAreNotRequested) {
   BeginServer();
   Announce({BackwardValue(BackwardSupport::kGeneral)}, {1});
   const auto never = [](const Script::Message&) { ADD_FAILURE() << "a request"; };

@@ -228,7 +228,7 @@ TEST_F(RpcRdmaClient, OtherErrorsEndTheCallWithTheirReason) {
   EXPECT_TRUE(Run({.message = CallMessage(++xid)}).ok());
 }
 
-TEST_F(RpcRdmaClient, ErrorsOfOtherCallsAndUnknownErrorsAreNotTakenForOurs) {
+TEST_F(RpcRdmaClient, ErrorsOfOtherCallsAndUnknownErrorsEndNoCall) {
   Begin();
   Header error = testing::HeaderOf(Proc::kError, 4711);
   server_script_->Send(error);

@@ -119,7 +119,7 @@ TEST_F(RpcRdmaServer, ChunksBeyondTheLimitsAreErrorsWithTheLimit) {
 }
 
 // Shows RPCRDMA2-7.2.4-08.
-TEST_F(RpcRdmaServer, WithoutWriteChunksAReplyChunkIsAskedFor) {
+TEST_F(RpcRdmaServer, WithoutWriteChunksAReplyChunkIsRequested) {
   server_options_.max_write_chunks = 0;
   ConnectScript();
   Header header = HeaderOf(Proc::kMessage, 5);

@@ -203,8 +203,8 @@ def cache_replaced_looked_at(rig):
         here, there = two_mounts(rig, options)
         file, other = here / "file", here / "other"
 
-        def replaced(how, place, behind):
-            """Replaces `file`, which lives on as `other`, and runs `behind` before `file` is opened again."""
+        def replaced(how, place, then):
+            """Replaces `file`, which lives on as `other`, and runs `then` before `file` is opened again."""
             for name in ("file", "other", "new", "third", "kept"):
                 (there / name).unlink(missing_ok=True)
                 os.path.exists(here / name)
@@ -216,9 +216,9 @@ def cache_replaced_looked_at(rig):
             else:
                 os.link(place / "file", place / "other")
             os.rename(place / "new", place / "file")
-            behind()
-            equal(read(file), b"new", f"{options}, {how}, {behind.__name__}")
-            equal(read(other)[:3], b"old", f"{options}, {how}, {behind.__name__}: the old file")
+            then()
+            equal(read(file), b"new", f"{options}, {how}, {then.__name__}")
+            equal(read(other)[:3], b"old", f"{options}, {how}, {then.__name__}: the old file")
             with open(file, "ab") as stream:
                 stream.write(b"er")
             equal((read(rig.export / "file"), read(rig.export / "other")[:3]), (b"newer", b"old"), "at the server")

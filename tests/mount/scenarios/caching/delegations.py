@@ -135,7 +135,7 @@ def delegations_messages(rig):
     done = subprocess.run(["cat", rig.mnt / "made"], user=1234, group=1234, extra_groups=[], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False)
     check(done.returncode != 0 and b"ermission" in done.stdout, f"another user reads a file of mode 0600: {done.stdout}")
-    # What tar does: the rights that the owner gives to others do not concern opens by the owner.
+    # As tar does: the rights that the owner gives to others do not concern opens by the owner.
     with Messages(rig) as messages:
         descriptor = os.open(rig.mnt / "unpacked", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         os.fchown(descriptor, 0, 1234)

@@ -146,7 +146,7 @@ def promises_contended(rig):
     for point in (here, there):
         promises = status(rig, point)["promises"]
         note(f"{point.name}: {promises}")
-        check(promises["breaks"] > 0, f"{point.name} was told of no change")
+        check(promises["breaks"] > 0, f"{point.name} was notified of no change")
         equal(promises["voids"], 0, f"how often {point.name} lost its promises")
 
 
@@ -292,7 +292,7 @@ def promises_server_killed(rig):
         equal(listed(shown).keys(), listed(rig.export / "directory").keys(), f"names after {call.__name__}")
     check(os.path.isfile(shown / "created") and os.path.isdir(shown / "made"), "names that were made are missing")
     check(os.path.exists(shown / "renamed"), "the new name is missing")
-    check(not os.path.exists(shown / "file0") and not os.path.exists(shown / "file1"), "names that are gone are there")
+    check(not os.path.exists(shown / "file0") and not os.path.exists(shown / "file1"), "names that are gone are still listed")
     equal(os.stat(shown / "file2").st_mode & 0o777, 0o600, "the mode")
 
 

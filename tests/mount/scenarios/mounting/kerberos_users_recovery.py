@@ -83,7 +83,7 @@ def kerberos_users_recovery(rig):
             equal((rig.export / f"private-{user}").read_bytes(), b"x" * 5000, "data that was written again")
             equal((rig.export / f"private-{user}").stat().st_uid, user, "the owner of a file")
 
-        # Both write a file. What the later one wrote, or cut off, stays.
+        # Both write a file. The later write, or truncation, counts.
         expected = {}
         for number, (first, second) in enumerate(itertools.islice(itertools.cycle(((GAMES, MAN), (MAN, GAMES))), 20)):
             name = f"both-{number}"

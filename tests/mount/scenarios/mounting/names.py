@@ -31,7 +31,7 @@ def write_conf(rig, *lines):
 
 
 def answers(rig, name, exit_status=0):
-    """What the services answer: {service: answer}."""
+    """The answers of the services: {service: answer}."""
     text = rig.run([rig.bin / "dafsctl", "names", "--json", "--conf", rig.base / "names.conf", name], cwd="/",
                    status=exit_status, merge=False)
     if exit_status is None:
@@ -126,7 +126,7 @@ def names_refused(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def names_other_cluster(rig):
-    """A location that leads to a server of another cluster is logged and passed over."""
+    """A location that leads to a server of another cluster is logged and not used."""
     rig.expect("leads to server", "not looked up again")
     names = rig.base / "names"
     server = rig.serve()
@@ -265,7 +265,7 @@ def slapd(rig, port, locations):
 
 @scenario(timeout=60, where="server", loopback=True)
 def names_ldap(rig):
-    """A name of LDAP, in the schema of share/ldap. Locations of transports that the mount does not have are passed over.
+    """A name of LDAP, in the schema of share/ldap. Locations of transports that the mount does not have are not used.
     While slapd is away, the mount keeps its addresses.
     Shows DAFS-A.1-01, DAFS-A.4-01, DAFS-A.4.1-01, DAFS-A.4.1-02, DAFS-A.5-04, DAFS-A.7-01, DAFS-A.7-02, DAFS-A.7-03."""
     os.environ["PATH"] += ":/usr/sbin"
@@ -279,7 +279,7 @@ def names_ldap(rig):
         rig.mount(None, option, source="projects")
         (rig.mnt / "file").write_text("once")
         await_paths(rig, at[0], at[1])
-        check("locations passed over: server28:/data: this mount has no transport VI" in log_of(rig), "it is not logged")
+        check("locations that are not used: server28:/data: this mount has no transport VI" in log_of(rig), "it is not logged")
         equal([one["transport"] for one in answers(rig, "projects")["ldap"]["locations"]], ["VI", "IWARP", "IWARP"],
               "transports")
         equal(answers(rig, "proj*", None)["ldap"]["result"], "unknown", "answer for a name with a wildcard")

@@ -43,7 +43,7 @@ class Resource:
 
 @scenario(timeout=120, where="server", loopback=True)
 def resource_agent(rig):
-    """The agent starts and stops dafsd, and tells one that hangs from one that has ended."""
+    """The agent starts and stops dafsd, and distinguishes one that hangs from one that has ended."""
     check(shutil.which("xmllint") is None or rig.run(["xmllint", "--noout", "--nonet", "-"], cwd="/",
                                                      stdin=rig.run([AGENT, "meta-data"], cwd="/", env={
                                                          **os.environ, "OCF_ROOT": "/usr/lib/ocf"}).encode()) == "",

@@ -78,7 +78,7 @@ def library(rig):
 
 @scenario(timeout=300, where="server", loopback=True, alone=True)
 def quickstart(rig):
-    """scripts/quickstart twice, then --stop: it works, may be repeated, and leaves nothing. It may link programs anew."""
+    """scripts/quickstart twice, then --stop: it works, may be repeated, and leaves nothing. It may link programs again."""
     demo = SOURCE / "demo"
     if rig.bin != SOURCE / "build" / "bin":
         pytest.skip("it uses build/, this run another directory")

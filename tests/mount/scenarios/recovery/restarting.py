@@ -308,7 +308,7 @@ def create(directory):
     os.close(os.open(directory / "new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640))
 
 
-# What a program does in a directory with the file `old` and the directory `empty`, and what is in it afterwards.
+# The calls of a program in a directory with the file `old` and the directory `empty`, and what is in it afterwards.
 CHANGES = {
     "mkdir": (lambda at: os.mkdir(at / "new"), {"new", "old", "empty"}),
     "create": (create, {"new", "old", "empty"}),
@@ -324,7 +324,7 @@ CHANGES = {
 }
 
 
-# What a program does with a file that it has opened before, and the content afterwards.
+# The calls of a program on a file that it has opened before, and the content afterwards.
 OPEN_CHANGES = {
     "append": (os.O_WRONLY | os.O_APPEND, lambda file: os.write(file, b"more"), b"contentmore"),
     "allocate": (os.O_WRONLY, lambda file: os.posix_fallocate(file, 0, 9), b"content\0\0"),

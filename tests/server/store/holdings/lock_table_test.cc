@@ -195,8 +195,8 @@ TEST_F(LockTableTest, DowngradeAndReleaseGiveTurns) {
   EXPECT_EQ(Turns(), "a");
 }
 
-// Shows DAFS-4.4.1.2-18: the next waiter gets the turn of one that withdraws, cannot be told, or
-// does not come.
+// Shows DAFS-4.4.1.2-18: the next waiter gets the turn of one that withdraws, cannot be notified,
+// or does not come.
 TEST_F(LockTableTest, TurnPassesToTheNextWaiter) {
   const LockOwner d = Owner(4, "d"), e = Owner(5, "e"), f = Owner(6, "f");
   EXPECT_TRUE(Ask(a_, all_));
@@ -227,8 +227,8 @@ TEST_F(LockTableTest, TicketOfAwaitingClientLivesLonger) {
   EXPECT_FALSE(Try(c_, all_));
 }
 
-// Others retry by themselves: a waiter that does not wait to be told, and one that a program on the
-// server keeps waiting. The latter reserves nothing, so the next one has its turn.
+// Others retry by themselves: a waiter that wants no notice, and one that a program on the server
+// keeps waiting. The latter reserves nothing, so the next one has its turn.
 TEST_F(LockTableTest, RetryingWaiterHasNoTurn) {
   EXPECT_TRUE(Ask(a_, all_));
   EXPECT_FALSE(Ask(b_, all_));

@@ -271,8 +271,8 @@ TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInOrder) {
   EXPECT_OK(Close(user_, second));
 }
 
-// Every end of a lock tells the waiter: LOCKU, a lock for reading in its place, CLOSE, and the end
-// of a client. Local programs cannot be watched.
+// Every end of a lock notifies the waiter: LOCKU, a lock for reading in its place, CLOSE, and the
+// end of a client. Local programs cannot be watched.
 TEST_F(StoreLocksTest, WaiterHearsThatItsLockIsFree) {
   std::vector<wire::BcLockFreeArgs> reported;
   bool reachable = true;

@@ -365,7 +365,7 @@ class TlsConnections : public ::testing::Test {
     pollfd end = {.fd = peer.fd(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(poll(&end, 1, 0), 1);
   }
-  // What a client sends first.
+  // The first bytes that a client sends.
   ByteString ClientHello() {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
