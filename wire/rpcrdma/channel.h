@@ -1,5 +1,5 @@
-// One endpoint with its message buffers: sends and receives whole messages, and moves chunks. It
-// knows no header. One thread.
+// One endpoint with its message buffers: sends and receives whole messages, and moves chunks. Does
+// not interpret headers. One thread.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class Channel {
   static absl::StatusOr<std::unique_ptr<Channel>> Create(dat::PendingEndpoint& pending,
                                                          const Sizes& sizes);
 
-  // Takes what arrives. Its functions may post to the channel, and may not destroy it.
+  // Receives events and messages. Its functions may post to the channel, and may not destroy it.
   class Receiver {
    public:
     virtual ~Receiver() = default;
@@ -63,14 +63,14 @@ class Channel {
 
   using Done = absl::AnyInvocable<void(const absl::Status&)>;
 
-  // Sends `header` and then `payload` as one message, copied. With `invalidate`, by Send with
-  // Invalidate. `sent` (may be null) is called when it, and all writes before it, no longer use
-  // their memory. kResourceExhausted: the peer does not take the messages that wait.
+  // Copies `header` and then `payload`, and sends them as one message; with `invalidate` by Send
+  // with Invalidate. Calls `sent`, if not null, when this and all earlier writes no longer use
+  // their memory. kResourceExhausted: too many messages wait for the peer.
   absl::Status Send(std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::optional<uint32_t> invalidate = std::nullopt, Done sent = nullptr);
   // Reads `from` into `into`, which is at least as long and stays until `done`.
   absl::Status Read(dat::Segment into, const Segment& from, Done done);
-  // Writes `from`, which stays until a later Send was sent.
+  // Writes `from`, which must stay until a later Send calls `sent`.
   absl::Status Write(const dat::Segment& from, const Segment& to);
   // Ends a window. `done` is called when no peer can use it, perhaps before this returns.
   absl::Status EndWindow(uint32_t context, Done done);

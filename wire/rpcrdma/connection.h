@@ -1,6 +1,6 @@
 // One connection of RPC-over-RDMA, versions 1 and 2. Both ends can make calls and answer them: the
 // client in the forward direction, the server in the reverse direction (RFC 8167). The client
-// begins with the highest version and goes on with a lower one if the server refuses it.
+// begins with the highest version and continues with a lower one if the server refuses it.
 // Spec: RPCRDMA2, RFC 8166. docs/rpcrdma.md has the choices where the draft leaves one.
 //
 // Everything belongs to the thread of the loop, and nothing blocks. Callbacks may start calls. They
@@ -41,13 +41,13 @@ class Connection final : public Pollable, private Channel::Receiver {
                                                             Handler handler);
   ~Connection() override;
 
-  // Makes a call. The server may not before the client's first message. See Requester::Start.
+  // Makes a call. A server must not before the client's first message. See Requester::Start.
   void Start(Call call, Requester::Done done);
 
   // Sends an RDMA2_OPTIONAL operation that both ends know, with all, part or none of an RPC
   // message. kFailedPrecondition: not in version 2.
   absl::Status SendOptional(uint32_t type, Bytes info, std::span<const std::byte> payload);
-  // Takes one. Returns false for a type that it does not know; the peer then gets
+  // Handles one from the peer. Returns false for an unknown type; the peer then gets
   // RDMA2_ERR_INVAL_OPTION.
   using OptionalHandler =
       absl::AnyInvocable<bool(const OptionalBody&, std::span<const std::byte> payload)>;

@@ -1,5 +1,5 @@
-// The four operations on transport properties: each end announces its own, may ask the other to
-// change some, answers such a request, and announces changes. Spec: RPCRDMA2 6.1 to 6.3.
+// The four operations on transport properties: each end announces its own, may request changes of
+// the other, answers such a request, and announces changes. Spec: RPCRDMA2 6.1 to 6.3.
 // One thread.
 #pragma once
 
@@ -22,15 +22,15 @@ class PropertyExchange {
   // Sends our properties (RDMA2_CONNPROP), once. Call when the version is agreed.
   void Announce();
 
-  // Asks the peer to change `wanted` (RDMA2_REQPROP). `done` gets what became of each, in their
-  // order; the peer's properties have then changed. One request at a time. A smaller receive size
-  // limits our sends at once. kFailedPrecondition: another request is open, the peer does not take
-  // requests, or has said that the property does not change.
+  // Asks the peer to change `wanted` (RDMA2_REQPROP). `done` gets the outcome for each, in the
+  // same order; the peer's properties have then changed. One request at a time. A smaller receive
+  // size limits our sends at once. kFailedPrecondition: another request is open, the peer does not
+  // take requests, or has said that the property does not change.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Change>>)>;
   void Ask(PropertySet wanted, Done done);
 
   // Raises our receive size and notifies the peer (RDMA2_UPDPROP). kInvalidArgument: smaller than
-  // it is, which only the peer may ask for, or larger than Options::receive_capacity.
+  // now, which only the peer may request, or larger than Options::receive_capacity.
   absl::Status RaiseReceiveSize(uint32_t bytes);
 
   // One of the four operations has arrived. Returns the error to answer with, if any.

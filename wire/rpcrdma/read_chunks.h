@@ -1,5 +1,5 @@
-// How a call with read chunks becomes one RPC message. Spec: RFC 8166, 3.4.5, 3.4.6 and 4.2; the
-// positions are those of the whole message. Values and pure functions.
+// Plans how a call with read chunks becomes one RPC message. Spec: RFC 8166, 3.4.5, 3.4.6 and 4.2;
+// the positions are those of the whole message. Values and pure functions.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The requester of one direction: calls and their replies, credits, chunks of memory that the peer
-// may use, what follows an error, and the choice of the version. Spec: RPCRDMA2 7.2.3, 7.2.4, 8;
-// RFC 8166, 3.3 (credits), 3.4 and 3.5 (chunks). One thread.
+// The requester of one direction: sends calls and matches replies, within the credits. Offers
+// memory to the peer in chunks, retries after some errors, and chooses the version. Spec:
+// RPCRDMA2 7.2.3, 7.2.4, 8; RFC 8166, 3.3 (credits), 3.4 and 3.5 (chunks). One thread.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class Requester {
   const std::optional<ErrorBody>& refused_version() const { return refused_version_; }
 
  private:
-  // How a call is sent. Each error that permits another attempt changes it, so attempts end.
+  // How a call is sent. Each error that permits a retry changes this, so retries end.
   struct Form {
     bool one_long_message = false;  // a position-zero chunk, and no other read chunk
     bool no_write_chunks = false;

@@ -2,8 +2,8 @@
 // same file system with the old bytes, at the same offsets. It is in the hidden directory
 // (server/store/objects/hidden_directory.h), and its name begins with a dot.
 //
-// Only what the database records of it counts (undo_log.h); other bytes are what remains of earlier
-// locks or of an interrupted save.
+// Only the ranges that the database records are valid (undo_log.h). Other bytes are left from
+// earlier locks or from an interrupted save.
 //
 // Blocks on the file system. Functions take the server's own privilege. Return 0 or an errno.
 #pragma once
