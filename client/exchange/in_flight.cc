@@ -37,6 +37,34 @@ uint64_t StateOf(const Record& record) {
   return kUsed | dat::iwarp::ExtendCrc32c(0, Covered(record));
 }
 
+struct Place {
+  size_t offset = 0;
+  size_t bytes = 0;  // 0: there is no response
+  size_t end() const { return offset + bytes; }
+};
+
+Place PlaceOf(const Record& record) {
+  if ((record.answer & kAnswered) == 0) return {};
+  return {.offset = (record.answer >> kOffsetShift) & kFieldMask,
+          .bytes = (record.answer >> kBytesShift) & kFieldMask};
+}
+
+// The response of a record of a killed process; empty if it is missing or damaged.
+std::span<const std::byte> ResponseOf(const Entry& entry, const Record& record) {
+  const Place place = PlaceOf(record);
+  if (place.bytes <= sizeof(ResponseHead) || place.end() > entry.responses.size()) return {};
+  const std::span<const std::byte> response(entry.responses.data() + place.offset, place.bytes);
+  const bool is_whole =
+      dat::iwarp::ExtendCrc32c(0, response) == static_cast<uint32_t>(record.answer);
+  return is_whole ? response : std::span<const std::byte>();
+}
+
+ResponseHead HeadOf(std::span<const std::byte> response) {
+  ResponseHead head;
+  std::memcpy(&head, response.data(), sizeof(head));
+  return head;
+}
+
 // Another process reads them after this one was killed.
 void Store(uint64_t& word, uint64_t value) {
   std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release);
@@ -52,9 +80,9 @@ uint32_t HandlesOf(CallBase& call) {
 
 // Whether a second execution differs from none. WRITE, which would delay an operation most, does
 // not.
-bool IsRecorded(const CallBase& call) {
-  if (call.info().category != wire::Category::kFsStateModifying) return false;
-  switch (call.proc()) {
+bool IsRecorded(wire::Proc proc) {
+  if (wire::InfoOf(proc).category != wire::Category::kFsStateModifying) return false;
+  switch (proc) {
     case wire::Proc::kClose:
     case wire::Proc::kCommit:
     case wire::Proc::kDelegpurge:
@@ -72,7 +100,7 @@ bool IsRecorded(const CallBase& call) {
 // change.
 size_t RecordedOf(std::span<CallBase* const> chain) {
   if (std::none_of(chain.begin(), chain.end(),
-                   [](const CallBase* one) { return IsRecorded(*one); })) {
+                   [](const CallBase* one) { return IsRecorded(one->proc()); })) {
     return 0;
   }
   size_t count = chain.size();
@@ -157,12 +185,15 @@ void InFlightOperation::ReadLeft() {
     const Record& record = entry_->records[i];
     if (record.state == 0) continue;
     next_ = i + 1;
-    left_ |= uint32_t{1} << i;
+    const uint32_t bit = uint32_t{1} << i;
+    left_ |= bit;
     if (record.state != StateOf(record)) contradicts_ = true;
-    if ((record.answer & kAnswered) == 0) continue;
-    const size_t end = ((record.answer >> kOffsetShift) & kFieldMask) +
-                       ((record.answer >> kBytesShift) & kFieldMask);
-    response_bytes_ = std::max(response_bytes_, std::min(end, entry_->responses.size()));
+    const std::span<const std::byte> response = ResponseOf(*entry_, record);
+    const bool is_refused = !response.empty() &&
+                            HeadOf(response).status != static_cast<uint32_t>(wire::DafsStatus::kOk);
+    if (!is_refused && IsRecorded(static_cast<wire::Proc>(record.procedure))) changes_ |= bit;
+    response_bytes_ =
+        std::max(response_bytes_, std::min(PlaceOf(record).end(), entry_->responses.size()));
   }
 }
 
@@ -202,21 +233,29 @@ bool InFlightOperation::Begin(std::span<CallBase* const> chain) {
   if (count == 0 || !TakeEntry()) return false;
   bool found = false;
   bool missed = false;
+  bool broken = false;
   for (CallBase* call : chain.first(count)) {
     call->in_flight = this;
     const uint32_t handles = HandlesOf(*call);
     const std::optional<uint8_t> left = left_ != 0 ? FindLeft(*call, handles) : std::nullopt;
     if (left.has_value()) {
-      // A member is executed after those before it.
-      contradicts_ |= missed;
       left_ &= ~(uint32_t{1} << *left);
       call->in_flight_record = *left;
+      // After a refused member none was executed, though the process was killed before it noted so.
+      if (broken) {
+        Store(entry_->records[*left].state, 0);
+        continue;
+      }
+      // A member is executed after those before it.
+      contradicts_ |= missed;
       Restore(*call, entry_->records[*left]);
+      broken = call->answered && !call->ok();
       found = true;
       continue;
     }
     missed = true;
-    contradicts_ |= left_ != 0 && !call->idempotent();
+    // What the killed process sent instead, and was not refused, may be this change.
+    contradicts_ |= !broken && (left_ & changes_) != 0 && !call->idempotent();
     call->in_flight_record = next_ < InFlightTable::kRecords ? next_++ : kNoRecord;
     if (call->in_flight_record == kNoRecord) {
       if (!call->idempotent()) Store(entry_->is_incomplete, 1);
@@ -239,13 +278,9 @@ void InFlightOperation::Restore(CallBase& call, const Record& record) const {
   call.sent = call.left = true;
   if ((record.answer & kAnswered) == 0) return;
   call.was_answered = true;
-  const size_t bytes = (record.answer >> kBytesShift) & kFieldMask;
-  const size_t offset = (record.answer >> kOffsetShift) & kFieldMask;
-  if (bytes <= sizeof(ResponseHead) || offset + bytes > entry_->responses.size()) return;
-  const std::span<const std::byte> response(entry_->responses.data() + offset, bytes);
-  if (dat::iwarp::ExtendCrc32c(0, response) != static_cast<uint32_t>(record.answer)) return;
-  ResponseHead head;
-  std::memcpy(&head, response.data(), sizeof(head));
+  const std::span<const std::byte> response = ResponseOf(*entry_, record);
+  if (response.empty()) return;
+  const ResponseHead head = HeadOf(response);
   const auto order = head.is_big_endian != 0 ? wire::ByteOrder::kBig : wire::ByteOrder::kLittle;
   const auto status = static_cast<wire::DafsStatus>(head.status);
   if (!call.Decode(response.subspan(sizeof(head)), order, status).ok()) return;
@@ -257,6 +292,10 @@ void InFlightOperation::Sent(const CallBase& call) {
   if (ended_ || call.in_flight_record == kNoRecord) return;
   Record& record = entry_->records[call.in_flight_record];
   Store(record.state, 0);  // what is known about an earlier try is settled
+  // While a server asks to wait, each try has a response.
+  if (const Place place = PlaceOf(record); place.bytes != 0 && place.end() == response_bytes_) {
+    response_bytes_ = place.offset;
+  }
   record.answer = 0;
   record.session_id = call.xid.session_id;
   record.client_id = call.xid.client_id;
@@ -277,7 +316,11 @@ void InFlightOperation::Answered(const CallBase& call, std::span<const std::byte
   head.status = static_cast<uint32_t>(status);
   head.is_big_endian = order == wire::ByteOrder::kBig ? 1 : 0;
   const size_t bytes = sizeof(head) + message.size();
-  if (bytes > entry_->responses.size() - response_bytes_) return Store(record.answer, kAnswered);
+  if (bytes > entry_->responses.size() - response_bytes_) {
+    // Of a change that was refused nothing needs to be known.
+    if (status != wire::DafsStatus::kOk) return Store(record.state, 0);
+    return Store(record.answer, kAnswered);
+  }
   std::byte* const at = entry_->responses.data() + response_bytes_;
   std::memcpy(at, &head, sizeof(head));
   std::memcpy(at + sizeof(head), message.data(), message.size());

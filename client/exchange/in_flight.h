@@ -145,7 +145,8 @@ class InFlightOperation : public OperationState {
   InFlightEntries* const entries_;
   const uint64_t number_;
   InFlightTable::Entry* entry_ = nullptr;
-  uint32_t left_ = 0;  // bit i: record i is of the killed process and not yet matched
+  uint32_t left_ = 0;     // bit i: record i is of the killed process and not yet matched
+  uint32_t changes_ = 0;  // bit i: that request may have changed something
   size_t response_bytes_ = 0;
   uint8_t next_ = 0;  // record
   bool unrecorded_ = false;

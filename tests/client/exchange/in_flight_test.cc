@@ -131,6 +131,73 @@ TEST(InFlightTest, SecondKillFindsTheSame) {
   EXPECT_EQ(latest.xid.seq_number, 10);
 }
 
+// A chain of two: a delegation is returned, and something is removed.
+struct ReturnAndRemoval {
+  Call<wire::DelegreturnArgs> give_back;
+  Removal removal;
+  void BeginAndSend(InFlightOperation& operation) {
+    CallBase* const chain[] = {&give_back, &removal};
+    operation.Begin(chain);
+    give_back.xid = removal.xid;
+    operation.Sent(give_back);
+    removal.Send(operation, 9);
+  }
+};
+
+// The next process has no delegation to return, so that its chain is another one.
+TEST(InFlightTest, ChangeAfterARefusedReturnOfADelegationIsMadeAnew) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  ReturnAndRemoval sent;
+  sent.BeginAndSend(before);
+  before.Answered(sent.give_back, {}, wire::ByteOrder::kLittle, DafsStatus::kBadStateId);
+  before.Answered(sent.removal, {}, wire::ByteOrder::kLittle, DafsStatus::kChainBroken);
+
+  Process next(killed);
+  InFlightOperation after(&next.entries, 5, true);
+  Removal again;
+  EXPECT_FALSE(again.Begin(after));
+  EXPECT_FALSE(after.contradicts());
+}
+
+// Killed between two answers of a chain.
+TEST(InFlightTest, MembersAfterARefusedOneWereNotExecuted) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  ReturnAndRemoval sent;
+  sent.BeginAndSend(before);
+  before.Answered(sent.give_back, std::vector<std::byte>(64), wire::ByteOrder::kLittle,
+                  DafsStatus::kGrace);
+
+  Process next(killed);
+  InFlightOperation after(&next.entries, 5, true);
+  ReturnAndRemoval again;
+  CallBase* const chain[] = {&again.give_back, &again.removal};
+  EXPECT_TRUE(after.Begin(chain));
+  EXPECT_FALSE(after.contradicts());
+  EXPECT_EQ(again.give_back.status, DafsStatus::kGrace);
+  EXPECT_FALSE(again.removal.is_out());
+}
+
+// A server in its grace period answers each try.
+TEST(InFlightTest, ManyRefusalsLeaveRoomForTheAnswer) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  Removal sent;
+  sent.Begin(before);
+  const std::vector<std::byte> refusal(64);
+  for (uint16_t number = 1; number <= 100; ++number) {
+    sent.Send(before, number);
+    before.Answered(sent, refusal, wire::ByteOrder::kLittle, DafsStatus::kGrace);
+  }
+  Process waiting(killed);
+  InFlightOperation refused(&waiting.entries, 5, true);
+  Removal found;
+  ASSERT_TRUE(found.Begin(refused));
+  EXPECT_TRUE(found.answered);
+  EXPECT_EQ(found.status, DafsStatus::kGrace);
+}
+
 // The order of the requests of an operation is always the same.
 TEST(InFlightTest, RequestOfAnotherFileIsNoneOfTheOperation) {
   Process killed;
