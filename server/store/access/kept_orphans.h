@@ -41,14 +41,23 @@ class KeptOrphans {
   // Removes the orphans in the exports `ended` that no client has reclaimed, now and on file
   // systems that are found later. For exports that may hang, perhaps later.
   void Sweep(const std::vector<size_t>& ended);
-  // Removes an orphan that was left for a client, if its export keeps none any more.
-  void SweepUnlessKept(const FileSystem& fs) {
-    if (!Keeps(fs)) SweepEnded(Of(fs));
+  // Orphans::LinkLeft and Orphans::Leave. If the export keeps none any more, since the period has
+  // ended after the caller's check and its sweep is over, they remove the file's link at once.
+  void LinkLeft(Object& file) {
+    Of(file.fs()).LinkLeft(file);
+    SweepUnlessKept(file.fs());
+  }
+  void Leave(Object& file) {
+    Of(file.fs()).Leave(file);
+    SweepUnlessKept(file.fs());
   }
 
  private:
   bool Keeps(const FileSystem& fs) const {
     return keeps_[fs.export_index].load(std::memory_order_relaxed);
+  }
+  void SweepUnlessKept(const FileSystem& fs) {
+    if (!Keeps(fs)) SweepEnded(Of(fs));
   }
   void SweepEnded(Orphans& orphans) {
     orphans.Sweep([this](const FileSystem& fs) { return !Keeps(fs); });

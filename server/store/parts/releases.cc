@@ -78,9 +78,7 @@ DafsStatus Releases::CloseLocked(const wire::ClientId& client_id, const wire::St
   const bool has_stat = Statx(object->path_fd(), &stx) == 0;
   if (object->orphaned() && has_stat && stx.stx_nlink == 1 && store_.grace.active() &&
       store_.grace.expects_opens(key)) {
-    store_.kept_orphans.Of(object->fs()).Leave(*object);
-    // If the period has ended since the check, its sweep may be over already.
-    store_.kept_orphans.SweepUnlessKept(object->fs());
+    store_.kept_orphans.Leave(*object);
   } else if (object->orphaned()) {
     store_.kept_orphans.Of(object->fs()).Unlink(*object);
     if (has_stat && stx.stx_nlink <= 1) store_.cache.Erase(key);

@@ -50,7 +50,7 @@ void Removal::LinkForReclaim() {
     return;
   }
   // If the removal fails, the link is only one more name.
-  store_.kept_orphans.Of(place.object->fs()).LinkLeft(*place.object);
+  store_.kept_orphans.LinkLeft(*place.object);
 }
 
 void Removal::Done(bool removed) {
