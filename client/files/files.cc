@@ -14,6 +14,7 @@
 #include "client/recovery/request_executor.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
+#include "client/state/session_records.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
@@ -56,6 +57,8 @@ Files::Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers)
   // Called during the connection's set-up: nothing here waits.
   session_keeper_->OnChange(
       [this](Session& session) {
+        const Negotiated& negotiated = session.negotiated();
+        client_.sessions().Established({negotiated.session_id, negotiated.auth});
         executor_->SessionReady();
         for (SessionObserver* observer : observers_) observer->SessionReady(session);
         reclaim_->SessionReady(session);

@@ -73,8 +73,12 @@ Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
     CallBase& call = *chain[i];
     if (call.ok()) continue;
     if (!call.is_out()) break;  // it failed or was not sent, so no later member was executed
-    if (!call.xid.cached) {
-      if (!call.idempotent()) co_return FailUnknownOutcome(session_keeper_, call, why);
+    if (!call.xid.cached && !call.idempotent()) {
+      co_return FailUnknownOutcome(session_keeper_, call, why);
+    }
+    // A change without a cached response is asked about, too, so that the server ends the old
+    // session: executed late, it would undo what follows its repetition.
+    if (!call.xid.cached && !wire::ModifiesState(call.info().category)) {
       Task<absl::StatusOr<bool>> task = AnyExecuted(chain.subspan(i + 1), deadline);
       absl::StatusOr<bool> executed = co_await task;
       if (!executed.ok()) co_return executed.status();

@@ -39,7 +39,10 @@ ResponseCaches::Claim::~Claim() {
 }
 
 void ResponseCaches::SessionLost(const wire::SessionId& session_id) {
-  if (useless_.size() >= kMostUseless) useless_.erase(useless_.begin());
+  if (useless_.size() >= kMostUseless) {
+    client_.sessions().Ended(useless_.front());
+    useless_.erase(useless_.begin());
+  }
   (claims_.contains(session_id) ? lost_ : useless_).push_back(session_id);
 }
 
@@ -71,6 +74,7 @@ Task<void> ResponseCaches::Discard() {
       if (!(co_await pause).ok()) break;
       continue;
     }
+    if (!later) client_.sessions().Ended(discard.args.session_id);
     tries = 0;
     std::erase(useless_, discard.args.session_id);
   }

@@ -88,6 +88,7 @@ Client::~Client() = default;
 
 void Client::RecordIn(StateRecorder* recorder) {
   recorder_ = recorder;
+  sessions_.RecordIn(recorder);
   credentials_.RecordIn(recorder);
   opens_.RecordIn(recorder);
   locks_.RecordIn(recorder);

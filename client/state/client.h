@@ -24,6 +24,7 @@
 #include "client/state/paths.h"
 #include "client/state/promises.h"
 #include "client/state/root_handle.h"
+#include "client/state/session_records.h"
 #include "client/state/state_recorder.h"
 #include "client/state/token_thread.h"
 #include "client/state/uncommitted.h"
@@ -174,6 +175,7 @@ class Client {
 
   const ClientOptions& options() const { return options_; }
   Paths& paths() { return paths_; }
+  SessionRecords& sessions() { return sessions_; }
   Credentials& credentials() { return credentials_; }
   Opens& opens() { return opens_; }
   Delegations& delegations() { return delegations_; }
@@ -224,6 +226,7 @@ class Client {
 
   const ClientOptions options_;
   Paths paths_{options_.server_name, options_.providers, options_.addresses, options_.path_retry};
+  SessionRecords sessions_;
   Credentials credentials_;
   Opens opens_;
   Delegations delegations_{*this};

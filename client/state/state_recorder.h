@@ -1,7 +1,7 @@
-// Where a client keeps a record of its opens, locks, credentials, delegations and uncommitted data
-// while it works, for a program that continues it after this one was killed (docs/restart.md). Each
-// table below calls it at every change, under its mutex, with the slot in which the item was
-// recorded before.
+// Where a client keeps a record of its sessions, opens, locks, credentials, delegations and
+// uncommitted data while it works, for a program that continues it after this one was killed
+// (docs/restart.md). Each table below calls it at every change, under its mutex, with the slot in
+// which the item was recorded before.
 //
 // An implementation must not block, nor call a table. Any thread.
 #pragma once
@@ -25,6 +25,13 @@ class StateRecorder {
   using Slot = uint32_t;
 
   virtual ~StateRecorder() = default;
+
+  // A session whose requests the server may execute.
+  struct LiveSession {
+    const wire::SessionId& session_id;
+    wire::AuthType auth;
+  };
+  virtual Slot PutSession(const LiveSession& session) = 0;
 
   // An entry of Opens.
   struct Open {

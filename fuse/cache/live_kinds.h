@@ -15,6 +15,7 @@ enum class LiveKind : uint8_t {
   kDelegation = 5,
   kKeptFile = 10,
   kKept = 11,
+  kSession = 12,
   // fuse/files/live_files.h
   kFile = 6,
   kDirectory = 7,

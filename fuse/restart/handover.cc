@@ -144,6 +144,9 @@ void RestoreDelegations(const HandoverRecord& record, client::Client& client) {
 }
 
 absl::Status RestoreClient(const HandoverRecord& record, client::Client& client) {
+  for (const HandoverRecord::Session& session : record.sessions) {
+    client.sessions().AddLeft({session.session_id, static_cast<wire::AuthType>(session.auth)});
+  }
   client.root().Restore(record.root_handles);
   client::Limits& limits = client.limits();
   limits.max_read = record.max_read;

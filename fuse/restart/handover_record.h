@@ -63,6 +63,12 @@ struct HandoverRecord {
     client::Identity user;
     wire::CredHandle handle;
   };
+  // Only after a kill, and not part of the encoded record.
+  struct Session {
+    wire::SessionId session_id;
+    uint32_t auth = 0;  // wire::AuthType
+  };
+  std::vector<Session> sessions;
   std::string client_id_string;
   wire::Verifier verifier;
   std::vector<std::string> addresses;  // of the server, each a sockaddr

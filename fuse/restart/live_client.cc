@@ -44,6 +44,12 @@ bool Take(const LiveRecord::Item& item, T&... fields) {
 
 }  // namespace
 
+LiveRecord::Slot LiveClient::PutSession(const LiveSession& session) {
+  RecordWriter writer;
+  writer(session.session_id, static_cast<uint32_t>(session.auth));
+  return PutBytes(record_, LiveKind::kSession, record_.NewKey(), writer, 0);
+}
+
 LiveRecord::Slot LiveClient::PutOpen(const Open& open, Slot before) {
   const client::OpenInfo& info = open.info;
   const absl::string_view why = open.lost.message();
@@ -98,6 +104,11 @@ LiveRecord::Slot LiveClient::PutKept(const Kept& kept, Slot before) {
 void LiveClient::Read(std::span<const LiveRecord::Item> items, HandoverRecord& record) {
   for (const LiveRecord::Item& item : items) {
     switch (static_cast<LiveKind>(item.kind)) {
+      case LiveKind::kSession: {
+        HandoverRecord::Session session;
+        if (Take(item, session.session_id, session.auth)) record.sessions.push_back(session);
+        break;
+      }
       case LiveKind::kOpen: {
         HandoverRecord::Open open;
         open.name = wire::OpaqueFromUint64<wire::StateId>(item.key);

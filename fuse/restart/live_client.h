@@ -1,5 +1,5 @@
-// The opens, locks, credentials, delegations and uncommitted data of a mount's client in its live
-// record (fuse/cache/live_record.h), for the program that continues it after a crash
+// The sessions, opens, locks, credentials, delegations and uncommitted data of a mount's client in
+// its live record (fuse/cache/live_record.h), for the program that continues it after a crash
 // (docs/restart.md). Thread-safe. Nothing blocks.
 #pragma once
 
@@ -16,6 +16,7 @@ class LiveClient : public client::StateRecorder {
   // `record` must outlive this.
   explicit LiveClient(LiveRecord& record) : record_(record) {}
 
+  Slot PutSession(const LiveSession& session) override;
   Slot PutOpen(const Open& open, Slot before) override;
   Slot PutLocks(const HeldLocks& locks, Slot before) override;
   Slot PutCredential(const wire::ClientId& client_id, const client::Identity& user,

@@ -2,7 +2,7 @@
 
 It relays bytes both ways and counts them. The plan names the n-th segment relayed in one direction, or the n-th byte,
 counted over all connections, and what happens there: the connection is cut or reset, or goes silent until it is
-released. Instead of its own connection, the n-th segment can end the control session of a client, or the Back-control
+released. Bytes of clients can also be held back while new connections work. Instead of its own connection, the n-th segment can end the control session of a client, or the Back-control
 Channel alone. The proxy can also alter what it relays.
 """
 
@@ -52,6 +52,8 @@ class Proxy:
         self.altered = 0
         self.dice = random.Random(1)
         self.stalled = False
+        self.holding = set()  # sockets of clients of which no more is relayed
+        self.held = set()  # those of them that have sent something, or ended
         self.pairs = {}  # socket: (its peer, direction of what it sends)
         self.channels = {}  # socket of a client: its session_and_type()
         self.selector = selectors.DefaultSelector()
@@ -109,6 +111,18 @@ class Proxy:
             self.stalled = False
         self.wake_write.send(b"x")
 
+    def hold(self):
+        """From now on relays nothing that the present connections send to the server, as if it were still under way in
+        the network. New connections are relayed."""
+        with self.lock:
+            self.holding = {one for one, (_, direction) in self.pairs.items() if direction == TO_SERVER}
+
+    def let_arrive(self):
+        """Relays what was held, and what follows it."""
+        with self.lock:
+            self.holding = set()
+        self.wake_write.send(b"x")
+
     def stall(self):
         with self.lock:
             self.stalled = True
@@ -128,6 +142,7 @@ class Proxy:
             for key, _ in self.selector.select(0.05 if self.stalled else None):
                 if key.fileobj is self.wake_read:
                     self.wake_read.recv(4096)
+                    self.watch_held()
                 elif key.fileobj is self.listener:
                     if not self.stalled:
                         self.accept()
@@ -150,8 +165,22 @@ class Proxy:
         self.pairs[client] = (server, TO_SERVER)
         self.pairs[server] = (client, TO_CLIENT)
 
+    def watch_held(self):
+        with self.lock:
+            ready = self.held - self.holding
+            self.held -= ready
+        for one in ready:
+            self.selector.register(one, selectors.EVENT_READ)
+
     def relay(self, source):
         peer, direction = self.pairs[source]
+        with self.lock:
+            held = source in self.holding
+            if held:
+                self.held.add(source)
+        if held:
+            self.selector.unregister(source)
+            return
         try:
             data = source.recv(65536)
         except OSError:
@@ -219,7 +248,11 @@ class Proxy:
     def end(self, source, what):
         peer, _ = self.pairs[source]
         for one in (source, peer):
-            self.selector.unregister(one)
+            with self.lock:
+                is_watched = one not in self.held
+                self.held.discard(one)
+            if is_watched:
+                self.selector.unregister(one)
             del self.pairs[one]
             self.channels.pop(one, None)
             self.drop(one, what)

@@ -1,0 +1,21 @@
+// Ends the sessions that a killed program of this client left (client/state/session_records.h).
+#pragma once
+
+#include "absl/status/status.h"
+#include "runtime/task.h"
+
+namespace dafs::client {
+
+class Client;
+class SessionKeeper;
+class WaitTracker;
+
+// Waits until the server has ended these sessions, which it does when it is asked about them. After
+// OK it executes no request of the killed program any more. Call before the first request of a
+// program, and before opens and locks are reclaimed. kCancelled: the mount ends. Others: the
+// session of `session_keeper` was lost; call again.
+// All must outlive the task. It belongs to the thread of `session_keeper`.
+Task<absl::Status> EndLeftSessions(Client& client, SessionKeeper& session_keeper,
+                                   WaitTracker& wait_tracker);
+
+}  // namespace dafs::client
