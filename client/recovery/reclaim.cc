@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/exchange/call.h"
 #include "client/recovery/committer.h"
+#include "client/recovery/left_sessions.h"
 #include "client/recovery/operation.h"
 #include "client/recovery/retry_pause.h"
 #include "client/session/session.h"
@@ -23,7 +24,8 @@ namespace {
 
 constexpr absl::Duration kPause = absl::Seconds(1);  // before everything is retried
 
-// LOCK and LOCKU with the state id that the server has just given. The client does not use it yet.
+// LOCK, LOCKU and CLOSE with the state id that the server has just given. The client does not use
+// it yet.
 template <class Args>
 class ReclaimCall : public Call<Args> {
  public:
@@ -89,6 +91,8 @@ Task<void> Reclaim::ReclaimAll() {
 }
 
 Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
+  Task<absl::Status> ending = EndLeftSessions(client_, session_keeper_, executor_.wait_tracker());
+  CO_RETURN_IF_ERROR(co_await ending);
   const std::vector<wire::StateId> stale = client_.opens().Stale(client_id);
   WaitTracker::Wait wait(executor_.wait_tracker(),
                          absl::StrCat("reclaiming ", stale.size(), " opens"));
@@ -269,13 +273,12 @@ Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry, Da
 Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
                                   wire::ClientId client_id) {
   if (client_.delegations().MadeReal(open, state_id, client_id) || state_id.is_zero()) co_return;
-  Session* session = session_keeper_.session();
-  if (session == nullptr) co_return;  // the open ends with the lease
-  Call<wire::CloseArgs> close;
+  ReclaimCall<wire::CloseArgs> close;
   close.args.filehandle = entry.info->handle;
   close.args.state_id = state_id;
   CallBase* const chain[] = {&close};
-  Task<absl::Status> task = session->Run(wire::CredHandle(), chain, executor_.DeadlineFromNow());
+  Task<absl::Status> task =
+      executor_.RunGated(RequestExecutor::Gate::kImpatient, &entry.info->user, chain);
   absl::Status ignored = co_await task;
 }
 
