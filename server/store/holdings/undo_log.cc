@@ -1,7 +1,6 @@
 #include "server/store/holdings/undo_log.h"
 
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
+#include "server/store/holdings/undo_rows.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
@@ -115,46 +115,16 @@ absl::Status UndoLog::Load() {
   if (!exists.ok()) return database_.Unreadable(exists.status());
   if (!*exists) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
-  const absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
-    mutex_.AssertHeld();
-    Database::Statement rows(
-        connection, "SELECT id, key, client, verifier, owner, old_size, floor FROM undo_lock");
-    while (true) {
-      ASSIGN_OR_RETURN(const bool has_row, rows.Step());
-      if (!has_row) return absl::OkStatus();
-      ObjectKey key;
-      Entry entry;
-      if (rows.Blob(1).size() != key.bytes.size() ||
-          rows.Blob(3).size() != entry.holder.verifier.bytes.size()) {
-        return absl::FailedPreconditionError("a row of the table undo_lock is damaged");
-      }
-      std::copy(rows.Blob(1).begin(), rows.Blob(1).end(), key.bytes.begin());
-      entry.id = rows.Int(0);
-      entry.holder.client_name = rows.BlobText(2);
-      std::copy(rows.Blob(3).begin(), rows.Blob(3).end(), entry.holder.verifier.bytes.begin());
-      entry.holder.owner = rows.BlobText(4);
-      if (rows.Int(5) >= 0) {
-        entry.record.size = {static_cast<uint64_t>(rows.Int(5)),
-                             static_cast<uint64_t>(rows.Int(6))};
-      }
-      Database::Statement ranges(connection, "SELECT first, last, zero FROM undo WHERE id = ?1");
-      ranges.Bind(1, entry.id);
-      while (true) {
-        ASSIGN_OR_RETURN(const bool has_range, ranges.Step());
-        if (!has_range) break;
-        if (ranges.Int(0) < 0 || ranges.Int(0) > ranges.Int(1)) {
-          return absl::FailedPreconditionError("a row of the table undo is damaged");
-        }
-        (ranges.Int(2) != 0 ? entry.record.zeros : entry.record.data)
-            .Set({static_cast<uint64_t>(ranges.Int(0)), static_cast<uint64_t>(ranges.Int(1)),
-                  /*write=*/true});
-      }
+  const absl::Status status = database_.Transact([&](sqlite3* connection) {
+    return ReadUndoEntries(connection, [&](const ObjectKey& file, UndoEntry stored) {
+      mutex_.AssertHeld();
+      Entry entry{std::move(stored)};
       entry.charged = ChargeOf(entry.record);
       used_ += entry.charged;
       last_id_ = std::max(last_id_, entry.id);
       ids_.insert(entry.id);
-      entries_[key].push_back(std::move(entry));
-    }
+      entries_[file].push_back(std::move(entry));
+    });
   });
   return status.ok() ? status : database_.Unreadable(status);
 }
@@ -164,45 +134,6 @@ void UndoLog::Tidy(const FileSystem& fs) {
     absl::ReaderMutexLock lock(&mutex_);
     return ids_.contains(id);
   });
-}
-
-absl::Status UndoLog::WriteEntry(sqlite3* connection, const ObjectKey& file, const Entry& entry,
-                                 const UndoRecord* added) const {
-  if (added == nullptr) {
-    Database::Statement clear(connection, "DELETE FROM undo WHERE id = ?1");
-    clear.Bind(1, entry.id);
-    RETURN_IF_ERROR(clear.Run());
-  }
-  if (entry.record.empty()) {
-    Database::Statement remove(connection, "DELETE FROM undo_lock WHERE id = ?1");
-    remove.Bind(1, entry.id);
-    return remove.Run();
-  }
-  Database::Statement lock(connection,
-                           "INSERT OR REPLACE INTO undo_lock VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
-  lock.Bind(1, entry.id);
-  lock.Bind(2, file.bytes);
-  lock.BindBlob(3, entry.holder.client_name);
-  lock.Bind(4, entry.holder.verifier.bytes);
-  lock.BindBlob(5, entry.holder.owner);
-  const std::optional<UndoRecord::Size>& size = entry.record.size;
-  lock.Bind(6, size ? static_cast<int64_t>(size->old_size) : -1);
-  lock.Bind(7, size ? static_cast<int64_t>(size->floor) : 0);
-  RETURN_IF_ERROR(lock.Run());
-  Database::Statement add(connection, "INSERT INTO undo VALUES(?1, ?2, ?3, ?4)");
-  const auto insert = [&](const LockRanges& ranges, bool zero) -> absl::Status {
-    for (const LockRange& range : ranges.ranges()) {
-      add.Bind(1, entry.id);
-      add.Bind(2, static_cast<int64_t>(range.first));
-      add.Bind(3, static_cast<int64_t>(range.last));
-      add.Bind(4, zero ? 1 : 0);
-      RETURN_IF_ERROR(add.Run());
-    }
-    return absl::OkStatus();
-  };
-  const UndoRecord& rows = added != nullptr ? *added : entry.record;
-  RETURN_IF_ERROR(insert(rows.data, false));
-  return insert(rows.zeros, true);
 }
 
 // ---- Saving ------------------------------------------------------------------------------------
@@ -285,7 +216,7 @@ DafsStatus UndoLog::SaveLocks(Object& file, const std::vector<Lock>& locks,
   const DafsStatus stored =
       StatusOfDatabase(database_.Transact([&](sqlite3* connection) -> absl::Status {
         for (const Saving& each : *all) {
-          RETURN_IF_ERROR(WriteEntry(connection, file.key(), each.entry, &each.steps));
+          RETURN_IF_ERROR(WriteUndoEntry(connection, file.key(), each.entry, &each.steps));
         }
         return absl::OkStatus();
       }));
@@ -402,7 +333,7 @@ UndoLog::Change UndoLog::Final(const ObjectKey& file, const LockHolder& holder,
 absl::Status UndoLog::Write(sqlite3* connection, Change* change) const {
   if (change->id == 0) return absl::OkStatus();
   change->is_written = true;
-  return WriteEntry(connection, change->file, {change->holder, change->id, change->after, 0});
+  return WriteUndoEntry(connection, change->file, {change->holder, change->id, change->after});
 }
 
 void UndoLog::Finish(const FileSystem& fs, const Change& change) {
@@ -442,7 +373,7 @@ void UndoLog::Drop(const ObjectKey& key, const FileSystem* fs) {
   }
   for (Entry& entry : dropped) entry.record = {};
   const absl::Status stored = database_.Transact([&](sqlite3* connection) -> absl::Status {
-    for (const Entry& entry : dropped) RETURN_IF_ERROR(WriteEntry(connection, key, entry));
+    for (const Entry& entry : dropped) RETURN_IF_ERROR(WriteUndoEntry(connection, key, entry));
     return absl::OkStatus();
   });
   if (!stored.ok()) LogError(absl::StrCat("undo log not changed: ", stored.message()));

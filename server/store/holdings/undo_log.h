@@ -27,6 +27,7 @@
 #include "server/store/holdings/lock_holder.h"
 #include "server/store/holdings/undo_files.h"
 #include "server/store/holdings/undo_record.h"
+#include "server/store/holdings/undo_rows.h"
 #include "server/store/objects/handle.h"
 #include "server/store/objects/object.h"
 #include "wire/protocol/lock_ranges.h"
@@ -104,10 +105,7 @@ class UndoLog {
   uint64_t used_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  struct Entry {
-    LockHolder holder;
-    int64_t id = 0;
-    UndoRecord record;
+  struct Entry : UndoEntry {
     uint64_t charged = 0;  // bytes
   };
   using Entries = std::vector<Entry>;
@@ -128,9 +126,6 @@ class UndoLog {
       ABSL_LOCKS_EXCLUDED(mutex_);
   wire::DafsStatus SaveLocks(Object& file, const std::vector<Lock>& locks, const UndoChange& change,
                              std::vector<Saving>* all) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Writes the rows of the entry: those of `added` only, or all of them again.
-  absl::Status WriteEntry(sqlite3* connection, const ObjectKey& file, const Entry& entry,
-                          const UndoRecord* added = nullptr) const;
   absl::Mutex& SavingOf(const ObjectKey& file) {
     return saving_[absl::Hash<ObjectKey>{}(file) % saving_.size()];
   }
