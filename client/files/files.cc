@@ -59,6 +59,7 @@ Files::Files(Client& client, Loop& loop, std::unique_ptr<BufferPool> buffers)
       [this](Session& session) {
         const Negotiated& negotiated = session.negotiated();
         client_.sessions().Established({negotiated.session_id, negotiated.auth});
+        client_.opens().SetClient(negotiated.client_id);
         executor_->SessionReady();
         for (SessionObserver* observer : observers_) observer->SessionReady(session);
         reclaim_->SessionReady(session);

@@ -329,4 +329,18 @@ Task<absl::Status> OpenOperations::Close(const wire::StateId& open, bool can_wai
   }
 }
 
+Task<void> OpenOperations::EndEarlier(wire::StateId earlier, wire::StateId again) {
+  if (earlier == again) co_return;
+  const std::optional<Opens::Entry> entry = client_.opens().Find(again);
+  if (entry.has_value() && !entry->is_local) {
+    // It may be about to become an open of the server: of the same owner, hence the same one.
+    Task<absl::Status> opening = delegating_.MakeReal(earlier);
+    absl::Status ignored = co_await opening;
+    client_.opens().Merge(earlier, again);
+    co_return;
+  }
+  Task<absl::Status> closing = Close(earlier);
+  absl::Status ignored = co_await closing;
+}
+
 }  // namespace dafs::client

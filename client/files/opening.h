@@ -89,6 +89,10 @@ class OpenOperations : public OperationGroup {
   // does nothing, OK. `can_wait`: nothing waits for the reply, so the request may be delayed up to
   // 5 ms to share a send.
   Task<absl::Status> Close(const wire::StateId& open, bool can_wait = false);
+  // Ends `earlier`, which has the file and the owner of `again`: an OPEN was executed for a killed
+  // program and then once more. If both are the same open of the server, that stays. Retries until
+  // the server answers; errors are not reported.
+  Task<void> EndEarlier(wire::StateId earlier, wire::StateId again);
 
  private:
   Task<absl::Status> RunOpen(const Identity& user, const Call<wire::OpenArgs>& open,

@@ -11,27 +11,59 @@ void Opens::Record(const wire::StateId& name, Entry& entry) {
                                    .state_id = entry.state_id,
                                    .client_id = entry.client_id,
                                    .is_local = entry.is_local,
+                                   .closing = entry.closing,
                                    .lost = entry.lost},
                                   entry.slot);
+}
+
+// Two OPENs of a file by one owner are one open (8.10); so is an OPEN that was issued again.
+wire::StateId Opens::Known(const OpenInfo& info, const wire::StateId& state_id,
+                           const wire::ClientId& client_id) const {
+  if (const auto known = by_state_id_.find(state_id); known != by_state_id_.end()) {
+    const Entry& entry = entries_.find(known->second)->second;
+    if (entry.client_id == client_id && entry.info->handle == info.handle &&
+        entry.info->owner == info.owner) {
+      return known->second;
+    }
+  }
+  if (restored_.empty()) return {};
+  const auto restored = restored_.find(OwnerOf(info));
+  if (restored == restored_.end()) return {};
+  const Entry& entry = entries_.find(restored->second)->second;
+  return entry.is_local || !entry.lost.ok() ? wire::StateId() : restored->second;
+}
+
+void Opens::DropStateId(const wire::StateId& name, const Entry& entry) {
+  const auto old = by_state_id_.find(entry.state_id);
+  if (old != by_state_id_.end() && old->second == name) by_state_id_.erase(old);
+}
+
+void Opens::SetStateId(const wire::StateId& name, Entry& entry, const wire::StateId& state_id,
+                       const wire::ClientId& client_id) {
+  DropStateId(name, entry);
+  entry.state_id = state_id;
+  entry.client_id = client_id;
+  entry.is_local = false;
+  if (!state_id.is_zero()) by_state_id_[state_id] = name;
 }
 
 wire::StateId Opens::Add(OpenInfo info, const wire::StateId& state_id,
                          const wire::ClientId& client_id) {
   absl::MutexLock lock(&mutex_);
-  // Two OPENs of a file by one owner are one open (8.10); so is an OPEN that was issued again.
-  if (auto known = by_state_id_.find(state_id); known != by_state_id_.end()) {
-    Entry& entry = entries_[known->second];
-    if (entry.client_id == client_id && entry.info->handle == info.handle &&
-        entry.info->owner == info.owner) {
-      info.share_access |= entry.info->share_access;
-      info.share_deny |= entry.info->share_deny;
-      info.deny_delete |= entry.info->deny_delete;
-      if (!info.share_key.has_value()) info.share_key = entry.info->share_key;
-      entry.info = std::make_shared<const OpenInfo>(std::move(info));
-      entry.closing = false;
-      Record(known->second, entry);
-      return known->second;
+  if (const wire::StateId known = Known(info, state_id, client_id); !known.is_zero()) {
+    Entry& entry = entries_[known];
+    info.share_access |= entry.info->share_access;
+    info.share_deny |= entry.info->share_deny;
+    info.deny_delete |= entry.info->deny_delete;
+    if (!info.share_key.has_value()) info.share_key = entry.info->share_key;
+    entry.info = std::make_shared<const OpenInfo>(std::move(info));
+    entry.closing = false;
+    // A response that was stored before the server restarted is older than a reclaim.
+    if (entry.client_id != client_id_ || client_id == client_id_) {
+      SetStateId(known, entry, state_id, client_id);
     }
+    Record(known, entry);
+    return known;
   }
   const auto name = wire::OpaqueFromUint64<wire::StateId>(++last_name_);
   Entry& entry = entries_[name];
@@ -105,14 +137,7 @@ bool Opens::Reclaimed(const wire::StateId& open, const wire::StateId& state_id,
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(open);
   if (it == entries_.end()) return false;
-  if (auto old = by_state_id_.find(it->second.state_id);
-      old != by_state_id_.end() && old->second == open) {
-    by_state_id_.erase(old);
-  }
-  it->second.state_id = state_id;
-  it->second.client_id = client_id;
-  it->second.is_local = false;
-  if (!state_id.is_zero()) by_state_id_[state_id] = open;
+  SetStateId(open, it->second, state_id, client_id);
   Record(open, it->second);
   return true;
 }
@@ -143,14 +168,23 @@ std::optional<Opens::Entry> Opens::Remove(const wire::StateId& open) {
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(open);
   if (it == entries_.end()) return std::nullopt;
-  if (auto old = by_state_id_.find(it->second.state_id);
-      old != by_state_id_.end() && old->second == open) {
-    by_state_id_.erase(old);
+  DropStateId(open, it->second);
+  if (!restored_.empty()) {
+    const auto restored = restored_.find(OwnerOf(*it->second.info));
+    if (restored != restored_.end() && restored->second == open) restored_.erase(restored);
   }
   if (recorder_ != nullptr) recorder_->Drop(it->second.slot);
   Entry removed = std::move(it->second);
   entries_.erase(it);
   return removed;
+}
+
+void Opens::Merge(const wire::StateId& open, const wire::StateId& kept) {
+  if (open == kept || !Remove(open).has_value()) return;
+  absl::MutexLock lock(&mutex_);
+  const auto it = entries_.find(kept);
+  if (it == entries_.end() || it->second.is_local || it->second.state_id.is_zero()) return;
+  by_state_id_.emplace(it->second.state_id, kept);
 }
 
 std::vector<wire::StateId> Opens::Stale(const wire::ClientId& client_id) const {
@@ -183,6 +217,7 @@ bool Opens::Restore(Saved saved) {
     entry.slot = 0;
     const auto [restored, is_new] = entries_.emplace(name, std::move(entry));
     if (!is_new) return false;
+    restored_.emplace(OwnerOf(*restored->second.info), name);
     Record(name, restored->second);
   }
   return true;

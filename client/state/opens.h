@@ -61,6 +61,12 @@ class Opens {
     recorder_ = recorder;
   }
 
+  // The client id of the latest session.
+  void SetClient(const wire::ClientId& client_id) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    client_id_ = client_id;
+  }
+
   // Adds an open with the server's `state_id` under `client_id`. Returns the client's state id for
   // it: the existing one if the table has this open already.
   wire::StateId Add(OpenInfo info, const wire::StateId& state_id, const wire::ClientId& client_id)
@@ -102,6 +108,8 @@ class Opens {
   void Lost(const wire::StateId& open, absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same for every open of `file`.
   void LostAllOf(const wire::FileHandle& file, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Removes `open`, which is the same open of the server as `kept`: they have one owner and file.
+  void Merge(const wire::StateId& open, const wire::StateId& kept) ABSL_LOCKS_EXCLUDED(mutex_);
   // Removes a closed open and returns its entry; nullopt: there was none.
   std::optional<Entry> Remove(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -124,7 +132,16 @@ class Opens {
   bool Restore(Saved saved) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  using Owner = std::pair<wire::FileHandle, std::string>;
+  static Owner OwnerOf(const OpenInfo& info) { return {info.handle, info.owner}; }
   void Record(const wire::StateId& name, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The name of the entry that is this open, or zero.
+  wire::StateId Known(const OpenInfo& info, const wire::StateId& state_id,
+                      const wire::ClientId& client_id) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void SetStateId(const wire::StateId& name, Entry& entry, const wire::StateId& state_id,
+                  const wire::ClientId& client_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropStateId(const wire::StateId& name, const Entry& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
   StateRecorder* recorder_ ABSL_GUARDED_BY(mutex_) = nullptr;
@@ -132,6 +149,10 @@ class Opens {
   absl::flat_hash_map<wire::StateId, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   // From the server's state id to the client's, so that one open has one entry.
   absl::flat_hash_map<wire::StateId, wire::StateId> by_state_id_ ABSL_GUARDED_BY(mutex_);
+  // The entries of Restore. An OPEN that the kernel sends again may find its open there, with a
+  // state id of another instance of the server.
+  absl::flat_hash_map<Owner, wire::StateId> restored_ ABSL_GUARDED_BY(mutex_);
+  wire::ClientId client_id_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dafs::client

@@ -40,6 +40,7 @@ class StateRecorder {
     const wire::StateId& state_id;
     const wire::ClientId& client_id;
     bool is_local = false;
+    bool closing = false;  // a killed program has begun to close it
     const absl::Status& lost;
   };
   virtual Slot PutOpen(const Open& open, Slot before) = 0;

@@ -107,7 +107,7 @@ std::optional<client::OpenFile> ServerOpens::OpenLocally(const client::Identity&
   return files_.Of(user).opens().OpenLocally(user, node.handle, ShareOf(flags), std::move(owner));
 }
 
-void ServerOpens::DropUnanswered(const Call& call) {
+void ServerOpens::DropUnanswered(const Call& call, const client::OpenFile& again) {
   if ((call.header().unique & kUniqueResent) == 0) return;
   const auto before = state_.opened_before.find(call.header().unique & ~kUniqueResent);
   if (before == state_.opened_before.end()) return;
@@ -115,11 +115,13 @@ void ServerOpens::DropUnanswered(const Call& call) {
   if (open == nullptr) return;
   state_.pages.EndOpen(open->nodeid, 0, open->bypasses_before, BypassesPages(open->flags));
   state_.live_files.Drop(*open);
+  // Otherwise it would be reclaimed after each restart of the server, and keep a removed file.
+  Start(files_.Of(*open->opener).opens().EndEarlier(open->state_id, again.state_id));
 }
 
 fuse_open_out ServerOpens::Add(const Call& call, const client::OpenFile& file, uint64_t nodeid,
                                uint32_t flags, CallerIdentity user, bool keep_cache) {
-  DropUnanswered(call);
+  DropUnanswered(call, file);
   auto open = std::make_shared<OpenState>();
   open->opened_by = call.header().unique & ~kUniqueResent;
   open->nodeid = nodeid;

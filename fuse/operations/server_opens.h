@@ -55,7 +55,7 @@ class ServerOpens {
   Task<void> Close(std::shared_ptr<OpenState> open);
 
  private:
-  void DropUnanswered(const Call& call);
+  void DropUnanswered(const Call& call, const client::OpenFile& again);
   Task<absl::StatusOr<client::OpenFile>> OpenToAppend(const client::Identity& user,
                                                       const InodeView& node, uint32_t flags,
                                                       absl::Status refused);

@@ -304,8 +304,8 @@ void SortOpens(const std::vector<wire::StateId>& ended, HandoverRecord& record) 
     return open.is_local && !used.contains(open.name);
   });
   for (HandoverRecord::Open& open : record.opens) {
-    open.closing = !used.contains(open.name) &&
-                   (to_close.contains(open.name) || !MountState::IsOfRequest(open.owner));
+    open.closing = !used.contains(open.name) && (open.closing || to_close.contains(open.name) ||
+                                                 !MountState::IsOfRequest(open.owner));
     if (!open.is_local || lent.contains(open.state_id)) continue;
     open.is_local = false;  // its next use opens it at the server
     open.client_id = wire::ClientId();

@@ -56,7 +56,7 @@ LiveRecord::Slot LiveClient::PutOpen(const Open& open, Slot before) {
   RecordWriter writer;
   writer(info.handle, info.owner, info.share_access, info.share_deny, info.executes, info.user,
          open.state_id, open.client_id, static_cast<uint32_t>(open.lost.code()),
-         std::string(why.data(), why.size()), open.is_local);
+         std::string(why.data(), why.size()), open.is_local, open.closing);
   return PutBytes(record_, LiveKind::kOpen, wire::OpaqueToUint64(open.name), writer, before);
 }
 
@@ -113,8 +113,8 @@ void LiveClient::Read(std::span<const LiveRecord::Item> items, HandoverRecord& r
         HandoverRecord::Open open;
         open.name = wire::OpaqueFromUint64<wire::StateId>(item.key);
         if (Take(item, open.handle, open.owner, open.share_access, open.share_deny, open.executes,
-                 open.user, open.state_id, open.client_id, open.lost, open.lost_why,
-                 open.is_local)) {
+                 open.user, open.state_id, open.client_id, open.lost, open.lost_why, open.is_local,
+                 open.closing)) {
           record.opens.push_back(std::move(open));
         }
         break;

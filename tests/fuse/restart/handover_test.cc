@@ -400,6 +400,34 @@ TEST_F(KillTest, ClosesWhatTheKernelHasReleased) {
   EXPECT_TRUE(left_.opens.empty());
 }
 
+// The next program is killed before the server has answered its CLOSE.
+TEST_F(KillTest, FurtherKillClosesWhatTheKernelHasReleased) {
+  client::OpenInfo info;
+  info.handle = HandleOf(1);
+  info.owner = MountState::OwnerOfRequest(6);
+  const auto name = client_->opens().Add(info, IdOf<wire::StateId>(5), client_id_);
+  auto open = std::make_shared<OpenState>();
+  open->handle = HandleOf(1);
+  open->state_id = name;
+  open->opener = std::make_shared<const client::Identity>(user_);
+  state_.live_files.Put(7, *open);
+  state_.live_files.End(*open);
+  Kill();
+  ASSERT_EQ(Closing(), std::vector<wire::StateId>{name});
+
+  Next next(*provider_, left_);
+  const std::unique_ptr<LiveRecord> live = NewLive();
+  LiveClient live_client(*live);
+  next.client->RecordIn(&live_client);
+  ASSERT_TRUE(RestoreMount(left_, next.state, *next.client).ok());
+  const auto items = LiveRecord::Read(live->memfd());
+  ASSERT_TRUE(items.ok()) << items.status();
+  left_ = HandoverRecord();
+  SaveBasis(next.state, *next.client, left_);
+  AfterKill(*items, left_);
+  EXPECT_EQ(Closing(), std::vector<wire::StateId>{name});
+}
+
 // The kernel sends the OPEN again, and the server has an open of the same owner then.
 TEST_F(KillTest, KeepsAnOpenWhoseRequestIsNotAnswered) {
   client::OpenInfo info;

@@ -1,8 +1,10 @@
-"""Requests of a killed mount.dafs that are still under way when the next one continues the mount (docs/restart.md)."""
+"""What a killed mount.dafs has sent, or had still to send, when the next one continues the mount (docs/restart.md)."""
 
 import fcntl
+import json
 import os
 import signal
+import subprocess
 import threading
 import time
 
@@ -71,3 +73,48 @@ def restart_killed_late_requests(rig):
         other.end()
         rig.umount(elsewhere)
         rig.umount()
+
+
+def kill_and_wait(rig):
+    """Kills mount.dafs, and waits for the next one. The server need not be there."""
+    killed = program_of(rig)
+    os.kill(killed, signal.SIGKILL)
+    check(processes.wait_until(lambda: program_of(rig) not in (0, killed), 20 * rig.slowness, 0.02),
+          "no program continues the mount")
+
+
+def opens_of(rig, server, name):
+    """The opens of the file that the server lists. None: it does not answer yet."""
+    done = subprocess.run([rig.bin / "dafsctl", "server", "opens", "--json", "--socket", server.socket],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30,
+                          check=False)
+    if done.returncode != 0:
+        return None
+    return [one for one in json.loads(done.stdout)["opens"] if one["file"].endswith(f"/{name}")]
+
+
+@scenario(timeout=120, where="server")
+def restart_killed_twice_closes(rig):
+    """A file that was closed while the server was away is closed there in the end, though mount.dafs is killed twice."""
+    need_survival()
+    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*", ".*reclaimed.*")
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
+    rig.mount(server, "guardian,nodelegations")
+    (rig.mnt / "file").write_text("content")
+    file = os.open(rig.mnt / "file", os.O_RDONLY)
+    kept = os.open(rig.mnt / "kept", os.O_CREAT | os.O_RDWR)
+    equal(len(opens_of(rig, server, "file")), 1, "opens of the file")
+    server.stop(signal.SIGKILL)
+    os.close(file)
+    time.sleep(0.2)  # the kernel has sent RELEASE
+    kill_and_wait(rig)
+    time.sleep(0.5)  # the next program serves, and cannot close anything
+    kill_and_wait(rig)
+    server.start()
+    os.fstat(kept)
+    check(processes.wait_until(lambda: opens_of(rig, server, "kept") not in (None, []), 20 * rig.slowness, 0.1),
+          "the open file was not reclaimed")
+    check(processes.wait_until(lambda: opens_of(rig, server, "file") == [], 5 * rig.slowness, 0.1),
+          "the closed file stays open at the server")
+    os.close(kept)
+    rig.umount()
