@@ -79,4 +79,11 @@ absl::StatusOr<std::unique_ptr<StateLock>> StateLock::Await(const std::string& s
       path, ": the file was replaced while this dafsd was waiting for it; start it again"));
 }
 
+absl::Status StateLock::Confirm(int fd) {
+  const int error = Flock(fd, LOCK_EX | LOCK_NB);
+  if (error == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("its lock cannot be confirmed: ", std::strerror(error)));
+}
+
 }  // namespace dafs::server

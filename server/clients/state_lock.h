@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/unique_fd.h"
 
@@ -23,6 +24,11 @@ class StateLock {
   // limit until it does not.
   static absl::StatusOr<std::unique_ptr<StateLock>> Await(const std::string& state_dir,
                                                           absl::AnyInvocable<void()> on_wait);
+  // Requests the lock again through a descriptor that holds it, which its file system answers. An
+  // error: the lock is lost, for example because another machine has evicted this one. Blocks while
+  // the file system hangs.
+  static absl::Status Confirm(int fd);
+  int fd() const { return fd_.get(); }
   StateLock(const StateLock&) = delete;
   StateLock& operator=(const StateLock&) = delete;
 

@@ -26,6 +26,7 @@
 #include "server/daemon/passed_sockets.h"
 #include "server/daemon/server.h"
 #include "server/daemon/standby.h"
+#include "server/daemon/state_watch.h"
 #include "server/daemon/stop_signals.h"
 #include "server/daemon/tls_refusals.h"
 #include "wire/auth/gss/kerberos.h"
@@ -119,6 +120,8 @@ int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& 
     }
     return Fail(server.status(), 1);
   }
+  const std::unique_ptr<StateWatch> state_watch =
+      StateWatch::For((*server)->state_lock(), config.server.state_dir, EndAtOnce);
   std::unique_ptr<PidFile> pid_file;
   absl::Status written = PidFile::Write(config.pid_file, &pid_file);
   if (!written.ok()) return Fail(written, 1);
@@ -186,6 +189,7 @@ int Main(std::vector<std::string> arguments) {
     MakeAbsolute(config->server.audit.destination);
   }
   PrepareProcess();
+  EndAtLostMemory();
   const StopSignals stop;
   LogToStderr("dafsd", config->verbose ? Severity::kDebug : Severity::kInfo);
   std::optional<Daemon> daemon;

@@ -85,6 +85,7 @@ class Server {
   // chose.
   const std::vector<ListenAddress>& bound() const { return bound_; }
   const ServerOptions& options() const { return options_; }
+  const StateLock& state_lock() const { return *state_lock_; }
 
   // For statistics and tests. Thread-safe.
   size_t connections() const { return sessions_.connections(); }

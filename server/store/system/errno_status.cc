@@ -56,8 +56,11 @@ DafsStatus StatusFromErrno(int error) {
     case ENFILE:
     case EMFILE:
       return DafsStatus::kResource;
-    case EAGAIN:
-      return DafsStatus::kDelay;  // a lease of a local process is being broken
+    // CephFS has evicted this machine. If the state directory was there, too, this server ends
+    // (server/daemon/state_watch.h), and another one answers the request.
+    case ESHUTDOWN:
+    case EAGAIN:  // a lease of a local process is being broken
+      return DafsStatus::kDelay;
     default:
       return DafsStatus::kServerFault;
   }
