@@ -47,7 +47,7 @@ class Machine(Server):
                  "--state-dir", str(self.state), "--admin-socket", str(self.socket),
                  "--export", f"{self.exports[0]},insecure", *self.arguments]
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+            self.process = subprocess.Popen(self.command(words), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
                                             start_new_session=True)
         check(processes.wait_until(self.waits, 20 * self.rig.slowness), "the standby does not wait")
 
