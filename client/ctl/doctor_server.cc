@@ -134,7 +134,7 @@ absl::StatusOr<SessionReport> OpenSession(const std::string& server, const std::
   ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Create(std::move(options)));
   ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
   ASSIGN_OR_RETURN(const std::unique_ptr<Files> files, Files::Create(*client, *loop));
-  const absl::Status connected = RunUntilDone(*loop, files->Connect());
+  absl::Status connected = RunUntilDone(*loop, files->Connect());
   if (!connected.ok()) {
     files->Shutdown();
     return connected;

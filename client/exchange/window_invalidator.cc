@@ -42,7 +42,7 @@ void WindowInvalidator::OnInvalidated(uint64_t cookie) {
 
 std::optional<WindowInvalidator::Response> WindowInvalidator::NextReady() {
   if (waiting_.empty()) return std::nullopt;
-  const Response response = waiting_.front();
+  Response response = waiting_.front();
   if (response.slot != nullptr && response.slot->ending > 0) return std::nullopt;
   waiting_.pop_front();
   return response;

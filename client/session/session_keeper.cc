@@ -104,7 +104,7 @@ Task<absl::Status> SessionKeeper::Try(size_t path) {
 // any request is sent by it.
 absl::Status SessionKeeper::Accept(size_t path) {
   const Negotiated& negotiated = session_->negotiated();
-  const absl::Status accepted = client_.paths().Reached(path, negotiated.identity);
+  absl::Status accepted = client_.paths().Reached(path, negotiated.identity);
   if (!accepted.ok()) {
     session_->Kill(accepted);
     return accepted;
@@ -233,10 +233,10 @@ void SessionKeeper::Lost() {
 void SessionKeeper::ChangeTo(Paths::Use next) {
   Session* const session = this->session();
   if (session == nullptr) return;
-  std::string why = absl::StrCat("given up for ", client_.paths().address(next.path()).ToString(),
-                                 ", which works again");
+  const std::string why = absl::StrCat(
+      "given up for ", client_.paths().address(next.path()).ToString(), ", which works again");
   next_ = std::move(next);
-  session->GiveUp(absl::UnavailableError(std::move(why)));
+  session->GiveUp(absl::UnavailableError(why));
 }
 
 // A lost session is replaced at once, unless it had just begun: the next one may be lost as

@@ -86,7 +86,7 @@ absl::StatusOr<std::string> AnswerAdmin(const AdminView& view,
   }
   if (const AdminCommand* command = FindAdminCommand(word)) {
     if (request.uid != 0) {
-      const absl::Status refused = absl::PermissionDeniedError(
+      absl::Status refused = absl::PermissionDeniedError(
           absl::StrCat(word, ": only root may change something at the server"));
       Audit(view, request, absl::StrCat("uid ", request.uid), refused);
       return refused;

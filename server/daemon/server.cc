@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<Server> server(new Server(Completed(std::move(options))));
   server->state_lock_ = std::move(lock);
-  const absl::Status status = server->Begin(providers);
+  absl::Status status = server->Begin(providers);
   if (status.ok()) return server;
   // Threads that wait for a file system use the server until the process ends.
   if (!server->Stop(absl::Seconds(1))) static_cast<void>(server.release());

@@ -73,8 +73,7 @@ absl::Status Channel::Send(std::span<const std::byte> header, std::span<const st
 absl::Status Channel::Read(dat::Segment into, const Segment& from, Done done) {
   into.size_bytes = from.length;
   const uint64_t cookie = Remember(std::move(done));
-  const absl::Status status =
-      endpoint_->PostRdmaRead(cookie, {&into, 1}, {from.offset, from.handle});
+  absl::Status status = endpoint_->PostRdmaRead(cookie, {&into, 1}, {from.offset, from.handle});
   if (!status.ok()) operations_.erase(cookie);
   return status;
 }
@@ -85,7 +84,7 @@ absl::Status Channel::Write(const dat::Segment& from, const Segment& to) {
 
 absl::Status Channel::EndWindow(uint32_t context, Done done) {
   const uint64_t cookie = Remember(std::move(done));
-  const absl::Status status = endpoint_->PostInvalidate(cookie, context);
+  absl::Status status = endpoint_->PostInvalidate(cookie, context);
   if (status.ok()) return status;
   Done ended = std::move(operations_.extract(cookie).mapped());
   if (!absl::IsNotFound(status)) return status;

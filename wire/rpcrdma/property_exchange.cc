@@ -107,13 +107,12 @@ void PropertyExchange::OnRequest(const Header& header) {
     Properties asked = link_.own;
     ApplyProperty(wanted[i], asked);
     const bool is_size = wanted[i].which == kReceiveSizeProperty;
-    if (!is_size) {
-      AddToSubset(answer.rejected, i);
-    } else if (asked.receive_size > link_.options.receive_capacity) {
+    if (is_size && asked.receive_size > link_.options.receive_capacity) {
       link_.own.receive_size = link_.options.receive_capacity;
       answer.values.push_back(ReceiveSizeValue(link_.own.receive_size));
-    } else if (!wanted[i].data.empty() && ReceiveSizeValue(asked.receive_size) != wanted[i]) {
-      AddToSubset(answer.rejected, i);  // below the size that every receiver supports
+    } else if (!is_size ||
+               (!wanted[i].data.empty() && ReceiveSizeValue(asked.receive_size) != wanted[i])) {
+      AddToSubset(answer.rejected, i);  // or a size below that which every receiver supports
     } else {
       link_.own.receive_size = asked.receive_size;
       AddToSubset(answer.done, i);

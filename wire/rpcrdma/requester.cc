@@ -329,7 +329,7 @@ void Requester::Again(uint32_t xid) {
 
 absl::Status Requester::NextForm(const Outstanding& call, const ErrorBody& error,
                                  Form* next) const {
-  const absl::Status refused = RefusalStatus(error);
+  absl::Status refused = RefusalStatus(error);
   const bool has_writes = !call.header.chunks.writes.empty();
   switch (error.code) {
     case ErrorCode::kReadChunks:

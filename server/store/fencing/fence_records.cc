@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<std::pair<FencedObject, FenceList>>> FenceRecords::Lo
 }
 
 absl::Status FenceRecords::Replace(const FencedObject& object, const FenceList& list) {
-  const absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
+  absl::Status status = database_.Transact([&](sqlite3* connection) -> absl::Status {
     Database::Statement clear(connection, "DELETE FROM fence WHERE kind = ?1 AND key = ?2");
     clear.Bind(1, static_cast<int64_t>(object.kind));
     clear.Bind(2, StoredKey(object));

@@ -95,7 +95,7 @@ absl::Status ExportDirectories::OpenFirst(size_t export_index) {
   RestoreOwnIdentity();
   PathState& path = paths_[export_index];
   absl::MutexLock lock(&path.opening);
-  const absl::Status status = OpenExport(export_index);
+  absl::Status status = OpenExport(export_index);
   path.refusal = std::string(status.message());
   return status;
 }

@@ -194,7 +194,7 @@ class Appending : public OtherServersTest {
   absl::Status AppendAll() {
     for (uint32_t done = 0; done < kBytes;) {
       const uint32_t part = std::min(kBytes - done, files_->transfers().append_bytes());
-      const absl::Status status = Append(done, part).status();
+      absl::Status status = Append(done, part).status();
       if (wire::DafsFromStatus(status) == DafsStatus::kWriteTooBig &&
           files_->transfers().append_bytes() < part) {
         continue;

@@ -173,7 +173,7 @@ TEST(ConfigTest, ReportsMistakesInOptions) {
   auto message = [](std::vector<std::string> arguments) {
     auto config = ParseConfig(arguments);
     EXPECT_FALSE(config.ok());
-    const std::string text(config.status().message());
+    std::string text(config.status().message());
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     return text;
   };

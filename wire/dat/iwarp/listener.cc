@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<Listener>> IwarpListener::Adopt(const IwarpOption
 }
 
 absl::StatusOr<std::unique_ptr<PendingEndpoint>> IwarpListener::Next() {
-  const absl::Status accepted = AcceptAll();
+  absl::Status accepted = AcceptAll();
   DropExpired();
   for (size_t i = 0; i < half_open_.size();) {
     bool remove = false;

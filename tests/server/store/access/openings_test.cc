@@ -31,7 +31,7 @@ class OpeningsTest : public testing::Test {
       ++calls_;
       return calls_ <= failures_ ? absl::NotFoundError("nothing there") : absl::OkStatus();
     };
-    const absl::Status status = openings_.Start(open, absl::ZeroDuration(), retry);
+    absl::Status status = openings_.Start(open, absl::ZeroDuration(), retry);
     started_.Notify();
     return status;
   }

@@ -96,9 +96,8 @@ ByteString RawPeer::ReadUlpdu(bool crc) {
   ByteString fpdu = length;
   const ByteString rest = Read(iwarp::FpduBytes(size) - 2);
   fpdu.insert(fpdu.end(), rest.begin(), rest.end());
-  const ByteString ulpdu(
-      fpdu.begin() + 2,
-      fpdu.begin() + 2 + static_cast<std::ptrdiff_t>(std::min(size, rest.size())));
+  ByteString ulpdu(fpdu.begin() + 2,
+                   fpdu.begin() + 2 + static_cast<std::ptrdiff_t>(std::min(size, rest.size())));
   // Returns a value that no test expects if the padding or the CRC is wrong.
   if (MakeFpdu(ulpdu, crc) != fpdu) return FromHex("bad0bad0");
   return ulpdu;
