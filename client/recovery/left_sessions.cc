@@ -23,7 +23,7 @@ Task<absl::Status> EndLeftSessions(Client& client, SessionKeeper& session_keeper
   while (const std::optional<SessionRecords::Session> left = client.sessions().FindLeft()) {
     Session* const session = session_keeper.session();
     if (session == nullptr) co_return absl::UnavailableError("the session was lost");
-    // FETCH_RESPONSE of a stream that no session has. CHECK_RESPONSE would tell the server that
+    // FETCH_RESPONSE of a stream that no session has. CHECK_RESPONSE would show the server that
     // this client has asked about what a restart has interrupted, so that it no longer keeps other
     // clients away from these files.
     Call<wire::FetchResponseArgs> fetch;

@@ -10,7 +10,7 @@ class Client;
 class SessionKeeper;
 class WaitTracker;
 
-// Waits until the server has ended these sessions, which it does when it is asked about them. After
+// Waits until the server has ended these sessions, which a query about them makes it do. After
 // OK it executes no request of the killed program any more. Call before the first request of a
 // program, and before opens and locks are reclaimed. kCancelled: the mount ends. Others: the
 // session of `session_keeper` was lost; call again.

@@ -76,7 +76,7 @@ Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
     if (!call.xid.cached && !call.idempotent()) {
       co_return FailUnknownOutcome(session_keeper_, call, why);
     }
-    // A change without a cached response is asked about, too, so that the server ends the old
+    // Query also a change without a cached response, so that the server ends the old
     // session: executed late, it would undo what follows its repetition.
     if (!call.xid.cached && !wire::ModifiesState(call.info().category)) {
       Task<absl::StatusOr<bool>> task = AnyExecuted(chain.subspan(i + 1), deadline);

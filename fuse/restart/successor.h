@@ -10,7 +10,7 @@ namespace dafs::fuse {
 // The argument by which mount.dafs prints HandoverRecord::kVersion.
 inline constexpr char kRecordVersionFlag[] = "--record-version";
 
-// The path of this program. After an upgrade the next version is there.
+// The path of this program. After an upgrade it is the next version.
 std::string OwnProgram();
 
 // Runs `program` to find out whether it can read the records of this one. Blocks for at most 5 s.

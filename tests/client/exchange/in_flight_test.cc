@@ -145,7 +145,7 @@ struct ReturnAndRemoval {
 };
 
 // The next process has no delegation to return, so that its chain is another one.
-TEST(InFlightTest, ChangeAfterARefusedReturnOfADelegationIsMadeAnew) {
+TEST(InFlightTest, ChangeAfterARefusedReturnOfADelegationIsMadeAgain) {
   Process killed;
   InFlightOperation before(&killed.entries, 5, false);
   ReturnAndRemoval sent;
