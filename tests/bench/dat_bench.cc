@@ -130,6 +130,25 @@ void WriteAndSend(const Settings& settings, size_t size) {
               static_cast<double>(size) / us);
 }
 
+// The same data by an RDMA read of the client: what a read by reference costs the transport.
+void ReadByClient(const Settings& settings, size_t size) {
+  Bench bench = Connect(settings);
+  Pair& pair = *bench.pair;
+  Memory target = NewMemory(*pair.client.domain, size, Access::kLocal);
+  Memory source = NewMemory(*pair.server.domain, size, Access::kRemoteRead, 3);
+  const Segment into = target.All();
+  Completion some[8];
+  const double us = TimePerRun(settings, [&] {
+    Must(pair.client.endpoint->PostRdmaRead(0, {&into, 1}, source.Remote()));
+    pair.client.endpoint->Flush();
+    for (size_t done = 0; done == 0;) {
+      pair.server.endpoint->Poll(some);
+      done = pair.client.endpoint->Poll(some);
+    }
+  });
+  std::printf("RDMA read of the client %7zu B     %8.2f us\n", size, us);
+}
+
 // RDMA writes of 1 MiB in one direction, four outstanding; the ends on one thread or two.
 void Stream(const Settings& settings, bool two_threads) {
   constexpr size_t kBytes = 1 << 20;
@@ -218,7 +237,9 @@ int main(int argc, char** argv) {
   BareSocket(settings, 4096);
   PingPong(settings, 4096);
   WriteAndSend(settings, 4096);
+  ReadByClient(settings, 4096);
   WriteAndSend(settings, 65536);
+  ReadByClient(settings, 65536);
   WriteAndSend(settings, 1 << 20);
   Stream(settings, false);
   Stream(settings, true);

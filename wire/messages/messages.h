@@ -14,6 +14,7 @@
 #include "wire/messages/ranges.h"
 #include "wire/messages/read_write.h"
 #include "wire/messages/readdir.h"
+#include "wire/messages/references.h"
 #include "wire/messages/response_cache.h"
 #include "wire/messages/server_identity.h"
 #include "wire/messages/session.h"

@@ -144,6 +144,8 @@ inline constexpr uint64_t kExtensionLockWaits = 32;
 inline constexpr uint64_t kExtensionOpenXorDelegation = 64;
 // The server heeds kChfAttributes and kChfOtherAttributes.
 inline constexpr uint64_t kExtensionAttributesAfter = 128;
+// The server has an exported cache for this client (wire/messages/references.h).
+inline constexpr uint64_t kExtensionReferences = 256;
 
 // DAFS_PROC_EXTENSIONS (1030): returns which of the `wanted` extensions the server grants, or which
 // facts are true of the export. A server does not grant bits that it does not know. The category is

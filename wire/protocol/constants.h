@@ -37,8 +37,11 @@ constexpr bool IsKnown(GssService v) { return uint32_t(v) - 1 <= 2; }
 enum class CredType : uint32_t { kName = 0, kId = 1, kGss = 2, kDefault = 3 };  // 6.2.8
 constexpr bool IsKnown(CredType v) { return uint32_t(v) <= 3; }
 
-enum class ChannelUse : uint16_t { kBackControl = 1, kRdmaRead = 2 };  // 6.2.5
-constexpr bool IsKnown(ChannelUse v) { return v == ChannelUse(1) || v == ChannelUse(2); }
+// 6.2.5. kReferences is private: RDMA reads of the client (wire/messages/references.h).
+enum class ChannelUse : uint16_t { kBackControl = 1, kRdmaRead = 2, kReferences = 8 };
+constexpr bool IsKnown(ChannelUse v) {
+  return v == ChannelUse(1) || v == ChannelUse(2) || v == ChannelUse(8);
+}
 
 enum class StableHow : uint32_t { kUnstable = 0, kDataSync = 1, kFileSync = 2 };  // 6.5.38, 6.5.3
 constexpr bool IsKnown(StableHow v) { return uint32_t(v) <= 2; }
@@ -207,6 +210,7 @@ inline constexpr uint32_t kFhVolRename = 8;
 inline constexpr uint32_t kChannelOperation = 1;
 inline constexpr uint32_t kChannelBackControl = 2;
 inline constexpr uint32_t kChannelRdmaRead = 4;
+inline constexpr uint32_t kChannelReferences = 8;  // private
 
 // The bits of `mode` that a request may set, 6.1.5 (R69).
 inline constexpr uint32_t kModeBits = 07777;

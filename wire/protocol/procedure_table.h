@@ -89,6 +89,8 @@
   X(Promises,          1020, "PROMISES",            "private", Special,              8,   8, None,    Unchanged,  false, Unchanged,  true)  \
   X(Extensions,        1030, "EXTENSIONS",          "private", Simple,              72,   8, One,     TheOneUsed, false, Unchanged,  true)  \
   X(ServerIdentity,    1031, "SERVER_IDENTITY",     "private", Simple,               0,  32, None,    Unchanged,  false, Unchanged,  true)  \
+  X(GetRefs,           1041, "GET_REFS",            "private", Simple,              88,   4, One,     TheOneUsed, true,  Unchanged,  true)  \
+  X(ExportCache,       1042, "EXPORT_CACHE",        "private", Simple,              64,  24, One,     TheOneUsed, false, Unchanged,  true)  \
   X(BcChanged,         1100, "BC_CHANGED",          "private", BackControl,          8,   0, None,    Unchanged,  false, Unchanged,  true)  \
   X(BcLockFree,        1101, "BC_LOCK_FREE",        "private", BackControl,         80,   0, None,    Unchanged,  false, Unchanged,  true)
 // clang-format on

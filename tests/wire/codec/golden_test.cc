@@ -279,6 +279,48 @@ TEST(GoldenTest, Promises) {
   EXPECT_EQ(Hex(out).substr(80), "0000000500002710");
 }
 
+// The layout in wire/messages/references.h.
+TEST(GoldenTest, References) {
+  RequestHeader h;
+  GetRefsArgs args;
+  args.filehandle = CountingHandle();
+  args.state_id = {{1, 2, 3, 4, 5, 6, 7, 8}};
+  args.offset = 0x123000;
+  args.count = 5;
+  const std::string hex = Encoded(h, args, ByteOrder::kLittle);
+  EXPECT_EQ(hex.substr(64, 16), "1104000080000000");  // 1041, 128 bytes
+  EXPECT_EQ(hex.substr(208),
+            "0102030405060708"
+            "0030120000000000"
+            "05000000"
+            "00000000");
+  GetRefsArgs decoded;
+  EXPECT_EQ(DecodeArgs(BytesFromHex(hex), ByteOrder::kLittle, decoded), DafsStatus::kOk);
+  EXPECT_EQ(decoded, args);
+  ResponseHeader r;
+  std::vector<std::byte> out(256);
+  GetRefsRes res;
+  res.references.push_back({0x11, 0x2230, 0x33});
+  ASSERT_EQ(EncodeResponse(r, res, ByteOrder::kLittle, out).value_or(0), 80u);
+  EXPECT_EQ(Hex(std::span(out).first(80)).substr(80),
+            "08000000"
+            "00000000"
+            "0100000000000000"
+            "1100000000000000"
+            "3022000000000000"
+            "3300000000000000");
+  ExportCacheArgs where;
+  where.filehandle = CountingHandle();
+  EXPECT_EQ(Encoded(h, where, ByteOrder::kLittle).substr(64, 16), "1204000068000000");
+  ASSERT_EQ(
+      EncodeResponse(r, ExportCacheRes{7, 4096, 0x1000, 0x2000}, ByteOrder::kBig, out).value_or(0),
+      64u);
+  EXPECT_EQ(Hex(std::span(out).first(64)).substr(80),
+            "0000000700001000"
+            "0000000000001000"
+            "0000000000002000");
+}
+
 // The layout in wire/messages/posix.h, and names by both rules.
 TEST(GoldenTest, ExtensionsAndByteNames) {
   RequestHeader h;

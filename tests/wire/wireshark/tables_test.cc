@@ -112,7 +112,8 @@ TEST(Tables, EnumsHaveTheNamesOfTheirEnumerators) {
   EXPECT_EQ(
       LineOf("LockType="),
       "LockType={[1]='Read',[2]='Write',[3]='ReadBlocking',[4]='WriteBlocking',[5]='Abort',},");
-  EXPECT_EQ(LineOf("ChannelUse="), "ChannelUse={[1]='BackControl',[2]='RdmaRead',},");
+  EXPECT_EQ(LineOf("ChannelUse="),
+            "ChannelUse={[1]='BackControl',[2]='RdmaRead',[8]='References',},");
 }
 
 TEST(Describer, UnionWithoutAnEnumBeforeItIsRefused) {
