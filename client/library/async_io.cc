@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/library/call_name.h"
+#include "client/library/reference_reads.h"
 #include "client/memory/memory_use.h"
 #include "client/memory/remote_access.h"
 #include "client/recovery/data_parts.h"
@@ -69,6 +70,10 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   bool registered() const { return registered_; }
   uint32_t lanes() const { return lanes_; }
   void AddLane() { ++lanes_; }
+  ReferenceReads::File ReferencedFile(ReferenceReads& references) const {
+    if (file_->referenced_as == 0) file_->referenced_as = references.NewFile();
+    return {file_->referenced_as, handle_, state_id_};
+  }
   bool has_more() const { return next_.start < total_; }
   DataTarget TargetOf(const Identity& user, const FileRange& range) const {
     return {&user, &handle_, state_id_, range.offset, options_.stability, options_.cache_hint};
@@ -362,6 +367,17 @@ Task<void> AsyncIo::RunLane(Record& record) {
         record.write() ? files_.transfers().write_bytes() : files_.transfers().read_bytes();
     Piece piece;
     if (!record.Next(most, piece)) break;
+    if (references_ != nullptr && !record.write()) {
+      Task<bool> reading = RunByReference(record, piece);
+      if (co_await reading) {
+        record.Finished(piece, absl::OkStatus());
+        continue;
+      }
+      if (record.given_up()) {  // its memory may be in other use
+        record.Finished(piece, absl::CancelledError("cancelled by the application"));
+        continue;
+      }
+    }
     Task<absl::Status> task =
         Stages(record, piece.range.size) ? RunStaged(record, piece) : RunPiece(record, piece);
     absl::Status status = co_await task;
@@ -376,6 +392,20 @@ bool AsyncIo::Stages(const Record& record, uint32_t size) const {
   if (record.registered()) return false;
   const ClientOptions& options = files_.client().options();
   return size > (record.write() ? options.inline_write_bytes : options.inline_read_bytes);
+}
+
+// False: to be read by a request.
+Task<bool> AsyncIo::RunByReference(Record& record, Piece& piece) {
+  if (piece.range.size > wire::kExportedBlock) co_return false;
+  const auto take = [&](std::span<const std::byte> bytes) {
+    if (record.given_up()) return;
+    piece.part.Fill(bytes);
+    piece.done = piece.range.size;  // a block is never the last of its file
+  };
+  Task<bool> reading = references_->Read(record.ReferencedFile(*references_), piece.range.offset,
+                                         piece.range.size, take);
+  const bool was_read = co_await reading;
+  co_return was_read&& piece.done > 0;
 }
 
 Task<absl::Status> AsyncIo::RunPiece(Record& record, Piece& piece) {

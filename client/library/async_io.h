@@ -41,6 +41,8 @@
 
 namespace dafs::client {
 
+class ReferenceReads;
+
 // Part of a file. Positions are explicit in every I/O; there is no file pointer.
 struct FileRange {
   uint64_t offset = 0;
@@ -52,7 +54,8 @@ struct IoFile {
   std::string name;  // for messages
   wire::FileHandle handle;
   wire::StateId state_id;
-  uint32_t out = 0;  // outstanding I/Os
+  uint32_t out = 0;            // outstanding I/Os
+  uint32_t referenced_as = 0;  // name in the directory of references; 0: none yet
 };
 
 struct IoOptions {
@@ -99,6 +102,9 @@ class AsyncIo {
 
   size_t out() const { return out_; }
 
+  // Small reads are made by reference where that is possible. Borrowed; null: never.
+  void ReadByReference(ReferenceReads* references) { references_ = references; }
+
  private:
   class Record;
   struct Piece;
@@ -110,6 +116,7 @@ class AsyncIo {
   Record* Find(IoId id);
   Task<void> RunLane(Record& record);
   Task<absl::Status> RunPiece(Record& record, Piece& piece);
+  Task<bool> RunByReference(Record& record, Piece& piece);
   Task<absl::Status> RunStaged(Record& record, Piece& piece);
   bool Stages(const Record& record, uint32_t size) const;
 
@@ -118,6 +125,7 @@ class AsyncIo {
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<Record*> free_;
   size_t out_ = 0;
+  ReferenceReads* references_ = nullptr;
 };
 
 }  // namespace dafs::client

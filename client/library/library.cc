@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <utility>
@@ -76,6 +77,10 @@ absl::Status ExportSession::Connect(uint32_t most_out) {
   RETURN_IF_ERROR(NameCall(*files_, "connect", "", RunUntilDone(loop_, files_->Connect())));
   ASSIGN_OR_RETURN(
       root_, NameCall(*files_, "open the export", "", RunUntilDone(loop_, files_->Mount(user_))));
+  if (library_.client().options().reference_directory_bytes > 0) {
+    references_ = std::make_unique<ReferenceReads>(*files_, user_, root_);
+    io_->ReadByReference(references_.get());
+  }
   return absl::OkStatus();
 }
 
@@ -84,6 +89,7 @@ ExportSession::~ExportSession() {
   RunUntilDone(loop_, files_->Disconnect());
   batches_.reset();
   io_.reset();
+  references_.reset();
 }
 
 absl::StatusOr<MemoryHandle> ExportSession::Register(std::span<std::byte> memory,
@@ -201,6 +207,18 @@ absl::StatusOr<uint64_t> ExportSession::AppendAll(const IoFile& file,
       RunUntilDone(loop_, files_->data().Append(user_, file.handle, file.state_id, lease, 0, size,
                                                 wire::StableHow::kUnstable)));
   return result.offset;
+}
+
+absl::StatusOr<uint32_t> ExportSession::FetchReferences(IoFile& file, uint64_t offset,
+                                                        uint64_t count) {
+  if (references_ == nullptr) return absl::UnavailableError("references: not wanted");
+  if (file.referenced_as == 0) file.referenced_as = references_->NewFile();
+  const uint64_t blocks = (count + wire::kExportedBlock - 1) / wire::kExportedBlock;
+  return NameCall(
+      *files_, "fetch references to", file.name,
+      RunUntilDone(loop_, references_->Fetch(
+                              {file.referenced_as, file.handle, file.state_id}, offset,
+                              static_cast<uint32_t>(std::min<uint64_t>(blocks, UINT32_MAX)))));
 }
 
 absl::StatusOr<uint64_t> ExportSession::Finish(absl::StatusOr<IoId> id) {

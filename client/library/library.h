@@ -25,6 +25,7 @@
 #include "client/library/batch_io.h"
 #include "client/library/lock_calls.h"
 #include "client/library/path_calls.h"
+#include "client/library/reference_reads.h"
 #include "client/memory/completion_group.h"
 #include "client/memory/user_memory.h"
 #include "client/state/client.h"
@@ -139,6 +140,12 @@ class ExportSession {
   // at once.
   absl::StatusOr<uint64_t> Append(const IoFile& file, std::span<const std::byte> data);
   AsyncIo& io() { return *io_; }
+  // Reads by reference (client/library/reference_reads.h): what they have done, and whether they
+  // are possible now. Null: ClientOptions::reference_directory_bytes is 0.
+  const ReferenceReads* references() const { return references_.get(); }
+  // Requests references to the blocks of `count` bytes from `offset` on, so that the first read of
+  // each needs no request. Returns the number of blocks. UNAVAILABLE: not possible now.
+  absl::StatusOr<uint32_t> FetchReferences(IoFile& file, uint64_t offset, uint64_t count);
   // Many I/Os in one request, not urgent (client/library/batch_io.h).
   BatchIo& batches() { return *batches_; }
   // How the program will use `file`, and `count` bytes of it from `offset` on (0: to the end). The
@@ -165,6 +172,7 @@ class ExportSession {
   const Identity user_;
   std::unique_ptr<Files> files_;
   CompletionGroup group_;  // for the synchronous calls
+  std::unique_ptr<ReferenceReads> references_;
   std::unique_ptr<AsyncIo> io_;
   std::unique_ptr<BatchIo> batches_;
   Node root_;

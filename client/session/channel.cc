@@ -10,6 +10,22 @@
 
 namespace dafs::client {
 
+namespace {
+
+uint32_t TypeOf(wire::ChannelUse use) {
+  switch (use) {
+    case wire::ChannelUse::kRdmaRead:
+      return wire::kChannelRdmaRead;
+    case wire::ChannelUse::kBackControl:
+      return wire::kChannelBackControl;
+    case wire::ChannelUse::kReferences:
+      break;
+  }
+  return wire::kChannelReferences;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Channel>> Channel::Connect(Loop& loop, dat::Provider& provider,
                                                           dat::Domain& domain,
                                                           const Options& options) {
@@ -30,13 +46,12 @@ absl::Status Channel::SetUp(dat::Provider& provider, dat::Domain& domain, const 
   ASSIGN_OR_RETURN(region_, domain.Register(memory_, dat::Access::kLocal));
   dat::EndpointOptions sizes;
   sizes.max_receives = kind_.receives;
-  sizes.max_sends = kind_.sends;
+  sizes.max_sends = kind_.sends + kind_.reads;
   sizes.max_segments = 1;
   ASSIGN_OR_RETURN(endpoint_, pending->CreateEndpoint(domain, sizes));
   for (uint32_t i = 0; i < kind_.receives; ++i) RETURN_IF_ERROR(PostReceive(i));
   PrivateData data = options.private_data;
-  data.channel_type =
-      kind_.use == wire::ChannelUse::kRdmaRead ? wire::kChannelRdmaRead : wire::kChannelBackControl;
+  data.channel_type = TypeOf(kind_.use);
   const auto private_data = EncodePrivateData(data, order_);
   RETURN_IF_ERROR(endpoint_->Connect(private_data));
   loop_.Add(this);
@@ -91,10 +106,15 @@ bool Channel::Poll() {
                                     : completion.status;
       if (step_ != nullptr) {
         std::exchange(step_, nullptr)->Set(false);
-      } else if (lost_) {
+      } else {
         auto lost = std::exchange(lost_, nullptr);
-        lost(why_);
+        const absl::Status why = why_;
+        OnEnded();
+        if (lost) lost(why);
       }
+      return true;
+    case dat::Event::kRdmaRead:
+      OnRead(completion.cookie, completion.status.ok());
       return true;
     default:
       return true;
@@ -138,6 +158,12 @@ absl::Status Channel::Send(uint64_t index, size_t size_bytes) {
   RETURN_IF_ERROR(endpoint_->PostSend(index, {&segment, 1}, {}));
   loop_.RequestPoll(this);
   return absl::OkStatus();
+}
+
+void Channel::PostRead(uint64_t cookie, dat::Segment into, dat::RemoteBuffer from) {
+  const absl::Status posted = endpoint_->PostRdmaRead(cookie, {&into, 1}, from);
+  if (!posted.ok()) return Fail(posted);
+  loop_.RequestPoll(this);
 }
 
 absl::Status Channel::Request(const wire::ConnectBindArgs& args) {

@@ -1,7 +1,7 @@
 // An additional channel of a session: a second connection in the session's domain, bound to the
 // session by CONNECT_BIND. This class is an RDMA-read Channel: the server reads the data of direct
-// writes over it, and the client sends nothing and expects no message. Its subclass is
-// client/session/back_control.h.
+// writes over it, and the client sends nothing and expects no message. Its subclasses are
+// client/session/back_control.h and reference_channel.h.
 // Spec: 3.1.2.3, 3.2.4.1, 6.2.5; WIRE 9.4 (CONNECT_BIND), 11.1.
 //
 // Belongs to the thread of its loop. The destructor ends the connection: the server cannot access
@@ -65,6 +65,7 @@ class Channel : public Pollable {
     wire::ChannelUse use = wire::ChannelUse::kRdmaRead;
     uint32_t sends = 1;     // including CONNECT_BIND
     uint32_t receives = 1;  // including its response
+    uint32_t reads = 0;     // RDMA reads of this side
   };
   // The buffer size of a channel's first exchange, in each direction (3.2.6.3). Here all buffers
   // have it.
@@ -81,9 +82,17 @@ class Channel : public Pollable {
   // the channel may be destroyed.
   virtual void OnMessage(uint64_t index, uint32_t size_bytes);
   virtual void OnSent(uint64_t) {}
+  // The RDMA read with this cookie is done, or has failed because the connection ends. As
+  // OnMessage.
+  virtual void OnRead(uint64_t, bool /*came*/) {}
+  // The bound channel has ended by itself; OnLost follows. Must not destroy the channel.
+  virtual void OnEnded() {}
 
   absl::Status PostReceive(uint64_t index);
   absl::Status Send(uint64_t index, size_t size_bytes);
+  // Posts an RDMA read. If that fails, the channel ends.
+  void PostRead(uint64_t cookie, dat::Segment into, dat::RemoteBuffer from);
+  bool up() const { return bound_ && !ended_; }
   std::span<std::byte> SendBuffer(uint64_t index);
   std::span<const std::byte> ReceiveBuffer(uint64_t index, uint32_t size_bytes);
   // Aborts the connection; OnLost follows.

@@ -200,6 +200,9 @@ Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
     ask.args.wanted |= wire::kExtensionOpenXorDelegation;
   }
   ask.args.wanted |= wire::BitsOf({DAFS_VERSION_MAJOR, DAFS_VERSION_MINOR, DAFS_VERSION_PATCH});
+  if (context_.client.options().reference_directory_bytes > 0) {
+    ask.args.wanted |= wire::kExtensionReferences;
+  }
   if (context_.client.options().keep_atime) ask.args.wanted |= wire::kExtensionKeepAtime;
   Task<absl::Status> asking = Send(ask, deadline);
   CO_RETURN_IF_ERROR(co_await asking);

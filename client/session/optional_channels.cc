@@ -84,6 +84,33 @@ Task<void> OptionalChannels::BindBackControl(absl::Time deadline) {
   });
 }
 
+Task<absl::Status> OptionalChannels::BindReferences(absl::Time deadline,
+                                                    absl::AnyInvocable<void()> lost) {
+  if (context_.link.state() != Link::State::kUp || is_reference_bound_) {
+    co_return absl::FailedPreconditionError("no session, or it has a reference channel");
+  }
+  auto made = ReferenceChannel::Connect(context_.loop, *provider_, *domain_, ChannelOptions());
+  if (!made.ok()) co_return made.status();
+  references_ = *std::move(made);
+  Task<absl::Status> binding = references_->Bind(BindArgs(), deadline);
+  const absl::Status status = co_await binding;
+  if (context_.link.state() != Link::State::kUp) {
+    co_return absl::UnavailableError("the session has ended");
+  }
+  if (!status.ok()) {
+    references_.reset();
+    co_return status;
+  }
+  is_reference_bound_ = true;
+  references_->OnLost([this, lost = std::move(lost)](const absl::Status& why) mutable {
+    LogInfo(absl::StrCat(context_.client.options().server_name, ": reference channel lost: ",
+                         why.message(), "; data is read by requests until there is a new one"));
+    is_reference_bound_ = false;
+    lost();
+  });
+  co_return absl::OkStatus();
+}
+
 Channel::Options OptionalChannels::ChannelOptions() const {
   Channel::Options options;
   options.address = context_.peer;
@@ -103,7 +130,9 @@ wire::ConnectBindArgs OptionalChannels::BindArgs() const {
 }
 
 void OptionalChannels::End(const absl::Status& why) {
-  read_channel_bound_ = back_control_bound_ = false;
+  read_channel_bound_ = back_control_bound_ = is_reference_bound_ = false;
+  std::unique_ptr<ReferenceChannel> references = std::move(references_);
+  if (references != nullptr) references->Kill(why);
   std::unique_ptr<Channel> read_channel = std::move(read_channel_);
   std::unique_ptr<BackControl> back_control = std::move(back_control_);
   if (read_channel != nullptr) read_channel->Kill(why);

@@ -107,6 +107,11 @@ class Session final : public Pollable {
   bool back_control_bound() const { return channels_.back_control_bound(); }
   // Sets the receiver of the server's directives on that channel; null: none.
   void OnDirective(BackControlHandler* handler) { channels_.OnDirective(handler); }
+  // See OptionalChannels. Valid on a session that is alive.
+  Task<absl::Status> BindReferences(absl::Time deadline, absl::AnyInvocable<void()> lost) {
+    return channels_.BindReferences(deadline, std::move(lost));
+  }
+  ReferenceChannel* references() const { return channels_.references(); }
   // Whether the server accesses memory through a window for each request or batch item.
   bool by_windows() const { return exchanger_.windows().used(); }
   // Invalidates windows that no response invalidates. `then` runs when the server cannot use them

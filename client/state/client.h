@@ -108,6 +108,9 @@ struct ClientOptions {
   Windows windows = Windows::kAuto;
   // Requests that reads and listings do not update access times (kExtensionKeepAtime).
   bool keep_atime = false;
+  // libdafs: memory for references to blocks of a server's exported cache, which are then read
+  // without a request (client/library/reference_reads.h). Allocated for each session. 0: none.
+  size_t reference_directory_bytes = 0;
   // Requests that the server caches responses to changes, so that a lost one can be fetched (5.2).
   bool response_cache = true;
 

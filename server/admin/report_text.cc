@@ -127,6 +127,12 @@ std::string StatusReportText(const Json& report) {
                         BytesText(NumberOf(report, "response_cache_bytes_most")),
                         BytesText(NumberOf(report, "message_memory_bytes")),
                         BytesText(NumberOf(report, "message_memory_bytes_most")));
+  if (const Json& exported = report["exported_cache"]; !exported.is_null()) {
+    absl::StrAppend(&text, "  ", NumberOf(exported, "blocks"), " blocks read by reference in ",
+                    BytesText(NumberOf(exported, "bytes")), "; ", NumberOf(exported, "published"),
+                    " were copied, ", NumberOf(exported, "invalidated"), " have changed, ",
+                    NumberOf(exported, "evicted"), " were evicted\n");
+  }
   if (TextOf(report["drain"], "state") != "serving") {
     absl::StrAppend(&text, "  ", DrainText(report["drain"]), ", for ",
                     Time(report["drain"], "since_us"), "\n");

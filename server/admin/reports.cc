@@ -28,6 +28,7 @@
 #include "server/session/shared/session_table.h"
 #include "server/session/worker.h"
 #include "server/store/holdings/delegations.h"
+#include "server/store/holdings/exported_cache.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/persistent_locks.h"
 #include "server/store/holdings/promises.h"
@@ -88,6 +89,17 @@ Json PromisesOf(const Shared& shared) {
   json["clients_voided"] = counts.voided;
   json["refused"] = counts.refused;
   return json;
+}
+
+// Null without an exported cache.
+Json ExportedOf(Store& store) {
+  if (!store.exported().on()) return nullptr;
+  const ExportedCache::Counts counts = store.exported().GetCounts();
+  return {{"bytes", counts.bytes},
+          {"blocks", counts.blocks},
+          {"published", counts.published},
+          {"invalidated", counts.invalidated},
+          {"evicted", counts.evicted}};
 }
 
 // Null without an audit log.
@@ -194,6 +206,7 @@ Json StatusReport(const AdminView& view) {
           {"descriptors", store.inventory().descriptor_count()},
           {"promises", PromisesOf(shared)},
           {"delegations", DelegationsOf(store)},
+          {"exported_cache", ExportedOf(store)},
           {"recall_us", absl::ToInt64Microseconds(shared.options->recall_time)},
           {"lease_us", absl::ToInt64Microseconds(shared.options->lease_time)},
           {"response_cache_bytes", shared.responses->bytes()},

@@ -104,6 +104,8 @@ struct ServerOptions {
   Delegations::Options delegations;
   // The old bytes of what was changed under AUTORECOVERY locks. 0: there are no such locks.
   uint64_t undo_space_bytes = uint64_t{1} << 30;
+  // Of each export: blocks that clients read by RDMA reads of their own. 0: none.
+  uint64_t export_cache_bytes = 0;
   uint32_t max_promises = 262144;  // of one client; 0: the server makes none
   // From the connection to an authenticated session. Limits the cost of silent peers.
   absl::Duration connect_timeout = absl::Seconds(10);

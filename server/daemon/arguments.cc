@@ -137,6 +137,8 @@ void DeclareRecovery(CLI::App& app, Arguments& arguments) {
 
 // Limits of the caches of clients.
 void DeclareCaching(CLI::App& app, ServerOptions& s, Arguments& arguments) {
+  app.add_option("--export-cache", arguments.export_cache_mib,
+                 "MiB of memory of each export that libdafs reads without a request; 0: none");
   app.add_option("--promises", s.max_promises,
                  "promises of exact caching to one client, at most; 0: none");
   app.add_option("--delegations", arguments.delegations,
@@ -200,14 +202,17 @@ absl::Status ConvertSizes(const Arguments& arguments, ServerOptions& server) {
   if (arguments.message_memory_mib > (size_t{1} << 30) ||
       arguments.direct_memory_mib > (size_t{1} << 30) ||
       arguments.response_cache_mib > (size_t{1} << 30) ||
-      arguments.undo_space_mib > (uint64_t{1} << 30)) {
+      arguments.undo_space_mib > (uint64_t{1} << 30) ||
+      arguments.export_cache_mib > (uint64_t{1} << 30)) {
     return absl::InvalidArgumentError(
-        "--message-memory, --direct-memory, --response-cache and --undo-space are in MiB");
+        "--message-memory, --direct-memory, --response-cache, --undo-space and --export-cache are "
+        "in MiB");
   }
   server.message_memory_bytes = arguments.message_memory_mib << 20;
   server.direct_memory_bytes = arguments.direct_memory_mib << 20;
   server.response_cache_bytes = arguments.response_cache_mib << 20;
   server.undo_space_bytes = arguments.undo_space_mib << 20;
+  server.export_cache_bytes = arguments.export_cache_mib << 20;
   return absl::OkStatus();
 }
 
@@ -266,6 +271,13 @@ absl::Status ConvertOptions(const Arguments& arguments, Config& config) {
   RETURN_IF_ERROR(ConvertSizes(arguments, config.server));
   RETURN_IF_ERROR(ConvertThreads(arguments, config.server));
   RETURN_IF_ERROR(ConvertProcess(arguments, config));
+  const AuditOptions& audit = config.server.audit;
+  if (config.server.export_cache_bytes > 0 && !audit.destination.empty() &&
+      (audit.classes & SetOf(AuditClass::kOpen)) != 0) {
+    return absl::InvalidArgumentError(
+        "--export-cache: --audit with the class open cannot count reads without a request; leave "
+        "out one of the two");
+  }
   RETURN_IF_ERROR(ConvertTimes(arguments, config.server));
   return ConvertChoices(arguments, config.server);
 }

@@ -32,6 +32,7 @@ struct Arguments {
   std::string admin_socket;
   size_t response_cache_mib = 256;
   uint64_t undo_space_mib = 1024;
+  uint64_t export_cache_mib = 0;
   size_t message_memory_mib = 256;
   size_t direct_memory_mib = 32;
   uint32_t spin_us = 50;

@@ -30,6 +30,7 @@
 #include "server/store/access/export_threads.h"
 #include "server/store/access/promise_ends.h"
 #include "server/store/durable/state_dir_check.h"
+#include "server/store/holdings/exported_cache.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/kernel_leases.h"
 #include "server/store/holdings/promises.h"
@@ -103,6 +104,7 @@ StoreOptions StoreOptionsOf(const ServerOptions& options) {
   store.lease_time = options.lease_time;
   store.keep_orphans = true;
   store.undo_space_bytes = options.undo_space_bytes;
+  store.export_cache_bytes = options.export_cache_bytes;
   store.promises.of_client = options.max_promises;
   store.delegations = options.delegations;
   store.use_leases = MayUseLeases(options);
@@ -367,6 +369,11 @@ void Server::Audit(std::string_view op, std::string_view by, std::string_view re
   audit_->Write(std::move(line).Take());
 }
 
+void Server::EndReferenceChannels() {
+  store_->exported().DropAll();
+  for (const auto& worker : workers_) worker->EndReferenceChannels();
+}
+
 absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   absl::MutexLock lock(&reloading_);
   const auto failed = [this, by](const absl::Status& status) {
@@ -401,6 +408,8 @@ absl::StatusOr<std::string> Server::Reload(std::string_view by) {
   add(changes->changed, "changed the options of");
   if (said.empty()) said = "no export has changed";
   TellClientsOfLocations();
+  // What each of them reads was decided by the exports before.
+  EndReferenceChannels();
   LogNotice(absl::StrCat("reload by ", Text(by), ": ", said));
   Audit("RELOAD", by, said);
   if (options_.reload_tls == nullptr) return said;

@@ -80,6 +80,10 @@ class Server {
   // has changed; the message names the place and the remedy. Waits at most options.open_within for
   // the file systems of new exports. Thread-safe; not during Stop.
   absl::StatusOr<std::string> Reload(std::string_view by) ABSL_LOCKS_EXCLUDED(reloading_);
+  // Ends all references, and the channels on which clients read by them. Clients bind new ones if
+  // they still may.
+  // Thread-safe.
+  void EndReferenceChannels();
 
   // The addresses it listens on, in the order of options.listen, with the ports that the system
   // chose.

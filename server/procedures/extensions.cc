@@ -1,5 +1,6 @@
 // EXTENSIONS, private (R15). Spec: wire/messages/posix.h.
 #include "server/procedures/handler.h"
+#include "server/store/holdings/exported_cache.h"
 
 namespace dafs::server {
 namespace {
@@ -26,8 +27,19 @@ DafsStatus ReportSquashes(Call& call, const wire::ExtensionsArgs& args, uint64_t
   return status;
 }
 
+// A client with references reads the blocks of an export for any of its users. So it is one that
+// the server believes about them, and none that has proven to be a single principal.
+bool MayHaveReferences(Session& session) {
+  const wire::AuthType method = session.identity().auth_type();
+  return session.store().exported().on() && session.identity().trusted() &&
+         (method == wire::AuthType::kNone || method == wire::AuthType::kDefault);
+}
+
 DafsStatus Extensions(Call& call, const wire::ExtensionsArgs& args, wire::ExtensionsRes* res) {
   res->granted = args.wanted & kOfSession;
+  if (MayHaveReferences(call.session())) {
+    res->granted |= args.wanted & wire::kExtensionReferences;
+  }
   call.session().terms().Grant(res->granted);
   call.session().terms().SetProgramVersion(wire::ProgramVersionOf(args.wanted));
   if ((args.wanted & kOfExport) == 0 || args.filehandle == wire::FileHandle()) {

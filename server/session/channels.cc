@@ -30,7 +30,31 @@ Session* Channels::ForReads() const {
 }
 
 const char* Channels::name() const {
-  return use_ == wire::ChannelUse::kRdmaRead ? "RDMA-read Channel" : "Back-control Channel";
+  switch (use_) {
+    case wire::ChannelUse::kRdmaRead:
+      return "RDMA-read Channel";
+    case wire::ChannelUse::kBackControl:
+      return "Back-control Channel";
+    case wire::ChannelUse::kReferences:
+      return "reference channel";
+  }
+  return "channel";
+}
+
+ExportedRegions* Channels::exports() const {
+  return references_ != nullptr ? references_->channels().exports_.get() : nullptr;
+}
+
+Session*& Channels::BoundFor(wire::ChannelUse use) {
+  switch (use) {
+    case wire::ChannelUse::kRdmaRead:
+      return read_;
+    case wire::ChannelUse::kBackControl:
+      return back_;
+    case wire::ChannelUse::kReferences:
+      break;
+  }
+  return references_;
 }
 
 DafsStatus Channels::MayBind(const wire::ConnectBindArgs& args, Session& owner) const {
@@ -45,6 +69,12 @@ DafsStatus Channels::MayBind(const wire::ConnectBindArgs& args, Session& owner) 
   if (owner_ != nullptr) {
     return owner_ == &owner && use_ == args.channel_use ? DafsStatus::kOk
                                                         : DafsStatus::kIllegalState;
+  }
+  if (args.channel_use == wire::ChannelUse::kReferences) {
+    const bool granted = owner.terms().Has(wire::kExtensionReferences);
+    return granted && is_for_references() && owner.channels().references_ == nullptr
+               ? DafsStatus::kOk
+               : DafsStatus::kIllegalState;
   }
   const bool reads = args.channel_use == wire::ChannelUse::kRdmaRead;
   const wire::ClientConnectRes& negotiated = owner.terms().negotiated();
@@ -70,11 +100,8 @@ void Channels::Bind(const wire::ConnectBindArgs& asked, Session& owner) {
   agreed_.max_response_size = args.max_response_size;
   agreed_.max_requests = args.max_requests;
   self_.connection().CancelLimit();
-  if (use_ == wire::ChannelUse::kRdmaRead) {
-    owner.channels().read_ = &self_;
-    return;
-  }
-  owner.channels().back_ = &self_;
+  owner.channels().BoundFor(use_) = &self_;
+  if (use_ != wire::ChannelUse::kBackControl) return;
   agreed_.max_request_size =
       std::min(args.max_request_size, BackControl::kMostRequestBytes) / 8 * 8;
   agreed_.max_response_size = std::min(args.max_response_size, wire::kFirstReceiveBytes);
@@ -87,7 +114,7 @@ void Channels::Bind(const wire::ConnectBindArgs& asked, Session& owner) {
 }
 
 void Channels::Unbind() {
-  for (Session* channel : {read_, back_}) {
+  for (Session* channel : {read_, back_, references_}) {
     if (channel == nullptr) continue;
     channel->Abort(absl::UnavailableError(
         absl::StrCat("the session of this ", channel->channels().name(), " has ended")));
@@ -99,8 +126,8 @@ void Channels::Unbind() {
     self_.shared().lock_announcer->Unbind(back_control_->route());
   }
   Session& owner = *std::exchange(owner_, nullptr);
-  const bool reads = use_ == wire::ChannelUse::kRdmaRead;
-  (reads ? owner.channels().read_ : owner.channels().back_) = nullptr;
+  owner.channels().BoundFor(use_) = nullptr;
+  if (use_ == wire::ChannelUse::kReferences && !owner.connection().disconnected()) return;
   if (owner.connection().disconnected()) return owner.MaybeForget();
   owner.Abort(absl::UnavailableError(absl::StrCat("the ", name(), " of this session has ended")));
 }

@@ -3,15 +3,19 @@
 //
 // A channel begins like every connection, as a Session without a request. CONNECT_BIND binds it to
 // another session, on the same worker (Acceptor::WorkerFor). From then on its completions count for
-// that session, and neither outlives the other.
+// that session, and neither outlives the other. A reference channel is the exception: its end does
+// not end the session. It is private (wire/messages/references.h), and the client alone uses it,
+// for RDMA reads of the exported cache.
 //
 // Belongs to the worker's thread; nothing blocks. The pointers returned are valid until the next
 // suspension.
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "server/session/directives/back_control.h"
+#include "server/session/exported_regions.h"
 #include "server/session/receives.h"
 #include "wire/messages/session.h"
 #include "wire/protocol/status.h"
@@ -22,7 +26,10 @@ class Session;
 
 class Channels {
  public:
-  explicit Channels(Session& self) : self_(self) {}
+  // `exports`: the regions of a connection that can only become a reference channel; null: one that
+  // cannot.
+  Channels(Session& self, std::unique_ptr<ExportedRegions> exports)
+      : self_(self), exports_(std::move(exports)) {}
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;
 
@@ -31,8 +38,12 @@ class Channels {
   Session* ForReads() const;
   // A session's Back-control Channel; null if none is bound.
   Session* back() const { return back_; }
+  // The regions of a session's reference channel; null: none is bound.
+  ExportedRegions* exports() const;
   // Returns true if a channel is bound to this session.
-  bool any() const { return read_ != nullptr || back_ != nullptr; }
+  bool any() const { return read_ != nullptr || back_ != nullptr || references_ != nullptr; }
+  // Whether this connection can only become a reference channel.
+  bool is_for_references() const { return exports_ != nullptr; }
 
   // The session that this channel is bound to. Null before CONNECT_BIND, and for a session.
   Session* owner() const { return owner_; }
@@ -63,8 +74,12 @@ class Channels {
   wire::ChannelUse use_ = wire::ChannelUse::kRdmaRead;  // once bound
   wire::ConnectBindRes agreed_;
   std::unique_ptr<BackControl> back_control_;
+  Session*& BoundFor(wire::ChannelUse use);
+
   Session* read_ = nullptr;
   Session* back_ = nullptr;
+  Session* references_ = nullptr;
+  const std::unique_ptr<ExportedRegions> exports_;
 };
 
 }  // namespace dafs::server

@@ -29,7 +29,8 @@ dat::EndpointOptions Session::EndpointOptions(const ServerOptions& options) {
 }
 
 Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain, const dat::Region& slab,
-                 std::unique_ptr<dat::Endpoint> endpoint, SessionTable::Place place)
+                 std::unique_ptr<dat::Endpoint> endpoint, SessionTable::Place place,
+                 std::unique_ptr<ExportedRegions> exports)
     : worker_(worker),
       shared_(shared),
       place_(std::move(place)),
@@ -38,7 +39,7 @@ Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain, cons
                  [this](uint32_t operations) { OnStalled(operations); }),
       identity_(shared_, connection_.peer(), place_.admitted),
       refusals_(shared_, connection_, place_.host),
-      channels_(*this),
+      channels_(*this, std::move(exports)),
       gss_(shared_, connection_),
       password_(shared_, connection_),
       requests_(*this) {
@@ -132,6 +133,8 @@ void Session::OnStalled(uint32_t operations) {
 }
 
 DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
+  // Its domain has no memory for transfers.
+  if (channels_.is_for_references()) return DafsStatus::kIllegalState;
   const ServerOptions& options = *shared_.options;
   wire::ClientConnectRes res = Negotiate(options, args);
   // A session that no export admits has one credit only.

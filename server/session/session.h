@@ -40,7 +40,8 @@ class Session final : public Pollable {
   // Posts the first receive and accepts the connection. `slab` is the worker's direct memory in
   // this domain. If the start fails, the session ends as if the peer had closed it.
   Session(Worker& worker, const Shared& shared, dat::Domain& domain, const dat::Region& slab,
-          std::unique_ptr<dat::Endpoint> endpoint, SessionTable::Place place);
+          std::unique_ptr<dat::Endpoint> endpoint, SessionTable::Place place,
+          std::unique_ptr<ExportedRegions> exports = nullptr);
   ~Session() override;
 
   bool Poll() override;

@@ -7,6 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
+#include "server/session/shared/channel_routes.h"
+#include "server/store/holdings/exported_cache.h"
+#include "server/store/store.h"
 
 namespace dafs::server {
 
@@ -46,25 +49,43 @@ void Worker::Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::
 }
 
 absl::Status Worker::Open(dat::PendingEndpoint& pending, const SessionTable::Place& place) {
-  ASSIGN_OR_RETURN(Device * device, DeviceOf(pending));
+  const std::optional<ChannelRoutes::Request> request =
+      ChannelRoutes::Read(place.host, pending.peer_private_data());
+  std::unique_ptr<Device> own;
+  std::unique_ptr<ExportedRegions> exports;
+  if (request.has_value() && request->references && shared_.store->exported().on()) {
+    // It transfers nothing: a page stands for the memory.
+    ASSIGN_OR_RETURN(own, NewDevice(pending, direct_buffers_->slab().first(4096)));
+    exports = std::make_unique<ExportedRegions>(*own->domain);
+  }
+  Device* device = own.get();
+  if (device == nullptr) {
+    ASSIGN_OR_RETURN(device, DeviceOf(pending));
+  }
   ASSIGN_OR_RETURN(
       std::unique_ptr<dat::Endpoint> endpoint,
       pending.CreateEndpoint(*device->domain, Session::EndpointOptions(*shared_.options)));
   auto session = std::make_unique<Session>(*this, shared_, *device->domain, *device->slab,
-                                           std::move(endpoint), place);
-  loop_->Add(session.get());
-  sessions_.emplace(session.get(), std::move(session));
+                                           std::move(endpoint), place, std::move(exports));
+  Session* const adopted = session.get();
+  loop_->Add(adopted);
+  sessions_.emplace(adopted, Adopted{std::move(own), std::move(session)});
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Worker::Device>> Worker::NewDevice(dat::PendingEndpoint& pending,
+                                                                  std::span<std::byte> slab) {
+  auto device = std::make_unique<Device>();
+  ASSIGN_OR_RETURN(device->domain, pending.NewDomain());
+  ASSIGN_OR_RETURN(device->slab, device->domain->Register(slab, dat::Access::kLocal));
+  return device;
 }
 
 absl::StatusOr<Worker::Device*> Worker::DeviceOf(dat::PendingEndpoint& pending) {
   for (auto& device : devices_) {
     if (pending.Fits(*device->domain)) return device.get();
   }
-  auto device = std::make_unique<Device>();
-  ASSIGN_OR_RETURN(device->domain, pending.NewDomain());
-  ASSIGN_OR_RETURN(device->slab,
-                   device->domain->Register(direct_buffers_->slab(), dat::Access::kLocal));
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, NewDevice(pending, direct_buffers_->slab()));
   devices_.push_back(std::move(device));
   return devices_.back().get();
 }
@@ -74,6 +95,15 @@ Session* Worker::Find(const wire::SessionId& session_id) const {
     if (session->terms().negotiated().session_id == session_id) return session;
   }
   return nullptr;
+}
+
+void Worker::EndReferenceChannels() {
+  loop_->Post([this] {
+    for (const auto& [session, adopted] : sessions_) {
+      if (!session->channels().is_for_references()) continue;
+      session->Abort(absl::UnavailableError("the exports have changed"));
+    }
+  });
 }
 
 void Worker::EndSuperseded() {

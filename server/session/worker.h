@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -55,6 +56,8 @@ class Worker {
     absl::Duration over;  // the time in which these were counted
   };
   void CollectBusyFiles(std::function<void(BusyReport)> done);
+  // Ends the reference channels: their clients bind new ones, if they still may. Returns at once.
+  void EndReferenceChannels();
   // Releases the domains that no session uses: their device may have been removed, and the system
   // waits until it is closed. Returns at once.
   void DropUnusedDomains();
@@ -82,14 +85,21 @@ class Worker {
   void Forget(Session* session);
 
  private:
-  // One protection domain per device. No peer may access any region of the server, so sessions can
-  // share a domain.
+  // One protection domain per device. No peer may access any region of it, so sessions can share a
+  // domain. A reference channel, whose peer reads regions, has one for itself.
   struct Device {
     std::unique_ptr<dat::Domain> domain;
     std::unique_ptr<dat::Region> slab;
   };
 
   explicit Worker(const Shared& shared) : shared_(shared) {}
+  // A session, and the device of a reference channel, which is its own.
+  struct Adopted {
+    std::unique_ptr<Device> own;
+    std::unique_ptr<Session> session;
+  };
+  absl::StatusOr<std::unique_ptr<Device>> NewDevice(dat::PendingEndpoint& pending,
+                                                    std::span<std::byte> slab);
   absl::StatusOr<Device*> DeviceOf(dat::PendingEndpoint& pending);
   absl::Status Open(dat::PendingEndpoint& pending, const SessionTable::Place& place);
   void MaybeStop();
@@ -101,7 +111,7 @@ class Worker {
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<DirectBuffers> direct_buffers_;
   std::vector<std::unique_ptr<Device>> devices_;
-  absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
+  absl::flat_hash_map<Session*, Adopted> sessions_;
   WorkerCounts counts_;
   LogBudget slow_log_;
   bool stopping_ = false;

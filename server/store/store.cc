@@ -156,7 +156,12 @@ void Store::EndGrace(absl::Time now) {
   parts_->kept_orphans.Sweep(ended);
 }
 
-void Store::EndLeases() { parts_->leases.Stop(); }
+ExportedCache& Store::exported() { return parts_->exported; }
+
+void Store::EndLeases() {
+  parts_->leases.Stop();
+  parts_->exported.DropAll();
+}
 
 void Store::ForgetRemoved() {
   static_assert(kForgetCalls == DescriptorCache::kParts);

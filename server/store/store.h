@@ -37,6 +37,7 @@ class ExportDirectories;
 class ExportReload;
 class ExportThreads;
 class Fencing;
+class ExportedCache;
 class FencingProcedures;
 class Grace;
 class LockNotices;
@@ -104,6 +105,8 @@ class Store {
   UndoLog& undo_log();
   Rollbacks& rollbacks();
   Inventory inventory() const;  // for the administrator
+
+  ExportedCache& exported();
 
   uint32_t instance() const;  // NextInstance of this start
 

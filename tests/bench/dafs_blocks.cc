@@ -35,6 +35,9 @@ class DafsBlocks : public BlockIo {
     LogToStderr("bench", Severity::kWarning);
     LibraryOptions options;
     constexpr std::string_view kRdma = "rdma:";
+    constexpr std::string_view kReferences = "references:";  // of an export with a cache
+    by_reference_ = std::string_view(target).starts_with(kReferences);
+    if (by_reference_) target += kReferences.size();
     const bool rdma = std::string_view(target).starts_with(kRdma);
     if (rdma) target += kRdma.size();
     const char* slash = std::strchr(target, '/');
@@ -44,6 +47,7 @@ class DafsBlocks : public BlockIo {
     options.providers = {provider_.get()};
     options.client.inline_read_bytes = 0;  // all reads by RDMA, as in the paper
     options.client.buffers.bytes = size_t{8} << 20;
+    if (by_reference_) options.client.reference_directory_bytes = size_t{16} << 20;
     options.keep_leases = false;
     auto loop = Loop::Create();
     if (!Good(loop.status())) return false;
@@ -73,6 +77,7 @@ class DafsBlocks : public BlockIo {
     auto file = session_->OpenFile(path, options);
     if (!Good(file.status())) return -1;
     files_.push_back(*std::move(file));
+    if (by_reference_ && !write && !Fetch(*files_.back())) return -1;
     return static_cast<int>(files_.size() - 1);
   }
   bool Close(int file) override { return Good(session_->CloseFile(At(file))); }
@@ -107,6 +112,16 @@ class DafsBlocks : public BlockIo {
   }
 
  private:
+  // Gets the references to the whole file, which the kernel of the server must have in memory.
+  bool Fetch(IoFile& file) {
+    const absl::Time end = absl::Now() + absl::Seconds(5);
+    while (!session_->references()->ready() && absl::Now() < end) {
+      loop_->RunOnce(absl::Milliseconds(10));
+    }
+    auto attributes = session_->Stat(file);
+    return Good(attributes.status()) &&
+           Good(session_->FetchReferences(file, 0, attributes->object_size).status());
+  }
   IoFile& At(int file) { return *files_[static_cast<size_t>(file)]; }
   MemorySegment Segment(const char* at, size_t size) const {
     return {memory_ + (at - reinterpret_cast<const char*>(memory_)), static_cast<uint32_t>(size),
@@ -119,6 +134,7 @@ class DafsBlocks : public BlockIo {
   std::unique_ptr<ExportSession> session_;
   std::unique_ptr<CompletionGroup> group_;
   std::vector<std::unique_ptr<IoFile>> files_;
+  bool by_reference_ = false;
   std::byte* memory_ = nullptr;
   MemoryHandle handle_;
 };

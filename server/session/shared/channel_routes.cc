@@ -32,6 +32,7 @@ std::optional<ChannelRoutes::Request> ChannelRoutes::Read(const std::string& hos
   request.session = host;
   request.session.append(reinterpret_cast<const char*>(&private_data[4]), 8);
   request.operation = type == wire::kChannelOperation;
+  request.references = type == wire::kChannelReferences;
   return request;
 }
 

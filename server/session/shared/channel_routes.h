@@ -21,6 +21,7 @@ class ChannelRoutes {
   struct Request {
     std::string session;  // host and differentiators: the same for all channels of a session
     bool operation = true;
+    bool references = false;  // a reference channel
   };
   static std::optional<Request> Read(const std::string& host,
                                      std::span<const std::byte> private_data);

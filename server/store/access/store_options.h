@@ -41,6 +41,8 @@ struct StoreOptions {
   bool keep_orphans = false;
   // Limit of the old bytes kept for changes under AUTORECOVERY locks. 0: there are no such locks.
   uint64_t undo_space_bytes = uint64_t{1} << 30;
+  // Of each export: memory for blocks that clients read by reference (ExportedCache). 0: none.
+  uint64_t export_cache_bytes = 0;
   Promises::Limits promises;  // of_client 0: the server makes no promises
   Delegations::Options delegations;
   // Grants read delegations also where local programs change files (KernelLeases). A recall must be

@@ -53,7 +53,10 @@ void KernelLeases::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     thread_id_ = 0;
-    for (const auto& [key, fd] : by_key_) fcntl(fd->get(), F_SETLEASE, F_UNLCK);
+    for (const auto& [key, fd] : by_key_) {
+      before_end_(key);
+      fcntl(fd->get(), F_SETLEASE, F_UNLCK);
+    }
     by_key_.clear();
     by_fd_.clear();
     count_.store(0, std::memory_order_seq_cst);
@@ -119,6 +122,7 @@ bool KernelLeases::End(const ObjectKey& key) {
   by_key_.erase(it);
   by_fd_.erase(fd->get());
   count_.store(by_key_.size(), std::memory_order_seq_cst);
+  before_end_(key);
   fcntl(fd->get(), F_SETLEASE, F_UNLCK);
   return true;
 }

@@ -1,7 +1,7 @@
 // Leases of the server's kernel (F_SETLEASE with F_RDLCK, fcntl(2)) for files with read
-// delegations, which programs of the server's machine may change. Such a program that opens the
-// file for writing or truncates it waits in the kernel until the lease has ended. Meanwhile the
-// delegations are recalled.
+// delegations or exported blocks, which programs of the server's machine may change. Such a program
+// that opens the file for writing or truncates it waits in the kernel until the lease has ended.
+// Meanwhile the delegations are recalled.
 //
 // A file has at most one lease, whatever the number of its delegations. The kernel grants none
 // while the file is open or mapped for writing. It ends one by itself after BreakTime().
@@ -32,8 +32,12 @@ class KernelLeases {
  public:
   // `on_break` is called when a program waits for the end of the file's lease. It runs on the
   // thread of this class, without a lock of it, perhaps more than once, and must not block.
-  explicit KernelLeases(std::function<void(const ObjectKey&)> on_break)
-      : on_break_(std::move(on_break)) {}
+  // `before_end` is called before a lease ends, so before a local program changes the file. It runs
+  // under the lock of this class, and must not block.
+  explicit KernelLeases(
+      std::function<void(const ObjectKey&)> on_break,
+      std::function<void(const ObjectKey&)> before_end = [](const ObjectKey&) {})
+      : on_break_(std::move(on_break)), before_end_(std::move(before_end)) {}
   ~KernelLeases() { Stop(); }
   KernelLeases(const KernelLeases&) = delete;
   KernelLeases& operator=(const KernelLeases&) = delete;
@@ -68,6 +72,7 @@ class KernelLeases {
   void ReportAll();
 
   const std::function<void(const ObjectKey&)> on_break_;
+  const std::function<void(const ObjectKey&)> before_end_;
   // Of by_key_. Take counts a lease before its caller looks for a change of the file that has begun
   // (Promises::IsBeingChanged). A change begins before its thread reads this count.
   std::atomic<size_t> count_{0};

@@ -154,8 +154,9 @@ void ExportReload::StartLeasesIfNeeded() {
   const std::vector<const Export*> served = store_.exports.Served();
   const auto needs_leases = [](const Export* each) { return !each->only_clients_change; };
   absl::MutexLock lock(&reloading_);
-  if (uses_leases_ || !store_.options.use_leases ||
-      store_.options.delegations.most == Delegations::Type::kNone ||
+  const bool delegates =
+      store_.options.use_leases && store_.options.delegations.most != Delegations::Type::kNone;
+  if (uses_leases_ || (!delegates && !store_.exported.on()) ||
       std::none_of(served.begin(), served.end(), needs_leases)) {
     return;
   }

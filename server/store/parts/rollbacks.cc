@@ -168,10 +168,13 @@ bool Rollbacks::TryFile(const ObjectKey& key, std::string* why) {
 bool Rollbacks::TryLock(Object& file, const PersistentLocks::Undoing& undoing, std::string* why) {
   const ObjectKey key = file.key();
   UndoLog::Change change;
+  std::optional<FileChange> changing(std::in_place, store_.exported, key, UndoChange{0, UINT64_MAX},
+                                     /*resizes=*/true);
   const int error =
       store_.undo_log.Undo(file, undoing.holder, FileBytes(undoing.undone), FileBytes(undoing.kept),
                            store_.object_locks.AppendLock(key), &change);
   file.change().Modified();
+  changing.reset();
   if (error != 0) {
     *why = std::strerror(error);
     return false;

@@ -41,7 +41,14 @@ StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instan
       delegations(options.delegations),
       promise_ends(promises),
       announcements(promises, delegations, leases),
-      leases([this](const ObjectKey& file) { announcements.RecallAll(file); }),
+      exported(options.export_cache_bytes, options.exports.size(),
+               [this](const ObjectKey& file) { EndLeaseOfExported(file); }),
+      leases(
+          [this](const ObjectKey& file) {
+            announcements.RecallAll(file);
+            EndLeaseOfExported(file);
+          },
+          [this](const ObjectKey& file) { exported.Drop(file); }),
       persistent_locks(database),
       undo_log(database, TagOf(mac), options.undo_space_bytes),
       lock_notices(locks, mac),
@@ -64,9 +71,14 @@ StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instan
   reload.StartLeasesIfNeeded();
 }
 
+void StoreParts::EndLeaseOfExported(const ObjectKey& file) {
+  if (exported.on() && !delegations.Has(file)) leases.End(file);
+}
+
 void StoreParts::ForgetRemoved() {
   objects.ForgetRemoved();
   announcements.RecallRemoved();
+  for (const ObjectKey& file : leases.Removed()) EndLeaseOfExported(file);
   for (const ObjectKey& file : persistent_locks.Files()) {
     if (!objects.IsGone(mac.Seal(file))) continue;
     LogNotice("the persistent locks of a file that was removed are forgotten");

@@ -10,6 +10,7 @@
 #include "server/store/access/change_probe.h"
 #include "server/store/access/descriptor_budget.h"
 #include "server/store/access/export_threads.h"
+#include "server/store/access/file_change.h"
 #include "server/store/access/handle_resolver.h"
 #include "server/store/access/kept_orphans.h"
 #include "server/store/access/known_objects.h"
@@ -28,6 +29,7 @@
 #include "server/store/durable/write_verifier.h"
 #include "server/store/fencing/fencing.h"
 #include "server/store/holdings/delegations.h"
+#include "server/store/holdings/exported_cache.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/kernel_leases.h"
 #include "server/store/holdings/lock_table.h"
@@ -57,6 +59,8 @@ struct StoreParts {
   // Removes what local programs have removed and no client has open, one part of it at each call.
   // Recalls the delegations of such files, and forgets their PERSIST locks.
   void ForgetRemoved();
+  // Ends the lease of a file without delegations, and so the references to its blocks.
+  void EndLeaseOfExported(const ObjectKey& file);
 
   const StoreOptions options;  // its exports are those of the start: see `exports`
   const uint32_t instance;
@@ -81,6 +85,7 @@ struct StoreParts {
   Delegations delegations;
   PromiseEnds promise_ends;
   Announcements announcements;  // before leases, whose thread uses it
+  ExportedCache exported;       // before leases likewise
   KernelLeases leases;
   LockTable locks;
   PersistentLocks persistent_locks;

@@ -212,12 +212,14 @@ DafsStatus AttributeProcedures::Setattr(const Caller& caller, const wire::FileHa
       store_.announcements.Announce(caller, {AnnouncedChange::OfAttributes(file->key())}));
   // Other changes of the size wait until the journal has recorded this one.
   std::optional<absl::MutexLock> lock;
+  std::optional<FileChange> change;
   if (resizes) {
     lock.emplace(&store_.object_locks.AppendLock(file->key()));
-    UndoChange change;
+    UndoChange bytes;
     STORE_RETURN_IF_NOT_OK(CheckResize(store_.persistent_locks, caller, *file, !state_id.is_zero(),
-                                       attributes.object_size, &change));
-    STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *file, change));
+                                       attributes.object_size, &bytes));
+    change.emplace(store_.exported, file->key(), bytes, /*resizes=*/true);
+    STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *file, *change));
     store_.announcements.EndLease(file->key());
   }
   BeginSetattr(caller, *file, attributes);

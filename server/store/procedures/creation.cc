@@ -262,9 +262,10 @@ void Creation::Unopen(const ObjectRef& file, const Opened& opened) {
 // The append lock keeps writers out until the journal records that the file was empty.
 DafsStatus Creation::Truncate(const std::string& name, const ObjectRef& file) {
   absl::MutexLock lock(&store_.object_locks.AppendLock(file->key()));
-  UndoChange change;
+  UndoChange bytes;
   STORE_RETURN_IF_NOT_OK(
-      CheckResize(store_.persistent_locks, caller_, *file, /*has_state=*/false, 0, &change));
+      CheckResize(store_.persistent_locks, caller_, *file, /*has_state=*/false, 0, &bytes));
+  const FileChange change(store_.exported, file->key(), bytes, /*resizes=*/true);
   STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller_, *file, change));  // seldom: the holder's own open
   store_.announcements.EndLease(file->key());
   Begin(name, Intent::kTruncates, file.get());

@@ -191,7 +191,8 @@ DafsStatus DataProcedures::Write(const Caller& caller, const wire::FileHandle& f
   absl::ReaderMutexLock lock(&store_.object_locks.AppendLock(data.file->key()));
   STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller, !state_id.is_zero(),
                                      data.file->key(), {offset, total, /*write=*/true}));
-  STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *data.file, {offset, offset + total}));
+  const FileChange change(store_.exported, data.file->key(), {offset, offset + total});
+  STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *data.file, change));
   BeginData(caller, *data.file, stable_how, res->verifier);
   const ssize_t n = pwritev2(data.fd->get(), vecs.data(), static_cast<int>(vecs.size()),
                              static_cast<off_t>(offset), flags);
@@ -282,7 +283,8 @@ DafsStatus DataProcedures::Append(const Caller& caller, const wire::FileHandle& 
   if (!SizeOf(fd, &res->offset)) return StatusFromErrno();
   STORE_RETURN_IF_NOT_OK(CheckLocked(store_.persistent_locks, caller, !state_id.is_zero(),
                                      data.file->key(), {res->offset, total, /*write=*/true}));
-  STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *data.file, {res->offset, res->offset + total}));
+  const FileChange change(store_.exported, data.file->key(), {res->offset, res->offset + total});
+  STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *data.file, change));
   BeginData(caller, *data.file, stable_how, res->verifier, res->offset, total);
   const int error = AppendAll(fd, std::move(vecs), flags, &res->offset);
   if (total > 0) data.file->change().Modified();

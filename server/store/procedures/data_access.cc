@@ -69,9 +69,9 @@ DafsStatus OpenAsCaller(StoreParts& store, const Caller& caller, uint32_t access
 }  // namespace
 
 DafsStatus SaveOld(StoreParts& store, const Caller& caller, Object& file,
-                   const UndoChange& change) {
+                   const FileChange& change) {
   bool has_saved = false;
-  STORE_RETURN_IF_NOT_OK(SaveBefore(store.undo_saves, caller, file, change, &has_saved));
+  STORE_RETURN_IF_NOT_OK(SaveBefore(store.undo_saves, caller, file, change.bytes(), &has_saved));
   return has_saved ? ActAs(caller, *file.fs().exported) : DafsStatus::kOk;
 }
 

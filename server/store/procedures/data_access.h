@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "runtime/unique_fd.h"
+#include "server/store/access/file_change.h"
 #include "server/store/parts/store_parts.h"
 
 namespace dafs::server {
@@ -41,9 +42,9 @@ wire::DafsStatus FindData(StoreParts& store, const Caller& caller,
                           uint32_t access, OpenData* data, WriteUse use = WriteUse::kAnywhere);
 
 // Saves what `change` replaces under AUTORECOVERY locks; see SaveBefore. Then acts as the caller
-// again.
+// again. `change` has begun, and lasts until the file has changed.
 wire::DafsStatus SaveOld(StoreParts& store, const Caller& caller, Object& file,
-                         const UndoChange& change);
+                         const FileChange& change);
 
 // A descriptor of `file` for appending, opened with the server's own privilege. On failure returns
 // null, with an errno in *error.

@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "server/store/access/results.h"
 #include "server/store/holdings/caller.h"
+#include "wire/messages/references.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/procedures.h"
 #include "wire/protocol/status.h"
@@ -70,6 +72,14 @@ class DataProcedures {
   wire::DafsStatus Seek(const Caller& caller, const wire::SeekArgs& args, wire::SeekRes* res);
   wire::DafsStatus CopyRange(const Caller& caller, const wire::CopyRangeArgs& args,
                              wire::CopyRangeRes* res);
+
+  // GET_REFS (1041), wire/messages/references.h: at most `most` references into the cache of the
+  // export `export_index`, which is that of the file. None if the file may not be read without a
+  // request: it is open for writing while local programs may change it, or has a fencing list or a
+  // mandatory lock.
+  wire::DafsStatus GetReferences(const Caller& caller, const wire::GetRefsArgs& args,
+                                 size_t export_index, uint32_t most,
+                                 std::vector<wire::BlockReference>* references);
 
  private:
   StoreParts& store_;

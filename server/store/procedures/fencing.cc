@@ -73,6 +73,12 @@ void FencingProcedures::EndFenced(const wire::FileHandle& filehandle, wire::Fenc
   const FencedObject object = kind == wire::FenceObject::kFile
                                   ? FencedObject::File(key)
                                   : FencedObject::FileSystem(key.fshandle());
+  // Reads by reference look at no list.
+  if (kind == wire::FenceObject::kFile) {
+    store_.exported.Drop(key);
+  } else {
+    store_.exported.DropAll();
+  }
   const auto contains = [&object](const ObjectKey& file) { return object.Contains(file); };
   for (const auto& delegation : store_.delegations.OfFiles(contains)) {
     if (fencing.Admits(delegation.fence_id, delegation.key)) continue;

@@ -345,6 +345,7 @@ DafsStatus LockProcedures::Lock(const Caller& caller, const wire::LockArgs& args
     // 4.4.1.2: not answered while I/O is under way that it forbids. Later I/O sees it.
     { absl::MutexLock writers(&store_.object_locks.AppendLock(key)); }
     if (wire::LockRangeOf(args.offset, args.length, args.lock_type).write) ReadUnderWay::Await(key);
+    store_.exported.Drop(key);  // reads by reference look for no lock
   }
   return status;
 }

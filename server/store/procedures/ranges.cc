@@ -107,12 +107,13 @@ DafsStatus DataProcedures::Allocate(const Caller& caller, const wire::AllocateAr
   if (moves && HasRecoveringFrom(store_.undo_saves, caller, data.file->key(), args.offset)) {
     return DafsStatus::kNotSupp;  // the saved bytes would have to move, too
   }
-  UndoChange change{args.offset, args.offset + args.length};
+  UndoChange bytes{args.offset, args.offset + args.length};
   if (args.mode == AllocateMode::kAllocate || args.mode == AllocateMode::kAllocateKeepSize) {
     struct stat st;
     if (fstat(data.fd->get(), &st) != 0) return StatusFromErrno();
-    change.first = std::max(change.first, static_cast<uint64_t>(st.st_size));  // the others stay
+    bytes.first = std::max(bytes.first, static_cast<uint64_t>(st.st_size));  // the others stay
   }
+  const FileChange change(store_.exported, data.file->key(), bytes, /*resizes=*/moves);
   STORE_RETURN_IF_NOT_OK(SaveOld(store_, caller, *data.file, change));
   STORE_RETURN_IF_NOT_OK(BeginAllocate(caller, data, args));
   const int result = fallocate(data.fd->get(), FallocateMode(args.mode), offset, length);
@@ -183,7 +184,8 @@ DafsStatus DataProcedures::CopyRange(const Caller& caller, const wire::CopyRange
       status = check(res->count, part);  // another client may have locked it since the first check
       if (status != DafsStatus::kOk) break;
       const uint64_t first = args.offset + res->count;
-      status = SaveOld(store_, caller, *target.file, {first, first + part});
+      const FileChange change(store_.exported, target.file->key(), {first, first + part});
+      status = SaveOld(store_, caller, *target.file, change);
       if (status != DafsStatus::kOk) break;
       n = copy_file_range(source.fd->get(), &from, target.fd->get(), &to, part, 0);
     }
