@@ -150,8 +150,9 @@ TEST(InFlightTest, ChangeAfterARefusedReturnOfADelegationIsMadeAgain) {
   InFlightOperation before(&killed.entries, 5, false);
   ReturnAndRemoval sent;
   sent.BeginAndSend(before);
-  before.Answered(sent.give_back, {}, wire::ByteOrder::kLittle, DafsStatus::kBadStateId);
-  before.Answered(sent.removal, {}, wire::ByteOrder::kLittle, DafsStatus::kChainBroken);
+  const std::vector<std::byte> refusal(64);
+  before.Answered(sent.give_back, refusal, wire::ByteOrder::kLittle, DafsStatus::kBadStateId);
+  before.Answered(sent.removal, refusal, wire::ByteOrder::kLittle, DafsStatus::kChainBroken);
 
   Process next(killed);
   InFlightOperation after(&next.entries, 5, true);
