@@ -42,7 +42,8 @@ ObjectKey MakeKey(const wire::FsHandle& fshandle, HandleKind kind, uint8_t type,
   std::memcpy(key.bytes.data(), fshandle.bytes.data(), kFsHandleBytes);
   key.bytes[kHeadAt] = static_cast<uint8_t>(bytes.size() | static_cast<size_t>(kind) << kKindShift);
   key.bytes[kTypeAt] = type;
-  std::memcpy(key.bytes.data() + kBytesAt, bytes.data(), bytes.size());
+  // Not memcpy(3): the bytes may be none, without an address.
+  std::copy(bytes.begin(), bytes.end(), key.bytes.begin() + kBytesAt);
   return key;
 }
 
