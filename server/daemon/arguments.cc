@@ -213,6 +213,13 @@ absl::Status ConvertSizes(const Arguments& arguments, ServerOptions& server) {
   server.response_cache_bytes = arguments.response_cache_mib << 20;
   server.undo_space_bytes = arguments.undo_space_mib << 20;
   server.export_cache_bytes = arguments.export_cache_mib << 20;
+  const uint64_t memory_bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                                static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  if (server.export_cache_bytes > memory_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--export-cache ", arguments.export_cache_mib, ": this machine has ",
+                     memory_bytes >> 20, " MiB of memory, and each export takes as much"));
+  }
   return absl::OkStatus();
 }
 

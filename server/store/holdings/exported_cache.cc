@@ -3,12 +3,16 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "runtime/log.h"
 
 namespace dafs::server {
 
@@ -227,7 +231,11 @@ std::span<std::byte> ExportedCache::SlabOf(size_t export_index) {
   if (Slab* const slab = Find(export_index)) return slab->memory();
   void* const memory = mmap(nullptr, slab_bytes_, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return {};
+  if (memory == MAP_FAILED) {
+    LogWarning(absl::StrCat("exported cache of ", slab_bytes_ >> 20, " MiB: ", std::strerror(errno),
+                            "; clients read by requests (--export-cache)"));
+    return {};
+  }
   auto* const slab = new Slab({static_cast<std::byte*>(memory), slab_bytes_});
   slabs_[export_index].store(slab, std::memory_order_release);
   return slab->memory();

@@ -188,6 +188,8 @@ TEST(ConfigTest, ReportsMistakesInOptions) {
               HasSubstr("threads"));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--stable=disk"}),
               HasSubstr("process or power"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--export-cache=1000000000"}),
+              HasSubstr("--export-cache 1000000000: this machine has "));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--spin=10001"}),
               HasSubstr("--spin"));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--cpu-latency=soon"}),

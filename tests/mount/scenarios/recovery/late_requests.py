@@ -14,7 +14,7 @@ from actors import Actor
 from rig import check, equal, scenario
 
 from scenarios.recovery.failures import mount_through
-from .restarting import need_survival, program_of
+from .restarting import need_survival, replace_killed
 
 PAGE = 4096
 SET_NS = 1_500_000_000_000_000_000
@@ -26,11 +26,9 @@ def kill_while_held(rig, relay, call):
     caller = threading.Thread(target=call)
     caller.start()
     check(processes.wait_until(lambda: relay.held, 10 * rig.slowness, 0.01), "no request is under way")
-    killed = program_of(rig)
-    os.kill(killed, signal.SIGKILL)
+    replace_killed(rig)
     caller.join(30 * rig.slowness)
     check(not caller.is_alive(), "the call does not end")
-    check(program_of(rig) not in (0, killed), "no program continues the mount")
 
 
 def let_arrive(rig, relay):
@@ -75,14 +73,6 @@ def restart_killed_late_requests(rig):
         rig.umount()
 
 
-def kill_and_wait(rig):
-    """Kills mount.dafs, and waits for the next one. The server need not be there."""
-    killed = program_of(rig)
-    os.kill(killed, signal.SIGKILL)
-    check(processes.wait_until(lambda: program_of(rig) not in (0, killed), 20 * rig.slowness, 0.02),
-          "no program continues the mount")
-
-
 def opens_of(rig, server, name):
     """The opens of the file that the server lists. None: it does not answer yet."""
     done = subprocess.run([rig.bin / "dafsctl", "server", "opens", "--json", "--socket", server.socket],
@@ -107,9 +97,9 @@ def restart_killed_twice_closes(rig):
     server.stop(signal.SIGKILL)
     os.close(file)
     time.sleep(0.2)  # the kernel has sent RELEASE
-    kill_and_wait(rig)
+    replace_killed(rig)
     time.sleep(0.5)  # the next program serves, and cannot close anything
-    kill_and_wait(rig)
+    replace_killed(rig)
     server.start()
     os.fstat(kept)
     check(processes.wait_until(lambda: opens_of(rig, server, "kept") not in (None, []), 20 * rig.slowness, 0.1),

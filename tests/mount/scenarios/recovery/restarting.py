@@ -200,6 +200,14 @@ def program_of(rig, point=None):
         return int((file.read().split() or ["0"])[0])
 
 
+def replace_killed(rig):
+    """Kills the mount.dafs of rig.mnt and waits until the guardian has started another one, which need not serve yet."""
+    killed = program_of(rig)
+    os.kill(killed, signal.SIGKILL)
+    check(processes.wait_until(lambda: program_of(rig) not in (0, killed), 20 * rig.slowness, 0.02),
+          "no program continues the mount")
+
+
 def kill_program(rig):
     """Kills the mount.dafs of rig.mnt and waits until another one continues the mount."""
     before = restarts_of(rig, rig.mnt)
@@ -506,10 +514,7 @@ def kill_within_open(rig, relay, segment):
     program = begin_change(lambda at: os.close(os.open(at, os.O_RDONLY)), path)
     reached = processes.wait_until(lambda: relay.broken > before, rig.slowness, 0.01)
     if reached:
-        killed = program_of(rig)
-        os.kill(killed, signal.SIGKILL)
-        check(processes.wait_until(lambda: program_of(rig) not in (0, killed), 20 * rig.slowness, 0.02),
-              "no program continues the mount")
+        replace_killed(rig)
     relay.break_nothing()
     relay.release()
     where = f"kill at segment {segment}"
