@@ -11,7 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "client/batch/batch_entry.h"
-#include "runtime/wait_list.h"
+#include "runtime/loop/wait_list.h"
 
 namespace dafs::client {
 

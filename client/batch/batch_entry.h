@@ -11,10 +11,10 @@
 #include "absl/time/time.h"
 #include "client/batch/batch_item.h"
 #include "client/memory/remote_access.h"
-#include "client/recovery/server_delay.h"
-#include "client/state/identity.h"
-#include "runtime/loop.h"
-#include "runtime/wait_list.h"
+#include "client/recovery/calls/server_delay.h"
+#include "client/state/records/identity.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/wait_list.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {

@@ -9,7 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "client/recovery/data_calls.h"
+#include "client/recovery/calls/data_calls.h"
 #include "wire/codec/checksum.h"
 #include "wire/messages/batch.h"
 #include "wire/protocol/types.h"

@@ -9,11 +9,11 @@
 #include "client/batch/call.h"
 #include "client/batch/judgement.h"
 #include "client/files/files.h"
-#include "client/recovery/operation.h"
+#include "client/recovery/calls/operation.h"
 #include "client/recovery/request_executor.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::client {

@@ -1,6 +1,6 @@
 #include "client/c/errors.h"
 
-#include "client/files/dafs_errno.h"
+#include "client/files/shared/dafs_errno.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::c {

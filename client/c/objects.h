@@ -19,8 +19,8 @@
 #include "client/c/errors.h"
 #include "client/c/handles.h"
 #include "client/library/library.h"
-#include "runtime/loop.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/loop/loop.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::c {

@@ -16,7 +16,7 @@
 #include "client/ctl/restart_command.h"
 #include "client/ctl/rpcping_command.h"
 #include "client/ctl/server_command.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

@@ -21,9 +21,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor_checks.h"
-#include "runtime/control_socket.h"
+#include "runtime/files/unique_fd.h"
 #include "runtime/size_text.h"
-#include "runtime/unique_fd.h"
+#include "runtime/sockets/control_socket.h"
 
 namespace dafs::client {
 namespace {

@@ -21,10 +21,10 @@
 #include "client/exchange/report.h"
 #include "client/files/files.h"
 #include "client/state/client.h"
-#include "runtime/loop.h"
-#include "runtime/run.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/run.h"
 #include "runtime/status_macros.h"
-#include "runtime/unique_fd.h"
 #include "wire/dat/address.h"
 #include "wire/dat/dat.h"
 

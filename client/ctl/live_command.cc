@@ -15,8 +15,8 @@
 #include "absl/time/time.h"
 #include "client/ctl/figures.h"
 #include "client/ctl/live_text.h"
-#include "runtime/control_socket.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
+#include "runtime/sockets/control_socket.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "runtime/lock_ioctl.h"
+#include "runtime/files/lock_ioctl.h"
 
 namespace dafs::client {
 namespace {

@@ -17,8 +17,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/status/mount_point.h"
-#include "runtime/control_socket.h"
-#include "runtime/mount_table.h"
+#include "runtime/files/mount_table.h"
+#include "runtime/sockets/control_socket.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

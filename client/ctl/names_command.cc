@@ -8,7 +8,7 @@
 #include "client/names/answers.h"
 #include "client/names/location.h"
 #include "client/names/name_query.h"
-#include "runtime/installed_file.h"
+#include "runtime/files/installed_file.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

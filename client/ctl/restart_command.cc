@@ -18,7 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/ctl/mount_query.h"
-#include "runtime/control_socket.h"
+#include "runtime/sockets/control_socket.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

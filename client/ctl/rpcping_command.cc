@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/ctl/rpcping_report.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "runtime/status_macros.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp/iwarp.h"

@@ -11,7 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/status/mount_point.h"
-#include "runtime/control_socket.h"
+#include "runtime/sockets/control_socket.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

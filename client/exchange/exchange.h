@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "client/exchange/call.h"
-#include "runtime/wait_queue.h"
+#include "runtime/loop/wait_queue.h"
 
 namespace dafs::client {
 

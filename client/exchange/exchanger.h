@@ -21,7 +21,7 @@
 #include "client/exchange/slots.h"
 #include "client/exchange/watch.h"
 #include "client/exchange/window_invalidator.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::client {

@@ -24,7 +24,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/header.h"
 #include "wire/protocol/status.h"
 #include "wire/protocol/types.h"

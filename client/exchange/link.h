@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::client {

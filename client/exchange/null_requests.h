@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "client/exchange/link.h"
 #include "client/exchange/slots.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::client {
 

@@ -18,7 +18,7 @@
 #include "client/exchange/session_context.h"
 #include "client/exchange/slots.h"
 #include "client/exchange/window_invalidator.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::client {
 

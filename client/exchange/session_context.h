@@ -6,7 +6,7 @@
 #include "client/exchange/negotiated.h"
 #include "client/memory/buffer_pool.h"
 #include "client/state/client.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "wire/dat/dat.h"
 #include "wire/protocol/procedure_totals.h"
 

@@ -20,7 +20,7 @@
 #include "client/memory/buffer_pool.h"
 #include "client/memory/memory_use.h"
 #include "client/memory/remote_access.h"
-#include "runtime/wait_queue.h"
+#include "runtime/loop/wait_queue.h"
 #include "wire/dat/address.h"
 #include "wire/protocol/header.h"
 #include "wire/protocol/procedures.h"

@@ -11,7 +11,7 @@
 #include "client/exchange/receiver.h"
 #include "client/exchange/session_context.h"
 #include "client/exchange/slots.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::client {
 

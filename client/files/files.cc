@@ -6,15 +6,15 @@
 
 #include "absl/memory/memory.h"
 #include "client/exchange/report.h"
-#include "client/files/session_observer.h"
+#include "client/files/shared/session_observer.h"
+#include "client/recovery/calls/operation.h"
 #include "client/recovery/commit_schedule.h"
 #include "client/recovery/committer.h"
-#include "client/recovery/operation.h"
 #include "client/recovery/reclaim.h"
 #include "client/recovery/request_executor.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
-#include "client/state/session_records.h"
+#include "client/state/records/session_records.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "client/files/files.h"
-#include "client/recovery/operation.h"
+#include "client/recovery/calls/operation.h"
 #include "client/recovery/request_executor.h"
 #include "runtime/status_macros.h"
 

@@ -9,7 +9,7 @@
 #include "client/library/reference_reads.h"
 #include "client/memory/memory_use.h"
 #include "client/memory/remote_access.h"
-#include "client/recovery/data_parts.h"
+#include "client/recovery/calls/data_parts.h"
 #include "runtime/check.h"
 #include "runtime/status_macros.h"
 

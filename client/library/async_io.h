@@ -2,7 +2,8 @@
 // is transferred by RDMA. Spec: FAST03 4 (the DAFS API); 4.2, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
 //
 // Ownership and threads:
-//   - The application creates a loop (runtime/loop.h) and the sessions on it, usually one. All of
+//   - The application creates a loop (runtime/loop/loop.h) and the sessions on it, usually one. All
+//   of
 //     that belongs to one thread; other threads have their own loops. There are no callbacks: a
 //     completed I/O waits in its completion group (client/memory/completion_group.h) until it is
 //     taken.
@@ -35,8 +36,8 @@
 #include "client/files/files.h"
 #include "client/memory/completion_group.h"
 #include "client/memory/user_memory.h"
-#include "client/state/identity.h"
-#include "runtime/task.h"
+#include "client/state/records/identity.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {

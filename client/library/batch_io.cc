@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "client/files/files.h"
 #include "client/library/call_name.h"
-#include "client/recovery/data_parts.h"
+#include "client/recovery/calls/data_parts.h"
 #include "runtime/check.h"
-#include "runtime/run.h"
+#include "runtime/loop/run.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

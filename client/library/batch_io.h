@@ -19,7 +19,7 @@
 #include "client/library/async_io.h"
 #include "client/memory/completion_group.h"
 #include "client/memory/user_memory.h"
-#include "client/state/identity.h"
+#include "client/state/records/identity.h"
 
 namespace dafs::client {
 

@@ -29,8 +29,8 @@
 #include "client/memory/completion_group.h"
 #include "client/memory/user_memory.h"
 #include "client/state/client.h"
-#include "client/state/identity.h"
-#include "runtime/loop.h"
+#include "client/state/records/identity.h"
+#include "runtime/loop/loop.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::client {
@@ -153,7 +153,7 @@ class ExportSession {
   absl::Status CacheHint(const IoFile& file, uint64_t offset, uint32_t count,
                          wire::AccessPattern pattern, uint32_t cache_hint);
 
-  // All operations of the protocol; RunUntilDone (runtime/run.h) waits for one.
+  // All operations of the protocol; RunUntilDone (runtime/loop/run.h) waits for one.
   Files& files() { return *files_; }
   Loop& loop() { return loop_; }
   const Node& root() const { return root_; }

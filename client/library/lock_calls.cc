@@ -3,10 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "client/files/lock_wait.h"
+#include "client/files/opens/lock_wait.h"
 #include "client/library/call_name.h"
 #include "client/state/opens.h"
-#include "runtime/run.h"
+#include "runtime/loop/run.h"
 
 namespace dafs::client {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/time/time.h"
 #include "client/files/files.h"
 #include "client/library/async_io.h"
-#include "client/state/identity.h"
 #include "client/state/lock_answer.h"
+#include "client/state/records/identity.h"
 #include "wire/protocol/lock_ranges.h"
 
 namespace dafs::client {

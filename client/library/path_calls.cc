@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "client/library/call_name.h"
-#include "runtime/run.h"
+#include "runtime/loop/run.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 

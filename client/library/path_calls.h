@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
-#include "client/state/identity.h"
 #include "client/state/node.h"
-#include "runtime/loop.h"
+#include "client/state/records/identity.h"
+#include "runtime/loop/loop.h"
 #include "wire/protocol/attributes.h"
 #include "wire/protocol/types.h"
 
@@ -54,7 +54,8 @@ class PathCalls {
   absl::Status MakeSymlink(std::string_view target, std::string_view path);
   absl::StatusOr<std::string> ReadLink(std::string_view path);
 
-  // The fencing list of `path`, or without one that of its file system (client/files/fencing.h).
+  // The fencing list of `path`, or without one that of its file system
+  // (client/files/names/fencing.h).
   absl::StatusOr<std::vector<std::string>> GetFence(std::string_view path);
   // Changes the list of `path`, or of its file system. With kDeny it returns after every access
   // that the denied clients had begun.

@@ -6,7 +6,7 @@
 #include "client/exchange/call.h"
 #include "client/recovery/request_executor.h"
 #include "client/session/session.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 
 namespace dafs::client {
 namespace {

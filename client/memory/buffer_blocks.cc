@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/memory/pages.h"
 #include "runtime/check.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

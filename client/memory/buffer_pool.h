@@ -9,8 +9,8 @@
 //
 // Blocks that were not used for `release_unused_after` return to the system (ReturnBy).
 //
-// The client keeps written data until it is committed (client/state/uncommitted.h). Instead of a
-// copy it can keep a lease whose content is final (Seal). The buffer returns to the pool when its
+// The client keeps written data until it is committed (client/state/data/uncommitted.h). Instead of
+// a copy it can keep a lease whose content is final (Seal). The buffer returns to the pool when its
 // last keeper has released it, on any thread.
 //
 // A buffer is one page of header room followed by page-aligned payload. A FUSE worker reads a whole
@@ -38,8 +38,8 @@
 #include "client/memory/buffer_blocks.h"
 #include "client/memory/remote_access.h"
 #include "client/memory/user_memory.h"
-#include "runtime/loop.h"
-#include "runtime/wait_queue.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/wait_queue.h"
 #include "wire/dat/dat.h"
 #include "wire/protocol/types.h"
 

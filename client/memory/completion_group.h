@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {

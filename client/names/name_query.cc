@@ -16,7 +16,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::names {

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/names/answers.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs::names {
 

@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/names/text_lines.h"
+#include "runtime/files/unique_fd.h"
 #include "runtime/status_macros.h"
-#include "runtime/unique_fd.h"
 
 namespace dafs::names {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/direct_ioctl.h"
+#include "runtime/files/direct_ioctl.h"
 
 namespace dafs::preload {
 

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "client/files/session_observer.h"
+#include "client/files/shared/session_observer.h"
 #include "client/library/library.h"
 #include "client/preload/direct_calls.h"
-#include "runtime/log.h"
-#include "runtime/loop.h"
-#include "runtime/run.h"
+#include "runtime/log/log.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/run.h"
 #include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::preload {

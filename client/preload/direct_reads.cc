@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "client/preload/direct_calls.h"
-#include "runtime/direct_ioctl.h"
+#include "runtime/files/direct_ioctl.h"
 
 namespace dafs::preload {
 namespace {

@@ -2,9 +2,9 @@
 // after the write, as soon as more than kMostBytes wait, or at once if memory is short. The request
 // leaves with the next request of a program, or after a moment. No caller waits for it.
 //
-// Uncommitted (client/state/uncommitted.h) knows which files need a COMMIT. The schedule only holds
-// their order: a file that no longer needs one when its turn comes is skipped, and a file that two
-// workers have written is committed once. A failed COMMIT is retried after kCommitAfter.
+// Uncommitted (client/state/data/uncommitted.h) knows which files need a COMMIT. The schedule only
+// holds their order: a file that no longer needs one when its turn comes is skipped, and a file
+// that two workers have written is committed once. A failed COMMIT is retried after kCommitAfter.
 // Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
 // Belongs to the thread of its loop; one for each worker. Nothing blocks.
 #pragma once
@@ -16,9 +16,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "client/state/uncommitted.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "client/state/data/uncommitted.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {

@@ -5,13 +5,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "client/exchange/call.h"
+#include "client/recovery/calls/data_calls.h"
+#include "client/recovery/calls/operation.h"
+#include "client/recovery/calls/wait_tracker.h"
 #include "client/recovery/commit_schedule.h"
-#include "client/recovery/data_calls.h"
-#include "client/recovery/operation.h"
-#include "client/recovery/wait_tracker.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

@@ -1,5 +1,5 @@
 // Sends COMMIT, and writes data of unstable writes again if the server lost it. The data is kept in
-// client/state/uncommitted.h until then.
+// client/state/data/uncommitted.h until then.
 // Spec: 6.5.8, 6.5.38: data written under another verifier than COMMIT's may be lost.
 // Belongs to the thread of its loop; one for each worker. Nothing blocks.
 #pragma once
@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/recovery/data_target.h"
+#include "client/recovery/calls/data_target.h"
 #include "client/recovery/request_executor.h"
-#include "client/state/uncommitted.h"
-#include "runtime/task.h"
+#include "client/state/data/uncommitted.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {

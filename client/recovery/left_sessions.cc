@@ -6,11 +6,11 @@
 
 #include "absl/time/time.h"
 #include "client/exchange/call.h"
-#include "client/recovery/retry_pause.h"
+#include "client/recovery/calls/retry_pause.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
 #include "client/state/client.h"
-#include "client/state/session_records.h"
+#include "client/state/records/session_records.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

@@ -1,8 +1,9 @@
-// Ends the sessions that a killed program of this client left (client/state/session_records.h).
+// Ends the sessions that a killed program of this client left
+// (client/state/records/session_records.h).
 #pragma once
 
 #include "absl/status/status.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::client {
 

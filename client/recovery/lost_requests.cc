@@ -8,7 +8,7 @@
 #include "client/recovery/reclaim.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 

@@ -11,11 +11,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/exchange/call.h"
+#include "client/recovery/calls/wait_tracker.h"
 #include "client/recovery/request_outcome.h"
 #include "client/recovery/response_caches.h"
-#include "client/recovery/wait_tracker.h"
 #include "client/state/client.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::client {
 

@@ -6,13 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/exchange/call.h"
+#include "client/recovery/calls/operation.h"
+#include "client/recovery/calls/retry_pause.h"
 #include "client/recovery/committer.h"
 #include "client/recovery/left_sessions.h"
-#include "client/recovery/operation.h"
-#include "client/recovery/retry_pause.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

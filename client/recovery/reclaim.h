@@ -17,8 +17,8 @@
 #include "absl/time/time.h"
 #include "client/recovery/request_executor.h"
 #include "client/state/opens.h"
-#include "runtime/task.h"
-#include "runtime/wait_list.h"
+#include "runtime/loop/task.h"
+#include "runtime/loop/wait_list.h"
 #include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/types.h"
 

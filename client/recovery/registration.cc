@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/exchange/call.h"
-#include "client/recovery/operation.h"
-#include "client/recovery/server_delay.h"
+#include "client/recovery/calls/operation.h"
+#include "client/recovery/calls/server_delay.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/exchange/in_flight.h"
-#include "client/recovery/retry_pause.h"
+#include "client/recovery/calls/retry_pause.h"
 #include "client/session/session.h"
 #include "client/session/session_keeper.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 

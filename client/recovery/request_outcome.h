@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/exchange/call.h"
-#include "client/recovery/wait_tracker.h"
-#include "runtime/task.h"
+#include "client/recovery/calls/wait_tracker.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::client {

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "client/exchange/call.h"
 #include "client/state/client.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {

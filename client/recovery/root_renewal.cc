@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/exchange/call.h"
-#include "client/recovery/operation.h"
+#include "client/recovery/calls/operation.h"
 #include "client/session/session_keeper.h"
-#include "client/state/root_handle.h"
-#include "runtime/log.h"
+#include "client/state/server/root_handle.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/recovery/request_executor.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::client {
 

@@ -19,8 +19,8 @@
 #include "absl/time/time.h"
 #include "client/session/login.h"
 #include "client/session/private_data.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 #include "wire/dat/dat.h"
 #include "wire/messages/messages.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/exchange/call.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "wire/messages/messages.h"
 #include "wire/protocol/status.h"

@@ -13,9 +13,9 @@
 #include "absl/time/time.h"
 #include "client/exchange/exchanger.h"
 #include "client/exchange/session_context.h"
-#include "client/state/token_thread.h"
-#include "runtime/task.h"
-#include "runtime/wait_list.h"
+#include "client/state/server/token_thread.h"
+#include "runtime/loop/task.h"
+#include "runtime/loop/wait_list.h"
 #include "wire/auth/exchange.h"
 #include "wire/protocol/types.h"
 

@@ -11,7 +11,7 @@
 #include "client/exchange/exchanger.h"
 #include "client/exchange/session_context.h"
 #include "client/session/login.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "wire/messages/messages.h"
 
 namespace dafs::client {

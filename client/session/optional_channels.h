@@ -17,7 +17,7 @@
 #include "client/session/channel.h"
 #include "client/session/login.h"
 #include "client/session/reference_channel.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::client {

@@ -1,6 +1,6 @@
 // Looks after the paths of one session while it lives: tries paths that have failed, and has the
 // session change to a path that works again, so that sessions are spread evenly. Only with several
-// paths (client/state/paths.h). Belongs to the thread of its loop; nothing blocks.
+// paths (client/state/server/paths.h). Belongs to the thread of its loop; nothing blocks.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 #include "absl/time/time.h"
 #include "client/session/session.h"
 #include "client/state/client.h"
-#include "client/state/paths.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "client/state/server/paths.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/procedure_totals.h"
 
 namespace dafs::client {

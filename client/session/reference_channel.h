@@ -16,8 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/session/channel.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 #include "wire/codec/exported_block.h"
 #include "wire/dat/dat.h"
 

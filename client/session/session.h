@@ -32,8 +32,8 @@
 #include "client/session/login.h"
 #include "client/session/optional_channels.h"
 #include "client/state/client.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::client {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/check.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "wire/auth/credentials.h"
 #include "wire/dat/refusal.h"
 

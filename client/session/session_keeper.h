@@ -18,10 +18,10 @@
 #include "client/session/session.h"
 #include "client/session/session_history.h"
 #include "client/state/client.h"
-#include "client/state/paths.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
-#include "runtime/wait_list.h"
+#include "client/state/server/paths.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
+#include "runtime/loop/wait_list.h"
 
 namespace dafs::client {
 

@@ -16,18 +16,18 @@
 #include "absl/time/time.h"
 #include "client/memory/buffer_pool.h"
 #include "client/state/credentials.h"
+#include "client/state/data/lost_data.h"
+#include "client/state/data/uncommitted.h"
 #include "client/state/delegations.h"
-#include "client/state/failover.h"
 #include "client/state/locks.h"
-#include "client/state/lost_data.h"
 #include "client/state/opens.h"
-#include "client/state/paths.h"
 #include "client/state/promises.h"
-#include "client/state/root_handle.h"
-#include "client/state/session_records.h"
-#include "client/state/state_recorder.h"
-#include "client/state/token_thread.h"
-#include "client/state/uncommitted.h"
+#include "client/state/records/session_records.h"
+#include "client/state/records/state_recorder.h"
+#include "client/state/server/failover.h"
+#include "client/state/server/paths.h"
+#include "client/state/server/root_handle.h"
+#include "client/state/server/token_thread.h"
 #include "wire/auth/exchange.h"
 #include "wire/dat/address.h"
 #include "wire/dat/dat.h"
@@ -48,8 +48,8 @@ enum class Windows : uint8_t { kOff, kAuto, kOn };
 wire::ByteOrder HostByteOrder();
 
 struct ClientOptions {
-  // The server's, from dat::ResolveHost. Paths (client/state/paths.h) says in which order they are
-  // tried.
+  // The server's, from dat::ResolveHost. Paths (client/state/server/paths.h) says in which order
+  // they are tried.
   std::vector<dat::Address> addresses;
   // The transports, tried in order, each with every address: rdma before tcp for proto=auto. Must
   // outlive the client.
@@ -72,7 +72,7 @@ struct ClientOptions {
   std::string fence_id;
   Auth auth = Auth::kAuto;
   // Makes the tokens of kGss: by Kerberos (wire/auth/gss/kerberos.h), or by the program. For kText,
-  // of client/state/password_initiator.h.
+  // of client/state/server/password_initiator.h.
   std::shared_ptr<auth::Initiator> initiator;
   // With kGss: a server that does not let this client act for other users is an error. Otherwise
   // all requests are made by the user that the client has proven to be (3.1.1.1.2).

@@ -13,8 +13,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "client/state/identity.h"
-#include "client/state/state_recorder.h"
+#include "client/state/records/identity.h"
+#include "client/state/records/state_recorder.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {

@@ -6,7 +6,7 @@
 
 #include "absl/hash/hash.h"
 #include "client/state/client.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::client {
 

@@ -4,8 +4,8 @@
 //
 // A delegation can be used while the server can recall it (Promises::Reachable). It ends here when
 // it is recalled, when promises end, when the file loses a name, or when there are too many. Then
-// it makes no more local opens, and is due: client/files/delegating.h opens at the server what is
-// open locally, and returns it.
+// it makes no more local opens, and is due: client/files/opens/delegating.h opens at the server
+// what is open locally, and returns it.
 //
 // Locks of local opens need no request either, if only clients change the export: read locks under
 // any delegation, write locks under a write delegation by an open for writing. The table is Locks.
@@ -31,11 +31,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/state/identity.h"
 #include "client/state/lock_answer.h"
 #include "client/state/locks.h"
 #include "client/state/opens.h"
-#include "client/state/state_recorder.h"
+#include "client/state/records/identity.h"
+#include "client/state/records/state_recorder.h"
 #include "runtime/latency.h"
 #include "wire/messages/open_close.h"
 #include "wire/protocol/constants.h"

@@ -23,8 +23,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "client/state/state_recorder.h"
-#include "runtime/loop_wait.h"
+#include "client/state/records/state_recorder.h"
+#include "runtime/loop/loop_wait.h"
 #include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/types.h"
 

@@ -18,8 +18,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "client/state/identity.h"
-#include "client/state/state_recorder.h"
+#include "client/state/records/identity.h"
+#include "client/state/records/state_recorder.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/types.h"
 

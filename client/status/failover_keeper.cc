@@ -9,8 +9,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "client/files/files.h"
-#include "runtime/log.h"
-#include "runtime/task.h"
+#include "runtime/log/log.h"
+#include "runtime/loop/task.h"
 #include "wire/dat/address.h"
 
 namespace dafs::client {

@@ -8,8 +8,8 @@
 #include "absl/time/time.h"
 #include "client/session/backoff.h"
 #include "client/state/client.h"
-#include "client/state/token_thread.h"
-#include "runtime/loop.h"
+#include "client/state/server/token_thread.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::client {
 

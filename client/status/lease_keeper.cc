@@ -20,10 +20,10 @@
 #include "client/status/promise_keeper.h"
 #include "client/status/report_json.h"
 #include "client/status/report_text.h"
-#include "runtime/control_socket.h"
 #include "runtime/gather.h"
-#include "runtime/log.h"
-#include "runtime/log_level.h"
+#include "runtime/log/log.h"
+#include "runtime/log/log_level.h"
+#include "runtime/sockets/control_socket.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {

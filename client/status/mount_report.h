@@ -10,8 +10,8 @@
 #include "absl/time/time.h"
 #include "client/exchange/report.h"
 #include "client/state/delegations.h"
-#include "client/state/paths.h"
 #include "client/state/promises.h"
+#include "client/state/server/paths.h"
 
 namespace dafs::client {
 

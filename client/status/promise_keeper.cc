@@ -10,7 +10,7 @@
 #include "client/exchange/call.h"
 #include "client/files/files.h"
 #include "client/state/locks.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/text.h"
 #include "wire/messages/messages.h"
 #include "wire/protocol/status.h"

@@ -18,8 +18,8 @@
 #include "client/session/session_keeper.h"
 #include "client/state/client.h"
 #include "client/state/promises.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 #include "wire/messages/promises.h"
 
 namespace dafs::client {

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "runtime/latency.h"
-#include "runtime/log_level.h"
+#include "runtime/log/log_level.h"
 #include "wire/protocol/procedures.h"
 #include "wire/protocol/totals_json.h"
 

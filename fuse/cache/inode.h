@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "client/state/write_tracker.h"
+#include "client/state/data/write_tracker.h"
 #include "fuse/cache/absent_xattr_cache.h"
+#include "fuse/cache/directories/inode_dentries.h"
 #include "fuse/cache/held_promise.h"
-#include "fuse/cache/inode_dentries.h"
 #include "fuse/cache/kernel_view.h"
 #include "fuse/cache/latest_attributes.h"
 #include "fuse/cache/own_changes.h"

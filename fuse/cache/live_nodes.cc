@@ -3,7 +3,7 @@
 #include <cstring>
 #include <span>
 
-#include "fuse/cache/live_kinds.h"
+#include "fuse/cache/record/live_kinds.h"
 
 namespace dafs::fuse {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fuse/cache/inode.h"
-#include "fuse/cache/live_record.h"
+#include "fuse/cache/record/live_record.h"
 
 namespace dafs::fuse {
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "fuse/files/open_files.h"
 #include "fuse/files/user_files.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::fuse {
 

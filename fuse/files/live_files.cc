@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "fuse/cache/live_kinds.h"
-#include "fuse/cache/record_bytes.h"
+#include "fuse/cache/record/live_kinds.h"
+#include "fuse/cache/record/record_bytes.h"
 
 namespace dafs::fuse {
 namespace {

@@ -1,5 +1,6 @@
 // The open files, open directories and lock owners of a mount in its live record
-// (fuse/cache/live_record.h), for the program that continues it after a crash (docs/restart.md).
+// (fuse/cache/record/live_record.h), for the program that continues it after a crash
+// (docs/restart.md).
 //
 // An item is recorded before the kernel gets its handle. When the kernel releases it, it is marked
 // as ended before the answer, and dropped when its open at the server is closed. So a new program
@@ -12,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "fuse/cache/live_record.h"
+#include "fuse/cache/record/live_record.h"
 #include "fuse/files/open_files.h"
 #include "fuse/files/saved_files.h"
 #include "wire/protocol/types.h"

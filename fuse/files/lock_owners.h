@@ -21,7 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "client/state/identity.h"
+#include "client/state/records/identity.h"
 #include "fuse/files/live_files.h"
 #include "wire/protocol/types.h"
 

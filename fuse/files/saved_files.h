@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "client/state/identity.h"
-#include "fuse/cache/record_bytes.h"
+#include "client/state/records/identity.h"
+#include "fuse/cache/record/record_bytes.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::fuse {

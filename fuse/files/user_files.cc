@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 
 namespace dafs::fuse {
 namespace {

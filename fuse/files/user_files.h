@@ -16,10 +16,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
-#include "client/state/identity.h"
+#include "client/state/records/identity.h"
 #include "fuse/files/user_clients.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::fuse {

@@ -14,7 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "runtime/loop_wait.h"
+#include "runtime/loop/loop_wait.h"
 
 namespace dafs::fuse {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "fuse/kernel/answer_path.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs::fuse {
 

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "client/files/dafs_errno.h"
+#include "client/files/shared/dafs_errno.h"
 #include "wire/auth/credentials.h"
 #include "wire/protocol/status.h"
 

@@ -1,5 +1,5 @@
-// From a status of the client library to errno. client/files/dafs_errno.h has the codes of the
-// protocol. Any thread.
+// From a status of the client library to errno. client/files/shared/dafs_errno.h has the codes of
+// the protocol. Any thread.
 #pragma once
 
 #include "absl/status/status.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/installed_file.h"
+#include "runtime/files/installed_file.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::fuse {

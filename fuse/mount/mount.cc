@@ -19,11 +19,11 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "fuse/kernel/labels.h"
-#include "fuse/mount/mount_error.h"
-#include "fuse/mount/mount_syscall.h"
-#include "fuse/mount/shared_directories.h"
-#include "runtime/cpu_latency.h"
-#include "runtime/log.h"
+#include "fuse/mount/attach/mount_syscall.h"
+#include "fuse/mount/errors/mount_error.h"
+#include "fuse/mount/process/shared_directories.h"
+#include "runtime/log/log.h"
+#include "runtime/loop/cpu_latency.h"
 
 namespace dafs::fuse {
 namespace {

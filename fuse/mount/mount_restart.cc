@@ -21,7 +21,7 @@
 #include "fuse/restart/handover.h"
 #include "fuse/restart/left_data.h"
 #include "fuse/restart/successor.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::fuse {

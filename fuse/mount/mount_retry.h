@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "fuse/mount/exit_code.h"
+#include "fuse/mount/process/exit_code.h"
 #include "fuse/options/options.h"
 
 namespace dafs::fuse {

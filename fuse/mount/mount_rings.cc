@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "fuse/kernel/ring_plan.h"
+#include "fuse/kernel/rings/ring_plan.h"
 #include "fuse/kernel/uring_protocol.h"
 
 namespace dafs::fuse {

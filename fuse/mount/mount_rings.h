@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
-#include "fuse/mount/exit_code.h"
+#include "fuse/mount/process/exit_code.h"
 #include "fuse/mount/worker.h"
-#include "fuse/operations/mount_state.h"
+#include "fuse/operations/shared/mount_state.h"
 
 namespace dafs::fuse {
 

@@ -8,12 +8,12 @@
 #include <string>
 #include <utility>
 
-#include "fuse/kernel/memory_pressure.h"
-#include "fuse/mount/end_signals.h"
+#include "fuse/kernel/notifications/memory_pressure.h"
+#include "fuse/mount/client/mount_name.h"
 #include "fuse/mount/mount.h"
-#include "fuse/mount/mount_name.h"
 #include "fuse/mount/mount_retry.h"
-#include "runtime/loop.h"
+#include "fuse/mount/process/end_signals.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::fuse {
 namespace {

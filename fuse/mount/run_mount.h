@@ -2,13 +2,13 @@
 // the main thread.
 #pragma once
 
-#include "fuse/mount/daemon.h"
-#include "fuse/mount/exit_code.h"
-#include "fuse/mount/guardian_link.h"
 #include "fuse/mount/mount.h"
+#include "fuse/mount/process/daemon.h"
+#include "fuse/mount/process/exit_code.h"
+#include "fuse/mount/process/guardian_link.h"
 #include "fuse/options/options.h"
 #include "fuse/restart/handover_record.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 
 namespace dafs::fuse {
 

@@ -10,11 +10,11 @@
 
 #include "client/exchange/report.h"
 #include "fuse/kernel/init.h"
-#include "fuse/kernel/memory_pressure.h"
+#include "fuse/kernel/notifications/memory_pressure.h"
 #include "fuse/kernel/opcode_name.h"
 #include "fuse/kernel/protocol.h"
 #include "fuse/kernel/repeatable.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::fuse {

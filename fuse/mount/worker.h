@@ -2,8 +2,8 @@
 // The thread that receives the server's reply also answers the kernel (docs/decisions.md, Threads).
 // Only interrupts are handed to another thread.
 //
-// With FUSE over io_uring, requests arrive on the worker's ring (fuse/kernel/ring.h). /dev/fuse
-// then delivers only the requests that the kernel never sends by a ring.
+// With FUSE over io_uring, requests arrive on the worker's ring (fuse/kernel/rings/ring.h).
+// /dev/fuse then delivers only the requests that the kernel never sends by a ring.
 //
 // A worker ends when the kernel closes the connection (umount, abort) or Stop() is called:
 // - Outstanding calls get kDrainFor to finish; a CLOSE may be among them.
@@ -25,13 +25,13 @@
 #include "client/files/files.h"
 #include "fuse/files/user_files.h"
 #include "fuse/kernel/channel.h"
-#include "fuse/kernel/ring.h"
-#include "fuse/operations/mount_state.h"
+#include "fuse/kernel/rings/ring.h"
 #include "fuse/operations/operations.h"
+#include "fuse/operations/shared/mount_state.h"
 #include "fuse/request/call.h"
 #include "fuse/request/interrupts.h"
 #include "fuse/request/request_room.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::fuse {
 

@@ -1,4 +1,4 @@
-// FUSE over io_uring in a worker (fuse/kernel/ring.h).
+// FUSE over io_uring in a worker (fuse/kernel/rings/ring.h).
 #include <sched.h>
 
 #include <cerrno>
@@ -96,10 +96,10 @@ Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
 }
 
 // Makes the kernel send `times` requests, about `nodes`, to the queue of CPU `cpu`, so that it
-// looks at the requests that it keeps for that queue (fuse/kernel/ring.h). The thread runs on that
-// CPU meanwhile, because the kernel uses the queue of the CPU on which a request is made. Returns
-// false if this process may not use that CPU, or if all held requests are about directories. The
-// queue then waits for the next request of a program.
+// looks at the requests that it keeps for that queue (fuse/kernel/rings/ring.h). The thread runs on
+// that CPU meanwhile, because the kernel uses the queue of the CPU on which a request is made.
+// Returns false if this process may not use that CPU, or if all held requests are about
+// directories. The queue then waits for the next request of a program.
 bool Worker::WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
   cpu_set_t before, there;
   CPU_ZERO(&there);

@@ -9,9 +9,9 @@
 
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/errno.h"
-#include "fuse/operations/attribute_change.h"
+#include "fuse/operations/shared/attribute_change.h"
 #include "fuse/request/caller_call.h"
-#include "runtime/loop_wait.h"
+#include "runtime/loop/loop_wait.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {

@@ -7,12 +7,12 @@
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/files/user_files.h"
-#include "fuse/operations/context.h"
-#include "fuse/operations/mount_state.h"
-#include "fuse/operations/request_nodes.h"
 #include "fuse/operations/root_status.h"
+#include "fuse/operations/shared/context.h"
+#include "fuse/operations/shared/mount_state.h"
+#include "fuse/operations/shared/request_nodes.h"
 #include "fuse/request/call.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {

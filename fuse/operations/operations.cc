@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "fuse/kernel/protocol.h"
-#include "fuse/operations/request_nodes.h"
+#include "fuse/operations/shared/request_nodes.h"
 
 namespace dafs::fuse {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "fuse/kernel/memory_pressure.h"
+#include "fuse/kernel/notifications/memory_pressure.h"
 #include "runtime/status_macros.h"
 #include "wire/messages/promises.h"
 

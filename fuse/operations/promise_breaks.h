@@ -22,11 +22,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/state/promises.h"
-#include "fuse/cache/directory_names.h"
+#include "fuse/cache/directories/directory_names.h"
 #include "fuse/kernel/channel.h"
-#include "fuse/operations/mount_state.h"
-#include "runtime/loop.h"
-#include "runtime/unique_fd.h"
+#include "fuse/operations/shared/mount_state.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/loop/loop.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::fuse {

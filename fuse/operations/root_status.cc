@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "fuse/kernel/protocol.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {

@@ -13,11 +13,11 @@
 #include "absl/time/time.h"
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
-#include "fuse/operations/context.h"
-#include "fuse/operations/mount_state.h"
-#include "fuse/operations/request_nodes.h"
+#include "fuse/operations/shared/context.h"
+#include "fuse/operations/shared/mount_state.h"
+#include "fuse/operations/shared/request_nodes.h"
 #include "fuse/request/call.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::fuse {

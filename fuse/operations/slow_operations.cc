@@ -7,12 +7,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "client/recovery/operation_times.h"
+#include "client/recovery/calls/operation_times.h"
 #include "fuse/cache/node_path.h"
 #include "fuse/kernel/opcode_name.h"
 #include "fuse/kernel/protocol.h"
-#include "runtime/log.h"
-#include "runtime/loop.h"
+#include "runtime/log/log.h"
+#include "runtime/loop/loop.h"
 #include "runtime/text.h"
 
 namespace dafs::fuse {

@@ -7,10 +7,10 @@
 
 #include "client/exchange/report.h"
 #include "client/files/files.h"
-#include "fuse/operations/mount_state.h"
+#include "fuse/operations/shared/mount_state.h"
 #include "fuse/request/call.h"
 #include "fuse/request/caller_proc.h"
-#include "runtime/log_budget.h"
+#include "runtime/log/log_budget.h"
 
 namespace dafs::fuse {
 

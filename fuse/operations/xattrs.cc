@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <utility>
 
-#include "fuse/kernel/default_acl.h"
+#include "fuse/kernel/acls/default_acl.h"
+#include "fuse/kernel/acls/nfs4_acl.h"
 #include "fuse/kernel/errno.h"
-#include "fuse/kernel/nfs4_acl.h"
-#include "fuse/operations/attribute_change.h"
-#include "fuse/operations/request_nodes.h"
-#include "runtime/loop.h"
+#include "fuse/operations/shared/attribute_change.h"
+#include "fuse/operations/shared/request_nodes.h"
+#include "runtime/loop/loop.h"
 #include "wire/protocol/attribute_names.h"
 #include "wire/protocol/name_check.h"
 #include "wire/protocol/status.h"

@@ -17,10 +17,10 @@
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/files/user_files.h"
-#include "fuse/operations/context.h"
-#include "fuse/operations/mount_state.h"
+#include "fuse/operations/shared/context.h"
+#include "fuse/operations/shared/mount_state.h"
 #include "fuse/request/call.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::fuse {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "runtime/cpu_latency.h"
+#include "runtime/loop/cpu_latency.h"
 #include "wire/dat/address.h"
 
 namespace dafs::fuse {

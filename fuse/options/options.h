@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "fuse/options/source.h"
-#include "runtime/cpu_latency.h"
+#include "runtime/loop/cpu_latency.h"
 
 namespace dafs::fuse {
 
@@ -67,7 +67,7 @@ struct Options {
   bool verbose = false;     // -v
   bool help = false;        // -h, --help
   bool version = false;     // -V, --version
-  bool remount = false;     // see fuse/mount/remount.h
+  bool remount = false;     // see fuse/mount/attach/remount.h
   bool background = false;  // bg: return after the first failed attempt, retry in the background
   std::optional<uint32_t> retry;  // minutes; RetryFor has the default
 
@@ -88,7 +88,7 @@ struct Options {
   uint32_t max_user_sessions = 256;    // of users, with kKrb5
   std::string credentials;             // credentials=: the name and password of kText
   std::vector<std::string> addresses;  // addresses=: further ones of the server, HOST or HOST:PORT
-  std::string names;          // names=: the configuration of name services; empty: the default
+  std::string names;  // names=: the configuration of name services; empty: the default
   // failover_after=; nullopt: not given, so that a dead peer is not noticed early for its sake.
   std::optional<absl::Duration> failover_after;
   uint16_t port = 20149;      // from the source, port=, or the default

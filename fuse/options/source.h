@@ -13,7 +13,7 @@ namespace dafs::fuse {
 // An IPv6 address is in brackets: [::1]:20149:/export.
 struct Source {
   std::string text;         // as given: the source in /proc/mounts
-  bool is_name = false;     // the rest is what fuse/mount/mount_name.h finds
+  bool is_name = false;     // the rest is what fuse/mount/client/mount_name.h finds
   std::string host;         // name or numeric address, without brackets
   uint16_t port = 0;        // 0: none was given
   std::string export_path;  // begins with '/'; ends with it only if it is "/"

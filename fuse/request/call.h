@@ -18,12 +18,12 @@
 #include "absl/time/time.h"
 #include "client/exchange/in_flight.h"
 #include "client/memory/buffer_pool.h"
-#include "client/state/identity.h"
+#include "client/state/records/identity.h"
 #include "fuse/kernel/answer_path.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/kernel/protocol.h"
 #include "fuse/kernel/request_reader.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::fuse {
 

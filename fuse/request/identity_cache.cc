@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/log.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/log/log.h"
 #include "wire/protocol/limits.h"
 
 namespace dafs::fuse {

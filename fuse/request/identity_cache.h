@@ -19,7 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/state/identity.h"
+#include "client/state/records/identity.h"
 #include "fuse/request/caller_proc.h"
 
 namespace dafs::fuse {

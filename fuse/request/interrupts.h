@@ -19,7 +19,7 @@
 
 #include "fuse/request/call.h"
 #include "fuse/request/caller_proc.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::fuse {
 

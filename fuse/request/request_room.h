@@ -20,8 +20,8 @@
 #include "absl/time/time.h"
 #include "client/memory/buffer_pool.h"
 #include "fuse/request/call.h"
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::fuse {
 

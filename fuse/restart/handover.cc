@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "fuse/cache/live_nodes.h"
 #include "fuse/files/live_files.h"
-#include "fuse/operations/server_opens.h"
+#include "fuse/operations/shared/server_opens.h"
 #include "fuse/restart/live_client.h"
 #include "fuse/restart/named_place.h"
 #include "runtime/status_macros.h"

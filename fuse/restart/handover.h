@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "client/state/client.h"
-#include "fuse/cache/live_record.h"
-#include "fuse/operations/mount_state.h"
+#include "fuse/cache/record/live_record.h"
+#include "fuse/operations/shared/mount_state.h"
 #include "fuse/restart/handover_record.h"
 
 namespace dafs::fuse {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "fuse/cache/record_bytes.h"
+#include "fuse/cache/record/record_bytes.h"
 #include "wire/dat/iwarp/crc32c.h"
 
 namespace dafs::fuse {

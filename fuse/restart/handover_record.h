@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/state/identity.h"
+#include "client/state/records/identity.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/files/saved_files.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/types.h"
 

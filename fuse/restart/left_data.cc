@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "fuse/restart/handover.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 
 namespace dafs::fuse {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "client/state/client.h"
-#include "fuse/cache/live_record.h"
+#include "fuse/cache/record/live_record.h"
 #include "fuse/options/options.h"
 #include "fuse/restart/handover_record.h"
 

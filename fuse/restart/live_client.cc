@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "client/state/opens.h"
-#include "fuse/cache/live_kinds.h"
-#include "fuse/cache/record_bytes.h"
+#include "fuse/cache/record/live_kinds.h"
+#include "fuse/cache/record/record_bytes.h"
 
 namespace dafs::fuse {
 namespace {

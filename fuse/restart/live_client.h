@@ -1,12 +1,12 @@
 // The sessions, opens, locks, credentials, delegations and uncommitted data of a mount's client in
-// its live record (fuse/cache/live_record.h), for the program that continues it after a crash
-// (docs/restart.md). Thread-safe. Nothing blocks.
+// its live record (fuse/cache/record/live_record.h), for the program that continues it after a
+// crash (docs/restart.md). Thread-safe. Nothing blocks.
 #pragma once
 
 #include <span>
 
-#include "client/state/state_recorder.h"
-#include "fuse/cache/live_record.h"
+#include "client/state/records/state_recorder.h"
+#include "fuse/cache/record/live_record.h"
 #include "fuse/restart/handover_record.h"
 
 namespace dafs::fuse {

@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs::fuse {
 

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "fuse/restart/handover_record.h"
-#include "runtime/loop.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::fuse {
 namespace {

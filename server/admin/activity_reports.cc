@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/gather.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/admin/json_fields.h"
 #include "server/admin/report_names.h"
 #include "server/admin/reports.h"
@@ -17,7 +17,7 @@
 #include "server/clients/client_table.h"
 #include "server/session/worker.h"
 #include "server/store/holdings/delegations.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "server/store/store.h"
 
 namespace dafs::server {

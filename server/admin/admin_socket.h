@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "runtime/control_socket.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
+#include "runtime/sockets/control_socket.h"
 #include "server/admin/admin_view.h"
 
 namespace dafs::server {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/control_socket.h"
+#include "runtime/sockets/control_socket.h"
 #include "server/admin/admin_view.h"
 
 namespace dafs::server {

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/log.h"
-#include "runtime/log_level.h"
-#include "runtime/loop.h"
+#include "runtime/log/log.h"
+#include "runtime/log/log_level.h"
+#include "runtime/loop/loop.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 #include "server/admin/report_names.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "runtime/text.h"
 #include "server/clients/client_name.h"
 #include "server/clients/client_table.h"

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/audit/audit_options.h"
 
 namespace dafs::server {

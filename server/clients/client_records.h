@@ -69,7 +69,8 @@ class ClientRecords {
   // same instance of the client, the record keeps its reclaimable holdings. Returns null if all
   // slots are taken: then the next instance knows that unrecorded clients existed, but not which.
   Holdings* Take(const Record& client) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Records whether a client that was taken has promises (server/store/holdings/promises.h).
+  // Records whether a client that was taken has promises
+  // (server/store/holdings/promises/promises.h).
   void NotePromises(const Holdings* holdings, bool has_promises) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether it may have promises, of this instance or an earlier one.
   bool MayHavePromises(const Holdings* holdings) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -34,7 +34,7 @@
 #include "server/clients/credentials.h"
 #include "server/clients/fetched_locations.h"
 #include "server/clients/principal.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "server/store/objects/export.h"
 #include "wire/protocol/types.h"
 

@@ -13,9 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "runtime/cpu_latency.h"
+#include "runtime/loop/cpu_latency.h"
 #include "server/audit/audit_options.h"
-#include "server/store/access/store_options.h"
+#include "server/store/access/exports/store_options.h"
 #include "server/store/objects/export.h"
 #include "wire/auth/exchange.h"
 #include "wire/dat/address.h"

@@ -15,7 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "runtime/secret_file.h"
+#include "runtime/files/secret_file.h"
 #include "runtime/status_macros.h"
 #include "server/store/objects/principal_pattern.h"
 #include "wire/protocol/constants.h"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
-#include "server/store/procedures/restart_check.h"
+#include "runtime/log/log.h"
+#include "server/store/procedures/shared/restart_check.h"
 #include "wire/codec/codec.h"
 #include "wire/messages/messages.h"
 

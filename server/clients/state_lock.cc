@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/files/unique_fd.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
-#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 namespace {

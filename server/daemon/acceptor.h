@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/session/shared/channel_routes.h"
 #include "server/session/shared/shared.h"
 #include "server/session/worker.h"

@@ -17,9 +17,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "runtime/log.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
-#include "runtime/unique_fd.h"
 #include "server/daemon/config.h"
 #include "server/daemon/confinement.h"
 #include "server/daemon/daemon.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/clients/options.h"
 
 namespace dafs::server {

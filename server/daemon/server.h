@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "runtime/cpu_latency.h"
+#include "runtime/loop/cpu_latency.h"
 #include "server/clients/client_records.h"
 #include "server/clients/client_table.h"
 #include "server/clients/options.h"

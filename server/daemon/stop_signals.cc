@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/log/log.h"
 
 namespace dafs::server {
 

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs::server {
 

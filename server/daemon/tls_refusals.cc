@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "runtime/log.h"
-#include "runtime/loop.h"
+#include "runtime/log/log.h"
+#include "runtime/loop/loop.h"
 #include "server/audit/audit_line.h"
 
 namespace dafs::server {

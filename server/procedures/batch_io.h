@@ -3,7 +3,7 @@
 // Belongs to the session's thread.
 #pragma once
 
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "server/procedures/direct_transfer.h"
 #include "server/session/session.h"
 #include "server/store/store.h"

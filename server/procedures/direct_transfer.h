@@ -10,7 +10,7 @@
 #include <span>
 
 #include "absl/container/inlined_vector.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "server/session/session.h"
 #include "wire/dat/dat.h"
 #include "wire/protocol/types.h"

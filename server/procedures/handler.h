@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "server/procedures/procedures.h"
 #include "server/session/call.h"
 #include "server/session/modification.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "server/procedures/handler.h"
 #include "server/session/exported_regions.h"
 #include "server/store/holdings/exported_cache.h"

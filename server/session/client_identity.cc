@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/session/directives/callbacks.h"
 #include "server/session/worker.h"
 #include "server/store/fencing/fencing.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/persistent_locks.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "server/store/parts/releases.h"
 
 namespace dafs::server {

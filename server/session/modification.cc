@@ -7,7 +7,7 @@
 #include "server/session/directives/callbacks.h"
 #include "server/session/session.h"
 #include "server/store/holdings/delegations.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 
 namespace dafs::server {
 namespace {

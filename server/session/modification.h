@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "runtime/loop_wait.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop_wait.h"
+#include "runtime/loop/task.h"
 #include "server/store/holdings/caller.h"
 #include "wire/protocol/status.h"
 

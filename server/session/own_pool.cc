@@ -5,7 +5,7 @@
 #include <span>
 
 #include "server/session/shared/pool.h"
-#include "server/store/access/export_threads.h"
+#include "server/store/access/exports/export_threads.h"
 #include "server/store/store.h"
 #include "wire/codec/codec.h"
 

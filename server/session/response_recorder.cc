@@ -1,6 +1,6 @@
 #include "server/session/response_recorder.h"
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/store/durable/write_verifier.h"
 
 namespace dafs::server {

@@ -2,13 +2,13 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "server/clients/client_name.h"
 #include "server/session/audited_requests.h"
 #include "server/session/directives/callbacks.h"
 #include "server/session/worker.h"
 #include "server/store/holdings/open_table.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 
 namespace dafs::server {
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
-#include "runtime/loop.h"
+#include "runtime/log/log.h"
+#include "runtime/loop/loop.h"
 #include "runtime/text.h"
 #include "server/clients/client_name.h"
 #include "server/session/own_pool.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "server/session/shared/channel_routes.h"
 #include "server/store/holdings/exported_cache.h"

@@ -16,7 +16,7 @@
 #include "server/store/procedures/lock_procedures.h"
 #include "server/store/procedures/name_procedures.h"
 #include "server/store/procedures/open_procedures.h"
-#include "server/store/procedures/restart_check.h"
+#include "server/store/procedures/shared/restart_check.h"
 #include "server/store/system/identity.h"
 #include "server/store/system/state_dir.h"
 

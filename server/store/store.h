@@ -22,7 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/store/access/store_options.h"
+#include "server/store/access/exports/store_options.h"
 #include "server/store/objects/export_set.h"
 #include "server/store/objects/handle.h"
 #include "server/store/parts/inventory.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/library/library.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "tests/bench/block_io.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/verbs/verbs.h"

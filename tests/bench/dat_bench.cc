@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "tests/wire/dat/dat_pair.h"
 #include "wire/dat/iwarp/iwarp.h"
 

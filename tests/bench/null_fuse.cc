@@ -25,7 +25,7 @@
 #include "fuse/kernel/init.h"
 #include "fuse/kernel/protocol.h"
 #include "fuse/kernel/request_reader.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "client/exchange/call.h"
 #include "client/state/credentials.h"
-#include "client/state/write_tracker.h"
+#include "client/state/data/write_tracker.h"
 
 namespace dafs::client {
 namespace {

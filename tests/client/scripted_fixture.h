@@ -16,7 +16,7 @@
 #include "client/files/files.h"
 #include "client/session/session.h"
 #include "client/state/client.h"
-#include "runtime/run.h"
+#include "runtime/loop/run.h"
 #include "tests/client/scripted_server.h"
 
 namespace dafs::client::testing {

@@ -22,7 +22,7 @@
 #include "client/exchange/report.h"
 #include "client/files/files.h"
 #include "client/state/client.h"
-#include "runtime/run.h"
+#include "runtime/loop/run.h"
 #include "server/daemon/server.h"
 #include "tests/server/scratch_export.h"
 #include "tests/wire/dat/transport_under_test.h"

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <string>
 
-#include "runtime/control_socket.h"
-#include "runtime/log.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/log/log.h"
+#include "runtime/sockets/control_socket.h"
 #include "server/daemon/server.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/dat/iwarp/iwarp.h"

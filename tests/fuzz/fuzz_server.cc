@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "server/daemon/server.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/server/raw_client.h"

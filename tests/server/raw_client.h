@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "wire/codec/codec.h"
 #include "wire/dat/dat.h"
 #include "wire/protocol/status.h"

@@ -5,7 +5,7 @@
 //
 // Nothing here blocks unless its comment says so. A Domain, its Regions and its Endpoints belong to
 // one thread. All work is posted, and Endpoint::Poll reports its completion. To sleep, call Arm and
-// wait on the returned descriptor (runtime/loop.h does).
+// wait on the returned descriptor (runtime/loop/loop.h does).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "runtime/wait_handle.h"
+#include "runtime/loop/wait_handle.h"
 #include "wire/dat/address.h"
 #include "wire/dat/tls.h"
 

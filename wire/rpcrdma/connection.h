@@ -16,7 +16,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "wire/dat/dat.h"
 #include "wire/rpcrdma/call.h"
 #include "wire/rpcrdma/link.h"

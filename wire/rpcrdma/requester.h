@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "wire/rpcrdma/call.h"
 #include "wire/rpcrdma/link.h"
 

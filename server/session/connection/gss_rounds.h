@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "server/clients/credentials.h"
 #include "server/session/connection/connection.h"
 #include "server/session/shared/shared.h"

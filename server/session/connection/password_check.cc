@@ -6,7 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/clients/passwords.h"
 #include "server/session/shared/pool.h"
 #include "server/store/store.h"

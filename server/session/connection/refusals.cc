@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "server/clients/client_name.h"
 #include "server/session/shared/refusal_log.h"
 #include "server/store/store.h"

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/text.h"
 #include "server/clients/client_name.h"
 #include "server/clients/client_table.h"
 #include "server/session/directives/back_control.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "wire/protocol/header.h"
 
 namespace dafs::server {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/session/directives/back_control.h"
-#include "server/store/access/lock_notices.h"
+#include "server/store/access/locks/lock_notices.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::server {

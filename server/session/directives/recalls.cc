@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "server/clients/client_name.h"
 #include "server/session/directives/back_control.h"
 #include "server/session/directives/callbacks.h"
 #include "server/session/shared/pool.h"
 #include "server/store/holdings/delegations.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "server/store/parts/releases.h"
 
 namespace dafs::server {

@@ -17,7 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/store/holdings/open_table.h"
 #include "server/store/store.h"
 #include "wire/messages/back_control.h"

@@ -19,7 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::server {
 

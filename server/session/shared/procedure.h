@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 #include "wire/protocol/procedures.h"
 
 namespace dafs::server {

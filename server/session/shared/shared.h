@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/cpu_latency.h"
+#include "runtime/loop/cpu_latency.h"
 #include "server/clients/options.h"
 #include "server/session/shared/procedure.h"
 #include "wire/messages/server_identity.h"

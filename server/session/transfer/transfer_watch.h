@@ -7,7 +7,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::server {
 

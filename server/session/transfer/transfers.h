@@ -10,7 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/session/transfer/direct_buffers.h"
 #include "server/session/transfer/rdma_credits.h"
 #include "server/session/transfer/transfer_watch.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "server/store/objects/object.h"
 
 namespace dafs::server {

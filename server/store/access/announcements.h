@@ -11,8 +11,8 @@
 #include "server/store/access/announced_change.h"
 #include "server/store/holdings/caller.h"
 #include "server/store/holdings/delegations.h"
-#include "server/store/holdings/kernel_leases.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/locks/kernel_leases.h"
+#include "server/store/holdings/promises/promises.h"
 #include "wire/protocol/constants.h"
 
 namespace dafs::server {

@@ -1,13 +1,13 @@
 // A change of the data of a file, from before its first byte changes until all of them have. Every
 // procedure that changes data has one around its system call: SaveOld requires it
-// (server/store/procedures/data_access.h).
+// (server/store/procedures/shared/data_access.h).
 // Spec: 4.4.1.4 (what is saved before it); docs/optimistic.md (blocks that clients read by
 // reference).
 // One thread. Nothing blocks on anything but a short mutex.
 #pragma once
 
 #include "server/store/holdings/exported_cache.h"
-#include "server/store/holdings/undo_log.h"
+#include "server/store/holdings/undo/undo_log.h"
 #include "server/store/objects/handle.h"
 
 namespace dafs::server {

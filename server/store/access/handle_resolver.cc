@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/store/access/fence_check.h"
+#include "server/store/access/locks/fence_check.h"
 #include "server/store/access/return_if_not_ok.h"
 
 namespace dafs::server {

@@ -3,9 +3,9 @@
 // Thread-safe. Blocks on the file system.
 #pragma once
 
+#include "server/store/access/exports/openings.h"
+#include "server/store/access/exports/pseudo_tree.h"
 #include "server/store/access/known_objects.h"
-#include "server/store/access/openings.h"
-#include "server/store/access/pseudo_tree.h"
 #include "server/store/fencing/fencing.h"
 #include "server/store/holdings/caller.h"
 #include "server/store/objects/object.h"

@@ -10,7 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/access/announcements.h"
 #include "server/store/durable/write_verifier.h"
 #include "server/store/holdings/caller.h"

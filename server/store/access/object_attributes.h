@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "server/store/access/kept_orphans.h"
+#include "server/store/access/exports/kept_orphans.h"
 #include "server/store/access/known_objects.h"
 #include "server/store/objects/object.h"
 #include "server/store/objects/pseudo_fs.h"

@@ -4,7 +4,7 @@
 // From POSIX: the mapping draft defines the ACEs. Each entry allows its effective rights; DENY
 // entries precede an entry that would allow more. An ACL with a mask and no named entry gives the
 // same rights as some mode. The ACEs then allow the owning group twice, so that a client can
-// distinguish the ACL from a mode (fuse/kernel/acl_in_mode.h).
+// distinguish the ACL from a mode (fuse/kernel/acls/acl_in_mode.h).
 //
 // To POSIX: the server accepts a list of ACEs only if some POSIX ACL gives exactly the same rights
 // to the owner, each named user, the members of each group and of any two groups, and others.

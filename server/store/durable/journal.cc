@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/log/log.h"
 #include "server/store/durable/write_verifier.h"
 #include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"

@@ -16,9 +16,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/mount_table.h"
+#include "runtime/files/mount_table.h"
+#include "runtime/files/unique_fd.h"
 #include "runtime/status_macros.h"
-#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 namespace {

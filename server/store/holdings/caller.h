@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "server/store/holdings/delegations.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "server/store/objects/export.h"
 #include "wire/protocol/name_check.h"
 #include "wire/protocol/types.h"

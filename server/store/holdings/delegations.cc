@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::server {
 

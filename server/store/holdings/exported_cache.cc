@@ -12,7 +12,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 
 namespace dafs::server {
 

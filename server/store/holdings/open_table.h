@@ -26,7 +26,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/store/holdings/holdings.h"
 #include "server/store/holdings/open_use.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "server/store/objects/object.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/status.h"

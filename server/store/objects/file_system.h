@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/objects/export_set.h"
 #include "server/store/objects/handle.h"
 

@@ -1,10 +1,10 @@
 // The directory at the root of a file system in which the server keeps what clients must not see:
 // files that lost their last name while open (orphans.h), and undo files
-// (server/store/holdings/undo_files.h), whose names begin with a dot.
+// (server/store/holdings/undo/undo_files.h), whose names begin with a dot.
 // Thread-safe. Blocks on the file system.
 #pragma once
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/objects/file_system.h"
 
 namespace dafs::server {

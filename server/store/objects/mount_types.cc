@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "runtime/mount_table.h"
+#include "runtime/files/mount_table.h"
 
 namespace dafs::server {
 

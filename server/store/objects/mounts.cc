@@ -13,10 +13,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
-#include "runtime/mount_table.h"
+#include "runtime/files/mount_table.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
-#include "runtime/unique_fd.h"
 #include "server/store/objects/export_refusal.h"
 #include "server/store/objects/mount_types.h"
 #include "server/store/system/identity.h"

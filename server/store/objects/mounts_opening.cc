@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/objects/export_refusal.h"
 #include "server/store/objects/mount_types.h"
 #include "server/store/objects/mounts.h"

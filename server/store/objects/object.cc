@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "server/store/system/state_dir.h"
 
 namespace dafs::server {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/objects/hidden_directory.h"
 #include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"

@@ -24,7 +24,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/objects/hidden_directory.h"
 #include "server/store/objects/object.h"
 #include "server/store/objects/orphan_record.h"

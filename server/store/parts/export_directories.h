@@ -1,5 +1,5 @@
 // The directories of the exports: opens them at the start, and follows their paths. Each export is
-// opened on a thread of its own (server/store/access/openings.h).
+// opened on a thread of its own (server/store/access/exports/openings.h).
 // Thread-safe. Blocks on the file systems of the exports.
 #pragma once
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/system/fd_path.h"
 

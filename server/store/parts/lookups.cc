@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/access/act_as.h"
-#include "server/store/access/fence_check.h"
+#include "server/store/access/locks/fence_check.h"
 #include "server/store/access/return_if_not_ok.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/durable/journal.h"

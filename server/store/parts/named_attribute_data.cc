@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
 #include "server/store/parts/named_attributes.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/store/access/return_if_not_ok.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/parts/store_parts.h"

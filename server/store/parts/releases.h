@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/store/holdings/delegations.h"
 #include "server/store/holdings/holdings.h"
-#include "server/store/holdings/lock_table.h"
+#include "server/store/holdings/locks/lock_table.h"
 #include "server/store/holdings/open_table.h"
 #include "server/store/objects/handle.h"
 #include "wire/protocol/constants.h"

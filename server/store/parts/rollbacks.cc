@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 #include "runtime/text.h"
 #include "server/store/access/return_if_not_ok.h"
 #include "server/store/attributes/attributes.h"

@@ -1,7 +1,7 @@
 // Undoes changes under AUTORECOVERY locks that have failed or were aborted. One thread for
 // all files; it runs from the first time that there is something to undo. Files on an export
 // that may hang are handled on that export's threads.
-// Spec: 4.4.1.4. server/store/holdings/undo_log.h.
+// Spec: 4.4.1.4. server/store/holdings/undo/undo_log.h.
 //
 // An undo that fails is repeated until it succeeds or the administrator gives it up; the range gets
 // DELAY until then.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 
 namespace dafs::server {
 

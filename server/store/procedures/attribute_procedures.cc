@@ -12,14 +12,14 @@
 #include <climits>
 #include <optional>
 
-#include "runtime/loop.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/loop/loop.h"
 #include "server/store/access/act_as.h"
 #include "server/store/access/answer_promises.h"
-#include "server/store/access/fence_check.h"
+#include "server/store/access/locks/fence_check.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/parts/store_parts.h"
-#include "server/store/procedures/data_access.h"
+#include "server/store/procedures/shared/data_access.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/attributes.h"
 #include "wire/protocol/header.h"

@@ -7,7 +7,7 @@
 #include "server/store/durable/journal.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/open_procedures.h"
-#include "server/store/procedures/release_recorded.h"
+#include "server/store/procedures/shared/release_recorded.h"
 #include "wire/messages/open_close.h"
 
 namespace dafs::server {

@@ -10,12 +10,12 @@
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/access/act_as.h"
-#include "server/store/access/reads_under_way.h"
+#include "server/store/access/locks/reads_under_way.h"
 #include "server/store/parts/store_parts.h"
-#include "server/store/procedures/data_access.h"
 #include "server/store/procedures/data_procedures.h"
+#include "server/store/procedures/shared/data_access.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"

@@ -45,7 +45,7 @@ class DataProcedures {
                          std::span<const iovec> from, wire::StableHow stable_how, WriteResult* res);
 
   // Whether a Write may wait for a disk even if it is unstable, because the old bytes are to be
-  // saved first (server/store/access/undo_save.h). One load while no lock needs that.
+  // saved first (server/store/access/locks/undo_save.h). One load while no lock needs that.
   bool WriteMayWait(const Caller& caller, const wire::FileHandle& filehandle, uint64_t offset,
                     uint64_t length) const;
   // Whether Append to this file may wait for a disk.

@@ -10,8 +10,8 @@
 
 #include "server/store/access/act_as.h"
 #include "server/store/parts/store_parts.h"
-#include "server/store/procedures/data_access.h"
 #include "server/store/procedures/fencing_procedures.h"
+#include "server/store/procedures/shared/data_access.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {

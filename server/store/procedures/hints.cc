@@ -8,8 +8,8 @@
 
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/attribute_procedures.h"
-#include "server/store/procedures/data_access.h"
 #include "server/store/procedures/data_procedures.h"
+#include "server/store/procedures/shared/data_access.h"
 #include "wire/messages/read_write.h"
 #include "wire/protocol/constants.h"
 

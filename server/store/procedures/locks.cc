@@ -15,14 +15,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/loop.h"
-#include "runtime/unique_fd.h"
-#include "server/store/access/fence_check.h"
-#include "server/store/access/reads_under_way.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/loop/loop.h"
+#include "server/store/access/locks/fence_check.h"
+#include "server/store/access/locks/reads_under_way.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/lock_procedures.h"
-#include "server/store/procedures/open_object.h"
-#include "server/store/procedures/release_recorded.h"
+#include "server/store/procedures/shared/open_object.h"
+#include "server/store/procedures/shared/release_recorded.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/promises.h"
 

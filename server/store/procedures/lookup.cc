@@ -9,7 +9,7 @@
 #include <climits>
 #include <thread>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/access/act_as.h"
 #include "server/store/access/answer_promises.h"
 #include "server/store/attributes/attributes.h"

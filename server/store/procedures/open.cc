@@ -4,14 +4,14 @@
 
 #include <utility>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "server/store/access/act_as.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/parts/store_parts.h"
-#include "server/store/procedures/creation.h"
-#include "server/store/procedures/grant.h"
-#include "server/store/procedures/open_object.h"
 #include "server/store/procedures/open_procedures.h"
+#include "server/store/procedures/shared/creation.h"
+#include "server/store/procedures/shared/grant.h"
+#include "server/store/procedures/shared/open_object.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/open_close.h"
 #include "wire/messages/posix.h"

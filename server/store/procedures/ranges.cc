@@ -11,10 +11,10 @@
 #include <optional>
 
 #include "server/store/access/act_as.h"
-#include "server/store/access/reads_under_way.h"
+#include "server/store/access/locks/reads_under_way.h"
 #include "server/store/parts/store_parts.h"
-#include "server/store/procedures/data_access.h"
 #include "server/store/procedures/data_procedures.h"
+#include "server/store/procedures/shared/data_access.h"
 #include "server/store/system/errno_status.h"
 
 namespace dafs::server {

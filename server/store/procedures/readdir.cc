@@ -11,13 +11,13 @@
 #include <cstring>
 #include <string_view>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/access/act_as.h"
 #include "server/store/access/answer_promises.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/parts/store_parts.h"
-#include "server/store/procedures/entry_attributes.h"
 #include "server/store/procedures/name_procedures.h"
+#include "server/store/procedures/shared/entry_attributes.h"
 #include "server/store/system/directory_reader.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"

@@ -13,12 +13,12 @@
 #include <optional>
 #include <string>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
 #include "server/store/parts/store_parts.h"
-#include "server/store/procedures/data_access.h"
-#include "server/store/procedures/restart_check.h"
+#include "server/store/procedures/shared/data_access.h"
+#include "server/store/procedures/shared/restart_check.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {

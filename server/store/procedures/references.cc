@@ -11,8 +11,8 @@
 
 #include "server/store/fencing/fence_list.h"
 #include "server/store/parts/store_parts.h"
-#include "server/store/procedures/data_access.h"
 #include "server/store/procedures/data_procedures.h"
+#include "server/store/procedures/shared/data_access.h"
 #include "server/store/system/errno_status.h"
 
 namespace dafs::server {

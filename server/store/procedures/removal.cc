@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <string_view>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/access/act_as.h"
-#include "server/store/access/fence_check.h"
+#include "server/store/access/locks/fence_check.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/procedures/name_procedures.h"
 #include "server/store/system/directory_reader.h"

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "server/store/access/act_as.h"
-#include "server/store/access/fence_check.h"
+#include "server/store/access/locks/fence_check.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/name_procedures.h"
 #include "server/store/procedures/removal.h"

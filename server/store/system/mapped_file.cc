@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/files/unique_fd.h"
 #include "runtime/text.h"
-#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
 
 namespace dafs::server {
 

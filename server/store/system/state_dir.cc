@@ -16,10 +16,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "runtime/log.h"
+#include "runtime/files/unique_fd.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
-#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 namespace {

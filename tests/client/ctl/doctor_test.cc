@@ -21,7 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor_checks.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs::client {
 namespace {

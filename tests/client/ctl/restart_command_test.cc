@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "runtime/control_socket.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
+#include "runtime/sockets/control_socket.h"
 
 namespace dafs::client {
 namespace {

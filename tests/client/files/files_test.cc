@@ -7,7 +7,7 @@
 #include <map>
 #include <ostream>
 
-#include "client/state/write_tracker.h"
+#include "client/state/data/write_tracker.h"
 #include "tests/client/forwarding_provider.h"
 #include "tests/client/server_fixture.h"
 #include "wire/dat/forwarding_endpoint.h"

@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include "client/files/lock_wait.h"
+#include "client/files/opens/lock_wait.h"
 #include "tests/client/server_fixture.h"
 
 namespace dafs::client {

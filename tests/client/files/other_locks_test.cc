@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/files/lock_wait.h"
+#include "client/files/opens/lock_wait.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/loop.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::client {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs::names {
 namespace {

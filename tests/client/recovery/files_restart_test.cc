@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "client/batch/batch.h"
-#include "client/recovery/data_parts.h"
+#include "client/recovery/calls/data_parts.h"
 #include "tests/client/server_fixture.h"
 #include "tests/server/mounts_differ.h"
 #include "wire/protocol/status.h"

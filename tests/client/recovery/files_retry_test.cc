@@ -4,9 +4,9 @@
 #include <map>
 
 #include "client/exchange/report.h"
-#include "client/recovery/operation_times.h"
+#include "client/recovery/calls/operation_times.h"
 #include "client/session/session_keeper.h"
-#include "client/state/write_tracker.h"
+#include "client/state/data/write_tracker.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/state/session_records.h"
+#include "client/state/records/session_records.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

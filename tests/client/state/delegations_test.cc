@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "client/state/client.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::client {

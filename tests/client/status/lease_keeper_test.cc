@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "runtime/control_socket.h"
+#include "runtime/sockets/control_socket.h"
 #include "tests/client/server_fixture.h"
 
 namespace dafs::client {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "client/state/locks.h"
-#include "runtime/loop_wait.h"
+#include "runtime/loop/loop_wait.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "client/state/write_tracker.h"
+#include "client/state/data/write_tracker.h"
 #include "tests/fuse/cache/node_fixture.h"
 
 namespace dafs::fuse {

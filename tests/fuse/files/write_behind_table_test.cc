@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/loop.h"
-#include "runtime/loop_wait.h"
-#include "runtime/task.h"
+#include "runtime/loop/loop.h"
+#include "runtime/loop/loop_wait.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::fuse {
 namespace {

@@ -18,7 +18,7 @@
 #include "fuse/kernel/init.h"
 #include "fuse/kernel/request_reader.h"
 #include "fuse/kernel/uring_protocol.h"
-#include "fuse/mount/mount_error.h"
+#include "fuse/mount/errors/mount_error.h"
 #include "fuse/request/call.h"
 #include "fuse/request/caller_call.h"
 #include "fuse/request/identity_cache.h"

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fuse/kernel/default_acl.h"
+#include "fuse/kernel/acls/default_acl.h"
+#include "fuse/kernel/acls/nfs4_acl.h"
 #include "fuse/kernel/labels.h"
-#include "fuse/kernel/nfs4_acl.h"
 #include "wire/protocol/constants.h"
 
 namespace dafs::fuse {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fuse/mount/mount_error.h"
+#include "fuse/mount/errors/mount_error.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {

@@ -11,7 +11,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "client/state/promises.h"
-#include "fuse/operations/mount_state.h"
+#include "fuse/operations/shared/mount_state.h"
 #include "tests/fuse/cache/node_fixture.h"
 #include "tests/fuse/fake_kernel.h"
 #include "wire/messages/promises.h"

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "fuse/files/live_files.h"
-#include "fuse/operations/mount_state.h"
+#include "fuse/operations/shared/mount_state.h"
 #include "fuse/restart/left_data.h"
 #include "fuse/restart/live_client.h"
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::fuse {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/control_socket.h"
-#include "runtime/log.h"
+#include "runtime/log/log.h"
+#include "runtime/sockets/control_socket.h"
 #include "runtime/text.h"
 #include "server/admin/answers.h"
 #include "server/admin/report_text.h"

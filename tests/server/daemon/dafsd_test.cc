@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "tests/server/daemon/dafsd_process.h"
 
 namespace dafs::server {

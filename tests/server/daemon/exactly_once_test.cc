@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "tests/server/daemon/dafsd_process.h"
 #include "tests/server/server_fixture.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/clients/state_lock.h"
 #include "tests/server/scratch_export.h"
 

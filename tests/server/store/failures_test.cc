@@ -11,7 +11,7 @@
 
 #include "server/store/durable/journal.h"
 #include "server/store/durable/write_verifier.h"
-#include "server/store/procedures/restart_check.h"
+#include "server/store/procedures/shared/restart_check.h"
 #include "server/store/system/mapped_file.h"
 #include "tests/server/store/store_fixture.h"
 

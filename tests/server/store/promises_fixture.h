@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "server/store/objects/handle.h"
 #include "server/store/objects/recent_stats.h"
 #include "tests/server/store/store_fixture.h"

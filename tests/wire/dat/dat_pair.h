@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::dat::testing {

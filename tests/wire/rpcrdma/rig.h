@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 #include "tests/wire/dat/dat_pair.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/rpcrdma/connection.h"

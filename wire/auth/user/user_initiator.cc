@@ -18,7 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "wire/auth/user/helper_message.h"
 
 namespace dafs::auth {

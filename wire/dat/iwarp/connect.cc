@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "wire/dat/iwarp/endpoint.h"
 #include "wire/dat/refusal.h"
 #include "wire/dat/reserved_ports.h"

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs::dat::iwarp {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/iwarp/byte_stream.h"
 #include "wire/dat/iwarp/completions.h"

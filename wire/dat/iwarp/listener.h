@@ -7,7 +7,7 @@
 #include <deque>
 #include <memory>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/iwarp/byte_stream.h"
 #include "wire/dat/iwarp/handshake.h"

@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs::dat::iwarp {
 namespace {

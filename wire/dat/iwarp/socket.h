@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp/iwarp.h"
 

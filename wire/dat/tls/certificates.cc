@@ -15,8 +15,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/files/unique_fd.h"
 #include "runtime/status_macros.h"
-#include "runtime/unique_fd.h"
 
 namespace dafs::dat::tls {
 namespace {

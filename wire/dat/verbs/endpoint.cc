@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/files/unique_fd.h"
 #include "runtime/status_macros.h"
-#include "runtime/unique_fd.h"
 #include "wire/dat/verbs/errors.h"
 #include "wire/dat/verbs/queue_pair.h"
 

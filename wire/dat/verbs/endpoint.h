@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/verbs/connection.h"
 #include "wire/dat/verbs/domain.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::server {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "runtime/task.h"
+#include "runtime/loop/task.h"
 
 namespace dafs::server {
 namespace {

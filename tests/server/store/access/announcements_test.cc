@@ -12,7 +12,7 @@
 
 #include "server/store/access/announced_change.h"
 #include "server/store/access/promise_ends.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "tests/server/store/promises_fixture.h"
 
 namespace dafs::server {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "tests/server/store/promises_fixture.h"
 
 namespace dafs::server {

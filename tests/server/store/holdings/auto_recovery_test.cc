@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <random>
 
-#include "server/store/holdings/undo_log.h"
+#include "server/store/holdings/undo/undo_log.h"
 #include "server/store/parts/rollbacks.h"
 #include "tests/server/files_in.h"
 #include "tests/server/store/recorded_locks_fixture.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime/loop.h"
+#include "runtime/loop/loop.h"
 
 namespace dafs::server {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "server/store/access/reads_under_way.h"
+#include "server/store/access/locks/reads_under_way.h"
 #include "tests/server/store/recorded_locks_fixture.h"
 
 namespace dafs::server {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/system/errno_status.h"
 #include "tests/server/store/store_fixture.h"
 

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "server/store/access/promise_ends.h"
 #include "server/store/holdings/holdings.h"
-#include "server/store/holdings/promises.h"
+#include "server/store/holdings/promises/promises.h"
 #include "server/store/parts/inventory.h"
 #include "tests/server/store/store_fixture.h"
 

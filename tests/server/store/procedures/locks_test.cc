@@ -1,9 +1,9 @@
 // LOCK, LOCKT and LOCKU in the store: owners, ranges, locks in the kernel, and the end of locks.
 #include <sys/file.h>
 
-#include "runtime/unique_fd.h"
-#include "server/store/access/lock_notices.h"
-#include "server/store/holdings/lock_table.h"
+#include "runtime/files/unique_fd.h"
+#include "server/store/access/locks/lock_notices.h"
+#include "server/store/holdings/locks/lock_table.h"
 #include "server/store/system/identity.h"
 #include "tests/server/store/store_fixture.h"
 #include "wire/messages/promises.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "wire/dat/iwarp/bytes.h"
 #include "wire/dat/iwarp/crc32c.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/unique_fd.h"
+#include "runtime/files/unique_fd.h"
 #include "tests/wire/dat/dat_pair.h"
 #include "wire/dat/iwarp/ddp.h"
 #include "wire/dat/iwarp/iwarp.h"
