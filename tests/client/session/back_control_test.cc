@@ -85,6 +85,7 @@ class BackControlTest : public testing::Test, public BackControlHandler {
     if (!holds_) return answer();
     held_.push_back(std::move(answer));
   }
+  bool HoldsWriteDelegation(const wire::FileHandle&) override { return holds_write_; }
   void OnLockFree(const wire::FileHandle& file, uint64_t offset, uint64_t length) override {
     free_.push_back({file, offset, length});
   }
@@ -208,6 +209,7 @@ class BackControlTest : public testing::Test, public BackControlHandler {
   std::vector<uint64_t> reported_;
   std::vector<wire::Changed> changed_;
   bool holds_ = false;
+  bool holds_write_ = false;
   std::vector<absl::AnyInvocable<void()>> held_;
   std::vector<wire::BcLockFreeArgs> free_;
   std::optional<absl::Status> lost_;
@@ -240,6 +242,27 @@ TEST_F(BackControlTest, EveryDirectiveIsAnsweredImmediately) {
   EXPECT_EQ(Ask(far), "DAFSERR_INVAL");
   EXPECT_EQ(reported_.size(), 3u);
   EXPECT_FALSE(lost_);
+}
+
+// Shows DAFS-6.6.3-01: the client sends all modified data at once, so it has changed no attribute
+// that the server does not know, and returns none, whatever the server requests.
+TEST_F(BackControlTest, HolderOfAWriteDelegationReturnsOnlyAttributesThatItMayHaveChanged) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  holds_write_ = true;
+  for (const uint64_t requested :
+       {wire::kFattrAll, wire::kFattrChange | wire::kFattrTimeModify | wire::kFattrObjectSize}) {
+    wire::BcGetattrArgs args;
+    args.attr_request_bitmap = requested;
+    Send(Encode(args));
+    ASSERT_TRUE(Until([&] { return !received_.empty(); }));
+    const auto answer = wire::DecodeResponseHeader(received_[0], wire::ByteOrder::kLittle);
+    ASSERT_TRUE(answer.ok());
+    EXPECT_EQ(answer->header.status, DafsStatus::kOk);
+    wire::BcGetattrRes res;
+    ASSERT_TRUE(wire::DecodeRes(received_[0], wire::ByteOrder::kLittle, DafsStatus::kOk, res).ok());
+    EXPECT_EQ(res.obj_attributes.valid, 0u);
+    received_.clear();
+  }
 }
 
 // Shows DAFS-3.2.6.3-08 (the client): the peer may send as many requests as the client grants, each

@@ -64,6 +64,25 @@ TEST_F(LoginTest, ProofIsRenewedBeforeItExpires) {
   EXPECT_EQ(files_->Report().connects, 1u);
 }
 
+// Shows DAFS-3.1.1.1.1-06 (the client): after an exchange that has succeeded, one that the server
+// has refused, and one that has failed at its answer.
+TEST_F(LoginTest, NoExchangeOutlivesItsSession) {
+  auto initiator =
+      std::make_shared<FakeInitiator>(std::vector<std::string>{kMachine, "bad", "more"});
+  ClientOptions options = OptionsWith(initiator);
+  options.back_control_channel = true;
+  StartClient(options);
+  StopClient();
+  EXPECT_EQ(initiator->begun(), 2);
+  EXPECT_EQ(initiator->living(), 0);
+  EXPECT_FALSE(Refusal(options).ok());
+  initiator->SetAnswer(absl::UnauthenticatedError("Kerberos: the server: bad answer"));
+  EXPECT_FALSE(Refusal(options).ok());
+  StopClient();
+  EXPECT_GT(initiator->begun(), 3);
+  EXPECT_EQ(initiator->living(), 0);
+}
+
 // A channel of its own proves itself, too.
 TEST_F(LoginTest, EachChannelHasAnExchange) {
   auto initiator = std::make_shared<FakeInitiator>(std::vector<std::string>{kMachine});

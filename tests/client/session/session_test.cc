@@ -3,6 +3,7 @@
 #include "client/session/session.h"
 
 #include "tests/client/scripted_fixture.h"
+#include "tests/wire/auth/fake_gss.h"
 #include "wire/codec/checksum.h"
 
 namespace dafs::client::testing {
@@ -188,6 +189,30 @@ TEST_F(SessionTest, ReportsThatNoAuthenticationMethodMatches) {
   absl::Status status = MakeSession();
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
   EXPECT_TRUE(session_->dead());
+}
+
+// Shows DAFS-3.1.1.1.1-04: the answer to CLIENT_AUTH proves the server.
+TEST_F(SessionTest, AfterAGssExchangeTheClientSendsNoServerAuth) {
+  options_.auth = Auth::kGss;
+  options_.initiator =
+      std::make_shared<auth::testing::FakeInitiator>(std::vector<std::string>{"host/a.test@R"});
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kClientAuth) return false;
+    EXPECT_EQ(request.Decode<wire::ClientAuthArgs>().auth_req.token, "host/a.test@R");
+    wire::ClientAuthRes res;
+    res.auth_res.auth_type = wire::AuthType::kGss;
+    res.auth_res.gss_token = "answer";
+    res.trusted = true;
+    c.Answer(request, res);
+    c.connected_session = true;
+    return true;
+  };
+  ASSERT_OK(MakeSession());
+  auto walks = StartWalks(1);
+  ASSERT_TRUE(Until([&] { return walks.back()->resumed > 0; }));
+  ExpectRightAnswers(walks);
+  EXPECT_EQ(server_.Count(Proc::kClientAuth), 1);
+  EXPECT_EQ(server_.Count(Proc::kServerAuth), 0);
 }
 
 TEST_F(SessionTest, ReportsTheVersionOfTheServer) {

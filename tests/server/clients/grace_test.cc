@@ -325,6 +325,34 @@ TEST_F(GraceTest, LocksAreReclaimed) {
   EXPECT_EQ(Lock(*after, reclaimed.res, 60, wire::kLockReclaim).name(), kExpired);
 }
 
+// Shows DAFS-4.4.1.6-02: whatever the failure of its holder or the server would mean for a lock.
+TEST_F(GraceTest, LocksOfEachKindBehaveAlikeDuringGrace) {
+  for (const uint32_t kind : {0u, wire::kLockPersist, wire::kLockAutorecovery,
+                              wire::kLockPersist | wire::kLockAutorecovery}) {
+    SCOPED_TRACE(kind);
+    auto before = Client("c1");
+    auto held = Open(*before, "f");
+    ASSERT_EQ(Lock(*before, held.res, 0, kind).name(), kOk);
+    StartServer();
+    auto other = Client("c2");
+    auto others = Open(*other, "f");
+    ASSERT_EQ(others.name(), kOk);
+    EXPECT_EQ(Lock(*other, others.res, 0).name(), kGrace);
+    EXPECT_EQ(Lock(*other, others.res, 40).name(), kGrace);
+    EXPECT_EQ(Lock(*other, others.res, 0, wire::kLockReclaim).name(), kExpired);
+    EXPECT_EQ(Read(*other, others.res.filehandle, others.res.state_id).name(), kGrace);
+    auto after = Client("c1");
+    auto reclaimed = Reclaim(*after, held.res.filehandle);
+    ASSERT_EQ(reclaimed.name(), kOk);
+    EXPECT_EQ(Lock(*other, others.res, 0).name(), kGrace);
+    EXPECT_EQ(Lock(*after, reclaimed.res, 0, kind | wire::kLockReclaim).name(), kOk);
+    EXPECT_EQ(Lock(*other, others.res, 40).name(), kOk);
+    EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
+    EXPECT_EQ(Close(*other, others.res, others.res.filehandle).name(), kOk);
+    EXPECT_EQ(Close(*after, reclaimed.res, held.res.filehandle).name(), kOk);
+  }
+}
+
 // Sessions of one client reclaim the same lock at once, or one session repeats a reclaim after its
 // response was lost. The server counts one lock, and the repetition is never too late.
 TEST_F(GraceTest, LockReclaimedTwiceCountsOnce) {

@@ -26,6 +26,8 @@ namespace dafs::auth::testing {
 // for another token, and anything that begins with "bad" is refused.
 class FakeExchange final : public Exchange {
  public:
+  // Holds `counted` as long as it exists.
+  explicit FakeExchange(std::shared_ptr<const void> counted) : counted_(std::move(counted)) {}
   absl::StatusOr<Progress> Step(std::string_view token, std::string* answer) override {
     *answer = "answer";
     if (token.substr(0, 3) == "bad") return absl::UnauthenticatedError("a bad token");
@@ -47,6 +49,7 @@ class FakeExchange final : public Exchange {
   uint32_t minor_status() const override { return 8; }
 
  private:
+  const std::shared_ptr<const void> counted_;
   std::string name_, user_;
   absl::Duration lifetime_ = absl::InfiniteDuration();
 };
@@ -54,9 +57,15 @@ class FakeExchange final : public Exchange {
 class FakeAcceptor final : public Acceptor {
  public:
   std::unique_ptr<Exchange> Begin(const std::string&) override {
-    return std::make_unique<FakeExchange>();
+    return std::make_unique<FakeExchange>(counted_);
   }
   std::string_view mechanism() const override { return "oid"; }
+  // The exchanges that exist now.
+  long living() const { return counted_.use_count() - 1; }
+
+ private:
+  // Shared by the exchanges.
+  const std::shared_ptr<const int> counted_ = std::make_shared<const int>(0);
 };
 
 // The client's side: sends the given tokens, one for each exchange, and the last one again and
@@ -71,8 +80,10 @@ class FakeInitiator final : public Initiator {
   std::unique_ptr<Exchange> Begin(const std::string&) override {
     absl::MutexLock lock(&mutex_);
     const size_t at = std::min<size_t>(static_cast<size_t>(begun_++), tokens_.size() - 1);
-    return std::make_unique<Side>(tokens_[at], lifetime_, answer_);
+    return std::make_unique<Side>(tokens_[at], lifetime_, answer_, counted_);
   }
+  // The exchanges that exist now.
+  long living() const { return counted_.use_count() - 1; }
   int begun() const {
     absl::MutexLock lock(&mutex_);
     return begun_;
@@ -86,8 +97,12 @@ class FakeInitiator final : public Initiator {
  private:
   class Side final : public Exchange {
    public:
-    Side(std::string token, absl::Duration lifetime, absl::Status answer)
-        : token_(std::move(token)), lifetime_(lifetime), answer_(std::move(answer)) {}
+    Side(std::string token, absl::Duration lifetime, absl::Status answer,
+         std::shared_ptr<const void> counted)
+        : token_(std::move(token)),
+          lifetime_(lifetime),
+          answer_(std::move(answer)),
+          counted_(std::move(counted)) {}
     absl::StatusOr<Progress> Step(std::string_view token, std::string* answer) override {
       answer->clear();
       if (token.empty()) {
@@ -107,10 +122,13 @@ class FakeInitiator final : public Initiator {
     const std::string token_, none_;
     const absl::Duration lifetime_;
     const absl::Status answer_;
+    const std::shared_ptr<const void> counted_;
   };
 
   const std::vector<std::string> tokens_;
   const absl::Duration lifetime_;
+  // Shared by the exchanges.
+  const std::shared_ptr<const int> counted_ = std::make_shared<const int>(0);
   mutable absl::Mutex mutex_;
   int begun_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status answer_ ABSL_GUARDED_BY(mutex_);

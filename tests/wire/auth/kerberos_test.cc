@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gssapi/gssapi_ext.h>
+#include <gssapi/gssapi_krb5.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -137,6 +138,49 @@ TEST_F(KerberosTest, TokenAsksForMutualAuthenticationOnly) {
   gss_release_buffer(&ignored, &answer);
   gss_delete_sec_context(&ignored, &context, GSS_C_NO_BUFFER);
   gss_release_cred(&ignored, &credential);
+}
+
+// The first token of a client that uses the GSS library alone, as it pleases.
+std::string TokenOf(const std::string& keytab, gss_OID mechanism, OM_uint32 flags) {
+  OM_uint32 minor = 0, ignored = 0;
+  std::string name = "dafs@127.0.0.1";
+  gss_buffer_desc text = {.length = name.size(), .value = name.data()};
+  gss_name_t target = GSS_C_NO_NAME;
+  EXPECT_EQ(gss_import_name(&minor, &text, GSS_C_NT_HOSTBASED_SERVICE, &target), GSS_S_COMPLETE);
+  gss_key_value_element_desc places[] = {{"client_keytab", keytab.c_str()},
+                                         {"ccache", "MEMORY:as it pleases"}};
+  const gss_key_value_set_desc store = {.count = 2, .elements = places};
+  gss_cred_id_t credential = GSS_C_NO_CREDENTIAL;
+  gss_OID_set_desc mechanisms = {.count = 1, .elements = mechanism};
+  EXPECT_EQ(gss_acquire_cred_from(&minor, GSS_C_NO_NAME, GSS_C_INDEFINITE, &mechanisms,
+                                  GSS_C_INITIATE, &store, &credential, nullptr, nullptr),
+            GSS_S_COMPLETE);
+  gss_ctx_id_t context = GSS_C_NO_CONTEXT;
+  gss_buffer_desc token = GSS_C_EMPTY_BUFFER;
+  const OM_uint32 major = gss_init_sec_context(&minor, credential, &context, target, mechanism,
+                                               flags, 0, GSS_C_NO_CHANNEL_BINDINGS, GSS_C_NO_BUFFER,
+                                               nullptr, &token, nullptr, nullptr);
+  EXPECT_FALSE(GSS_ERROR(major)) << major;
+  std::string made(static_cast<const char*>(token.value), token.length);
+  gss_release_buffer(&ignored, &token);
+  gss_delete_sec_context(&ignored, &context, GSS_C_NO_BUFFER);
+  gss_release_cred(&ignored, &credential);
+  gss_release_name(&ignored, &target);
+  return made;
+}
+
+// Shows DAFS-6.2.2-10: the server takes no mechanism but Kerberos, whose mutual authentication
+// OneTokenEachWayProvesBothSides shows, and no token that does without it.
+// ServerThatCannotProveItselfIsRefused has the client's side.
+TEST_F(KerberosTest, OnlyKerberosWithMutualAuthenticationIsTaken) {
+  const std::string keytab = realm_->Path("client.keytab");
+  gss_OID_desc kerberos = *gss_mech_krb5;
+  EXPECT_EQ(Refusal(*Server(), TokenOf(keytab, &kerberos, GSS_C_MUTUAL_FLAG)), "");
+  EXPECT_THAT(Refusal(*Server(), TokenOf(keytab, &kerberos, 0)),
+              HasSubstr("does not want to know who the server is"));
+  gss_OID_desc negotiation = {.length = 6,
+                              .elements = const_cast<char*>("\x2b\x06\x01\x05\x05\x02")};
+  EXPECT_NE(Refusal(*Server(), TokenOf(keytab, &negotiation, GSS_C_MUTUAL_FLAG)), "");
 }
 
 TEST_F(KerberosTest, PrincipalOfTheRealmIsAUserOfTheMachine) {

@@ -17,7 +17,7 @@ class GssTest : public ServerTest {
 
   void SetUp() override {
     ServerTest::SetUp();
-    options_.acceptor = std::make_shared<auth::testing::FakeAcceptor>();
+    options_.acceptor = acceptor_;
     options_.trusted = {"host/*.test@R"};
     if (!options_.exports.empty()) options_.exports[0].sec = kSecKrb5;
   }
@@ -48,6 +48,9 @@ class GssTest : public ServerTest {
   static std::string AuthName(RawClient& client, const wire::ClientAuthArgs& args) {
     return client.Call(args).name();
   }
+
+  const std::shared_ptr<auth::testing::FakeAcceptor> acceptor_ =
+      std::make_shared<auth::testing::FakeAcceptor>();
 };
 
 // Shows DAFS-3.1.1.1.1-02, DAFS-6.1.9-03, DAFS-6.2.2-11, DAFS-6.2.7-01, DAFS-6.2.7-03 and
@@ -72,8 +75,8 @@ TEST_F(GssTest, TrustedMachineActsForItsUsers) {
   EXPECT_EQ(client->Call(OpenArgs(LookUp(*client, {"a"}), "new", true)).name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-06: any other principal is one user, registers no other,
-// and has no handle.
+// Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-02, DAFS-3.1.1.1.2-06: any other principal is one user,
+// registers no other, and has no handle. It stays this user when it proves itself again.
 TEST_F(GssTest, UserIsOneUserOnly) {
   StartServer();
   chmod(Path("a").c_str(), 0755);
@@ -84,7 +87,13 @@ TEST_F(GssTest, UserIsOneUserOnly) {
   const wire::FileHandle a = LookUp(*client, {"a"});
   EXPECT_EQ(client->Call(OpenArgs(a, "new", true)).name(), "DAFSERR_ACCES");
   ASSERT_EQ(chown(Path("a").c_str(), 1, 1), 0);  // daemon
-  EXPECT_EQ(client->Call(OpenArgs(a, "new", true)).name(), "DAFS_STATUS_OK");
+  for (const std::string name : {"new", "newer"}) {
+    EXPECT_EQ(client->Call(OpenArgs(a, name, true)).name(), "DAFS_STATUS_OK");
+    struct stat made = {};
+    ASSERT_EQ(stat(Path("a/" + name).c_str(), &made), 0);
+    EXPECT_EQ(made.st_uid, 1u);
+    EXPECT_EQ(AuthName(*client, Auth("alice@R daemon")), "DAFS_STATUS_OK");
+  }
   client->cred_handle.bytes[0] = 1;
   EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFSERR_NO_CREDS");
   // A principal that is no user of the machine is refused, as is one without rights to vouch.
@@ -116,6 +125,30 @@ TEST_F(GssTest, ExchangeOfSeveralTokens) {
   }
   EXPECT_EQ(last, "DAFSERR_NOT_AUTHORIZED");
   EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");  // still who it was
+}
+
+// Shows DAFS-3.1.1.1.1-05, DAFS-3.1.1.1.1-06 (the server): a request names no exchange, since that
+// is the one of its session, and ends with it.
+TEST_F(GssTest, AnExchangeBelongsToItsSessionAndEndsWithIt) {
+  StartServer();
+  auto client = Connected();
+  ASSERT_EQ(AuthName(*client, Auth("more")), "DAFSERR_GSS_CONTINUE_INIT");
+  EXPECT_EQ(acceptor_->living(), 1);
+  auto other = Connected(2);
+  EXPECT_EQ(AuthName(*other, Auth("more", true)), "DAFSERR_ILLEGAL_STATE");
+  ASSERT_EQ(AuthName(*other, Auth("more")), "DAFSERR_GSS_CONTINUE_INIT");
+  EXPECT_EQ(acceptor_->living(), 2);
+  EXPECT_EQ(AuthName(*client, Auth(kMachine, true)), "DAFS_STATUS_OK");
+  EXPECT_EQ(other->Call(wire::NullArgs()).name(), "DAFSERR_NOT_AUTHENTICATED");
+  // One session ends during its exchange, the other one after it.
+  other.reset();
+  EXPECT_EQ(client->Call(wire::DisconnectArgs()).name(), "DAFS_STATUS_OK");
+  EXPECT_TRUE(client->AwaitClosed());
+  client.reset();
+  const absl::Time deadline = Loop::Now() + kPatience;
+  while (server_->connections() > 0 && Loop::Now() < deadline) sched_yield();
+  EXPECT_EQ(server_->connections(), 0u);
+  EXPECT_EQ(acceptor_->living(), 0);
 }
 
 // Shows DAFS-3.1.1.1.1-07 and DAFS-6.2.2-01: what has expired must be proven again, by the same
