@@ -234,10 +234,10 @@ void JournalRecovery::Read(const std::shared_ptr<SessionCache>& cache) {
   if (has_opened) unknown_.opened_in.push_back(cache->session_id());
 }
 
-void JournalRecovery::SettleSlot(SessionCache& cache, JournalSlot& slot, UnknownOutcomes& unknown,
-                                 Counts& counts) const {
+void JournalRecovery::SettleSlot(SessionCache& cache, JournalSlot& slot, absl::Time deadline,
+                                 UnknownOutcomes& unknown, Counts& counts) const {
   if (slot.state.load(std::memory_order_acquire) == SlotState::kIntent) {
-    if (!store_.restart_check().Recheck(slot.procedure, slot.intent, &slot.result)) {
+    if (!store_.restart_check().Recheck(slot.procedure, slot.intent, deadline, &slot.result)) {
       ++counts.not_executed;
       // Otherwise keeps the intent, in case this instance ends before the client has queried it.
       if (!LeavesDoubt(slot.procedure, slot.intent)) return slot.Clear();
@@ -279,10 +279,14 @@ void JournalRecovery::Settle(size_t export_index) {
     ++begun_;
     taken = Take(export_index);
   }
+  // A cluster file system takes seconds to recover from a failed head. A longer error is a fault of
+  // its own.
+  constexpr absl::Duration kPatience = absl::Seconds(10);
+  const absl::Time deadline = absl::Now() + kPatience;
   UnknownOutcomes unknown;
   Counts counts;
   for (const Unsettled& each : taken) {
-    SettleSlot(*each.cache, each.cache->slot(each.stream), unknown, counts);
+    SettleSlot(*each.cache, each.cache->slot(each.stream), deadline, unknown, counts);
   }
   absl::MutexLock lock(&mutex_);
   is_settled_[export_index] = true;
@@ -308,7 +312,7 @@ void JournalRecovery::Start(
   absl::MutexLock lock(&mutex_);
   has_started_ = true;
   for (const Unsettled& each : Take(std::nullopt)) {  // of no export: accesses no file system
-    SettleSlot(*each.cache, each.cache->slot(each.stream), unknown_, counts_);
+    SettleSlot(*each.cache, each.cache->slot(each.stream), absl::InfinitePast(), unknown_, counts_);
     each.cache->NoteSettled(each.stream);
   }
   counts_.Log();

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/clients/response_cache.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/store.h"
@@ -63,8 +64,9 @@ class JournalRecovery {
   void Read(const std::shared_ptr<SessionCache>& cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<Unsettled> Take(std::optional<size_t> export_index)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SettleSlot(SessionCache& cache, JournalSlot& slot, UnknownOutcomes& unknown,
-                  Counts& counts) const;
+  // Waits until `deadline` for a file system that cannot show the outcome yet.
+  void SettleSlot(SessionCache& cache, JournalSlot& slot, absl::Time deadline,
+                  UnknownOutcomes& unknown, Counts& counts) const;
 
   Store& store_;
   const std::function<void(size_t, UnknownOutcomes)> late_;

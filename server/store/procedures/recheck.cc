@@ -10,15 +10,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "runtime/files/unique_fd.h"
+#include "runtime/log/log.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/shared/data_access.h"
 #include "server/store/procedures/shared/restart_check.h"
+#include "server/store/system/errno_status.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {
@@ -71,15 +78,15 @@ class Rechecker {
   bool Truncated() {
     struct statx stx;
     ObjectRef file = Find(intent_.object);
-    return file != nullptr && Statx(file->path_fd(), &stx) == 0 && stx.stx_size == 0;
+    return file != nullptr && Stat(*file, &stx) && stx.stx_size == 0;
   }
 
   // If bytes were moved, the size shows it. The client repeats any other mode.
   bool Allocated() {
     struct statx stx;
     ObjectRef file = Find(intent_.object);
-    return (intent_.flags & Intent::kMoves) != 0 && file != nullptr &&
-           Statx(file->path_fd(), &stx) == 0 && stx.stx_size == intent_.object_size;
+    return (intent_.flags & Intent::kMoves) != 0 && file != nullptr && Stat(*file, &stx) &&
+           stx.stx_size == intent_.object_size;
   }
 
   // The named attribute was removed, or has its new value.
@@ -96,7 +103,9 @@ class Rechecker {
     std::shared_ptr<const UniqueFd> fd;
     if (file != nullptr) fd = AppendFd(*file, &error);
     struct stat st;
-    if (fd == nullptr || fstat(fd->get(), &st) != 0) return false;
+    if (fd != nullptr && fstat(fd->get(), &st) != 0) error = errno;
+    if (error != 0) Note(StatusFromErrno(error));
+    if (fd == nullptr || error != 0) return false;
     const auto size = static_cast<uint64_t>(st.st_size);
     // A power failure can leave the size of data that was never written. With Stable::kPower the
     // data is therefore cut off, and the client appends it again.
@@ -116,7 +125,7 @@ class Rechecker {
   bool AttributesSet() {
     struct statx stx;
     ObjectRef file = Find(intent_.object);
-    if (file == nullptr || Statx(file->path_fd(), &stx) != 0) return false;
+    if (file == nullptr || !Stat(*file, &stx)) return false;
     const auto set = [&](uint64_t bit) { return (intent_.attributes & bit) != 0; };
     const auto is_time = [&](uint32_t server, const statx_timestamp& now, const wire::Time& then) {
       if ((intent_.flags & server) != 0) return CtimeNs(stx) != intent_.before;
@@ -144,6 +153,9 @@ class Rechecker {
     if (result_.new_after == 0) result_.new_after = ChangeNow(intent_.new_directory);
   }
 
+  // The first error after which the file system may still have what was asked for; kOk if none.
+  DafsStatus failure() const { return failure_; }
+
  private:
   static constexpr uint64_t kFattrCompared = wire::kFattrObjectSize | wire::kFattrMode |
                                              wire::kFattrOwner | wire::kFattrOwnerGroup |
@@ -151,31 +163,57 @@ class Rechecker {
 
   ObjectRef Find(const wire::FileHandle& handle) {
     Place place;
-    if (store_.handles.ResolveHandle(handle, &place) != DafsStatus::kOk) return nullptr;
-    return place.object;
+    const DafsStatus status = store_.handles.ResolveHandle(handle, &place);
+    Note(status);
+    return status == DafsStatus::kOk ? place.object : nullptr;
+  }
+
+  // Remembers an answer of the file system that shows neither that something exists nor that it
+  // does not: descriptors or memory are short, or a cluster file system has not recovered yet.
+  void Note(DafsStatus status) {
+    switch (status) {
+      case DafsStatus::kOk:
+      case DafsStatus::kNoEnt:
+      case DafsStatus::kNotDir:
+      case DafsStatus::kStale:
+      case DafsStatus::kBadHandle:
+      case DafsStatus::kNotSupp:
+      case DafsStatus::kAcces:  // a mounted file system covers the name
+      case DafsStatus::kNameTooLong:
+        return;
+      default:
+        if (failure_ == DafsStatus::kOk) failure_ = status;
+    }
+  }
+
+  bool Stat(const Object& object, struct statx* stx) {
+    const int error = Statx(object.path_fd(), stx);
+    if (error != 0) Note(StatusFromErrno(error));
+    return error == 0;
   }
 
   // Whether a file that was being created has a size that the creation alone does not give it.
-  bool HasData(const Object& made) const {
+  bool HasData(const Object& made) {
     struct statx stx;
-    return made.is_regular() && Statx(made.path_fd(), &stx) == 0 && stx.stx_size != 0 &&
+    return made.is_regular() && Stat(made, &stx) && stx.stx_size != 0 &&
            stx.stx_size != intent_.object_size;
   }
 
   ObjectRef Child(Object& directory, const char* name) {
     ObjectRef child;
-    if (store_.lookups.LookupName(directory, name, &child) != DafsStatus::kOk) return nullptr;
-    return child;
+    const DafsStatus status = store_.lookups.LookupName(directory, name, &child);
+    Note(status);
+    return status == DafsStatus::kOk ? child : nullptr;
   }
 
   std::optional<std::string> AttributeValue() {
     ScopedPrivilege privilege;
     ObjectRef object = Find(intent_.object);
+    if (object == nullptr) return std::nullopt;
     std::string value;
-    if (object == nullptr || GetXattr(*object, intent_.name, &value) != DafsStatus::kOk) {
-      return std::nullopt;
-    }
-    return value;
+    const DafsStatus status = GetXattr(*object, intent_.name, &value);
+    Note(status);
+    return status == DafsStatus::kOk ? std::optional(value) : std::nullopt;
   }
 
   static bool Is(const ObjectRef& object, const wire::FileHandle& handle) {
@@ -190,54 +228,64 @@ class Rechecker {
   StoreParts& store_;
   const Intent& intent_;
   Result& result_;
+  DafsStatus failure_ = DafsStatus::kOk;
 };
 
-}  // namespace
-
-bool RestartCheck::Recheck(Proc procedure, const Intent& intent, Result* result) {
-  RestoreOwnIdentity();
-  *result = Result(intent);
-  Rechecker recheck(store_, intent, *result);
-  bool executed = false;
+bool Executed(Proc procedure, const Intent& intent, Rechecker& recheck) {
   switch (procedure) {
     case Proc::kCreate:
     case Proc::kMakeNode:
-      executed = recheck.Created();
-      break;
+      return recheck.Created();
     case Proc::kOpen:
-      executed = (intent.flags & Intent::kTruncates) != 0 ? recheck.Truncated() : recheck.Created();
-      break;
+      return (intent.flags & Intent::kTruncates) != 0 ? recheck.Truncated() : recheck.Created();
     case Proc::kLink:
-      executed = recheck.Linked();
-      break;
+      return recheck.Linked();
     case Proc::kRemove:
-      executed = (intent.flags & Intent::kOfAttribute) != 0 ? recheck.AttributeRemoved()
-                                                            : recheck.Removed();
-      break;
+      return (intent.flags & Intent::kOfAttribute) != 0 ? recheck.AttributeRemoved()
+                                                        : recheck.Removed();
     case Proc::kRename:
     case Proc::kRename2:
-      executed = recheck.Renamed();
-      break;
+      return recheck.Renamed();
     case Proc::kAppendInline:
     case Proc::kAppendDirect:
-      executed = recheck.Appended();
-      break;
+      return recheck.Appended();
     case Proc::kSetattrInline:
     case Proc::kSetattrDirect:
-      executed = recheck.AttributesSet();
-      break;
+      return recheck.AttributesSet();
     case Proc::kAllocate:
-      executed = recheck.Allocated();
-      break;
+      return recheck.Allocated();
     case Proc::kClose:
       // No open outlives the server. The CLOSE of a named attribute counts once its value is set.
-      executed = (intent.flags & Intent::kOfAttribute) == 0 || recheck.AttributeSet();
-      break;
+      return (intent.flags & Intent::kOfAttribute) == 0 || recheck.AttributeSet();
     default:
-      break;  // a WRITE without a recorded outcome is written again
+      return false;  // a WRITE without a recorded outcome is written again
   }
-  if (executed) recheck.Complete();
-  return executed;
+}
+
+}  // namespace
+
+bool RestartCheck::Recheck(Proc procedure, const Intent& intent, absl::Time deadline,
+                           Result* result) {
+  constexpr absl::Duration kFirstPause = absl::Milliseconds(10);
+  constexpr absl::Duration kLongestPause = absl::Seconds(1);
+  RestoreOwnIdentity();
+  for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    *result = Result(intent);
+    Rechecker recheck(store_, intent, *result);
+    const bool executed = Executed(procedure, intent, recheck);
+    if (recheck.failure() == DafsStatus::kOk) {
+      if (executed) recheck.Complete();
+      return executed;
+    }
+    if (absl::Now() + pause > deadline) {
+      LogWarning(absl::StrFormat(
+          "%s of '%s': the file system cannot show whether it was executed before the restart: %s; "
+          "the client is told that it was not",
+          wire::Name(procedure), intent.name, wire::Name(recheck.failure())));
+      return false;
+    }
+    absl::SleepFor(pause);
+  }
 }
 
 void RestartCheck::Complete(const Intent& intent, Result* result) {

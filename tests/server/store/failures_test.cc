@@ -9,6 +9,9 @@
 #include <atomic>
 #include <cerrno>
 
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/store/durable/journal.h"
 #include "server/store/durable/write_verifier.h"
 #include "server/store/procedures/shared/restart_check.h"
@@ -28,6 +31,7 @@ std::atomic<int> write_flags{0};    // of the last pwritev2
 std::atomic<ssize_t> written{0};    // by the last pwritev2
 std::atomic<int> write_error{0};    // of pwritev2, unless 0
 std::atomic<int> sync_error{0};     // of fsync, unless 0
+std::atomic<int> failing_names{0};  // calls of name_to_handle_at that fail yet
 
 }  // namespace
 
@@ -72,6 +76,14 @@ int fsync(int fd) {
   return static_cast<int>(syscall(SYS_fsync, fd));
 }
 
+int name_to_handle_at(int directory, const char* name, file_handle* handle, int* mount,
+                      int flags) noexcept {
+  errno = EIO;
+  if (failing_names.fetch_sub(1) > 0) return -1;
+  failing_names = 0;
+  return static_cast<int>(syscall(SYS_name_to_handle_at, directory, name, handle, mount, flags));
+}
+
 ssize_t pwritev2(int fd, const iovec* from, int count, off_t offset, int flags) {
   errno = write_error;
   if (write_error != 0) return -1;
@@ -94,7 +106,7 @@ class StoreFailuresTest : public StoreTest {
   }
   void TearDown() override {
     no_xattrs = no_usage = no_new_xattrs = false;
-    write_error = sync_error = 0;
+    write_error = sync_error = failing_names = 0;
     StoreTest::TearDown();
   }
 
@@ -104,6 +116,10 @@ class StoreFailuresTest : public StoreTest {
     wire::CommitRes res;
     EXPECT_OK(store_->data().Commit(root_, args, &res));
     return res.writeverf;
+  }
+
+  bool Recheck(wire::Proc procedure, const Intent& intent, Result* result) {
+    return store_->restart_check().Recheck(procedure, intent, absl::InfiniteFuture(), result);
   }
 };
 
@@ -276,11 +292,40 @@ TEST_F(StoreFailuresTest, UncertainAppendIsUndone) {
   intent.size = 4;
   intent.length = 6;
   Result result;
-  EXPECT_TRUE(store_->restart_check().Recheck(wire::Proc::kAppendInline, intent, &result));
+  EXPECT_TRUE(Recheck(wire::Proc::kAppendInline, intent, &result));
   sync_error = EIO;
-  EXPECT_FALSE(store_->restart_check().Recheck(wire::Proc::kAppendInline, intent, &result));
+  EXPECT_FALSE(Recheck(wire::Proc::kAppendInline, intent, &result));
   sync_error = 0;
   EXPECT_EQ(Read(root_, f), "0123");
+}
+
+// Shows DAFS-5.2.4-02: an error is no outcome. With the first reads of the name failing, a removal
+// that was not executed must not become one that was, nor the reverse.
+TEST_F(StoreFailuresTest, OutcomeWaitsUntilNamesCanBeRead) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  Intent intent;
+  intent.directory = A();
+  intent.object = f.filehandle;
+  absl::SNPrintF(intent.name, sizeof(intent.name), "f");
+  Result result;
+  failing_names = 3;
+  EXPECT_FALSE(Recheck(wire::Proc::kRemove, intent, &result));
+  failing_names = 3;
+  EXPECT_TRUE(Recheck(wire::Proc::kLink, intent, &result));
+  ASSERT_EQ(unlink(Path("a/f").c_str()), 0);
+  failing_names = 3;
+  EXPECT_TRUE(Recheck(wire::Proc::kRemove, intent, &result));
+}
+
+TEST_F(StoreFailuresTest, RequestOfUnknownOutcomeWasNotExecuted) {
+  Intent intent;
+  intent.directory = A();
+  intent.object = MustOpen(root_, CreateArgs(A(), "f", 0644)).filehandle;
+  absl::SNPrintF(intent.name, sizeof(intent.name), "f");
+  Result result;
+  failing_names = 1 << 30;
+  EXPECT_FALSE(store_->restart_check().Recheck(wire::Proc::kRemove, intent, absl::Now(), &result));
+  failing_names = 0;
 }
 
 }  // namespace
