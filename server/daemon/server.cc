@@ -5,22 +5,19 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "runtime/log/log.h"
 #include "runtime/status_macros.h"
-#include "runtime/text.h"
 #include "server/admin/admin_socket.h"
-#include "server/audit/audit_line.h"
 #include "server/audit/audit_log.h"
-#include "server/clients/passwords.h"
 #include "server/clients/recovery.h"
 #include "server/clients/state_lock.h"
 #include "server/daemon/acceptor.h"
+#include "server/daemon/administration.h"
+#include "server/daemon/checked_options.h"
 #include "server/daemon/tls_refusals.h"
 #include "server/procedures/procedures.h"
 #include "server/session/directives/callbacks.h"
@@ -30,91 +27,13 @@
 #include "server/store/access/exports/export_threads.h"
 #include "server/store/access/promise_ends.h"
 #include "server/store/durable/state_dir_check.h"
-#include "server/store/holdings/exported_cache.h"
 #include "server/store/holdings/grace.h"
-#include "server/store/holdings/locks/kernel_leases.h"
 #include "server/store/holdings/promises/promises.h"
 #include "server/store/parts/export_directories.h"
-#include "server/store/parts/export_reload.h"
 #include "server/store/system/server_id.h"
 #include "server/store/system/state_dir.h"
 
 namespace dafs::server {
-namespace {
-
-ServerOptions Completed(ServerOptions options) {
-  if (options.listen.empty()) {
-    for (const char* host : {"127.0.0.1", "::1"}) {
-      auto addresses = dat::ResolveHost(host, dat::kDefaultPort);
-      if (addresses.ok()) options.listen.push_back({Transport::kTcp, addresses->front()});
-    }
-  }
-  if (options.workers == 0) {
-    options.workers = std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
-  }
-  return options;
-}
-
-absl::Status CheckOptions(const ServerOptions& options) {
-  auto bad = [](auto... what) { return absl::InvalidArgumentError(absl::StrCat(what...)); };
-  if (options.state_dir.empty()) return bad("no state directory; give one with --state-dir");
-  if (options.max_message_bytes < 4096 || options.max_message_bytes > (16u << 20)) {
-    return bad("--max-request-size ", options.max_message_bytes, ": 4096 to 16777216 bytes");
-  }
-  if (options.max_requests < 1 || options.max_requests > 4096) {
-    return bad("--max-requests ", options.max_requests, ": 1 to 4096");
-  }
-  if (options.max_transfer_bytes < 65536 || options.max_transfer_bytes > (16u << 20)) {
-    return bad("--max-transfer-size ", options.max_transfer_bytes, ": 65536 to 16777216 bytes");
-  }
-  RETURN_IF_ERROR(CheckProtection(options.exports, options.tls, options.acceptor != nullptr,
-                                  !options.password_file.empty()));
-  if (!options.password_file.empty()) RETURN_IF_ERROR(CheckPasswordFile(options.password_file));
-  if (options.workers > 256 || options.pool_threads < 1 || options.pool_threads > 256) {
-    return bad("--threads and --disk-threads: 1 to 256");
-  }
-  if (options.recall_time <= absl::ZeroDuration()) return bad("--recall-time: at least 1 second");
-  if (options.lease_time < absl::Milliseconds(100)) return bad("--lease-time: at least 1 second");
-  return absl::OkStatus();
-}
-
-// Whether a recall is over before the kernel ends the lease by itself. Logs if it is not, and an
-// export needs leases.
-bool MayUseLeases(const ServerOptions& options) {
-  const absl::Duration limit = KernelLeases::BreakTime();
-  if (options.recall_time < limit) return true;
-  const auto needs_leases = [](const Export& exported) { return !exported.only_clients_change; };
-  if (options.delegations.most != Delegations::Type::kNone &&
-      std::any_of(options.exports.begin(), options.exports.end(), needs_leases)) {
-    LogNotice(absl::StrCat("exports with changed_by=anyone: no delegations, because --recall-time ",
-                           absl::FormatDuration(options.recall_time),
-                           " is not below fs.lease-break-time ", absl::FormatDuration(limit),
-                           "; set a shorter recall time"));
-  }
-  return false;
-}
-
-StoreOptions StoreOptionsOf(const ServerOptions& options) {
-  StoreOptions store;
-  store.exports = options.exports;
-  store.state_dir = options.state_dir;
-  store.max_read = store.max_write = store.max_append = options.max_transfer_bytes;
-  store.pref_io_size = options.max_transfer_bytes;
-  store.stable = options.stable;
-  store.lease_time = options.lease_time;
-  store.keep_orphans = true;
-  store.undo_space_bytes = options.undo_space_bytes;
-  store.export_cache_bytes = options.export_cache_bytes;
-  store.promises.of_client = options.max_promises;
-  store.delegations = options.delegations;
-  store.use_leases = MayUseLeases(options);
-  if (options.audit.destination != kAuditToSyslog) store.audit_file = options.audit.destination;
-  store.counts_use =
-      !options.audit.destination.empty() && (options.audit.classes & SetOf(AuditClass::kOpen)) != 0;
-  return store;
-}
-
-}  // namespace
 
 Server::Server(ServerOptions options)
     : options_(std::move(options)),
@@ -134,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
                                                       const Providers& providers,
                                                       std::unique_ptr<StateLock> lock) {
   RETURN_IF_ERROR(CheckOptions(options));
-  std::unique_ptr<Server> server(new Server(Completed(std::move(options))));
+  std::unique_ptr<Server> server(new Server(CompleteOptions(std::move(options))));
   server->state_lock_ = std::move(lock);
   absl::Status status = server->Begin(providers);
   if (status.ok()) return server;
@@ -164,6 +83,11 @@ absl::Status Server::Begin(const Providers& providers) {
   export_pools_ = std::make_unique<ExportPools>(o.exports.size() + ExportSet::kRoom);
   RETURN_IF_ERROR(OpenStore());
   RETURN_IF_ERROR(LoadIdentity());
+  administration_ = std::make_unique<Administration>(Administration::Uses{.options = options_,
+                                                                          .store = *store_,
+                                                                          .clients = clients_,
+                                                                          .workers = workers_,
+                                                                          .audit = audit_.get()});
   recalls_ = std::make_unique<Recalls>(*store_, *callbacks_, *chores_, options_.recall_time);
   std::string said;
   cpu_latency_ = CpuLatency::For(o.cpu_latency, IdleFactsOfMachine(), CpuLatency::kDevice, &said);
@@ -195,7 +119,7 @@ absl::Status Server::Begin(const Providers& providers) {
   callbacks_->Start(workers_.front()->loop());
   recalls_->Start(workers_.front()->loop());
   RETURN_IF_ERROR(StartAdmin(shared));  // before clients are accepted, because it may fail
-  Audit("START", "", "serves");
+  AuditAdministration(audit_.get(), "START", "", "serves");
   ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(shared, workers_, std::move(listeners)));
   return absl::OkStatus();
 }
@@ -207,8 +131,9 @@ absl::Status Server::StartAdmin(const Shared& shared) {
       {.shared = shared,
        .bound = &bound_,
        .since = Loop::Now(),
-       .reload = [this](std::string_view by) { return Reload(by); },
-       .move = [this](const std::string& to, std::string_view by) { AnnounceMove(to, by); }});
+       .reload = [this](std::string_view by) { return administration_->Reload(by); },
+       .move = [this](const std::string& to,
+                      std::string_view by) { administration_->AnnounceMove(to, by); }});
   if (started.ok()) {
     admin_ = *std::move(started);
     return absl::OkStatus();
@@ -342,7 +267,8 @@ bool Server::Stop(absl::Duration within) {
   const absl::Time deadline = absl::Now() + within;
   const bool is_idle = AwaitIdle(deadline);
   if (!is_idle) SayWhatHangs();
-  Audit("STOP", "", is_idle ? "all requests have ended" : "some requests hang");
+  AuditAdministration(audit_.get(), "STOP", "",
+                      is_idle ? "all requests have ended" : "some requests hang");
   if (audit_ != nullptr && !audit_->Stop(std::max(deadline, absl::Now() + absl::Seconds(1)))) {
     LogError("the audit log hangs: its last records are lost");
     return false;
@@ -360,85 +286,11 @@ bool Server::Stop(absl::Duration within) {
   return true;
 }
 
-// A record of what an administrator did.
-void Server::Audit(std::string_view op, std::string_view by, std::string_view result) {
-  if (audit_ == nullptr || !audit_->Wants(AuditClass::kAdmin)) return;
-  AuditLine line(absl::Now(), AuditClass::kAdmin, op);
-  if (!by.empty()) line.Add("by", by);
-  line.Add("result", result);
-  audit_->Write(std::move(line).Take());
-}
-
-void Server::EndReferenceChannels() {
-  store_->exported().DropAll();
-  for (const auto& worker : workers_) worker->EndReferenceChannels();
-}
-
 absl::StatusOr<std::string> Server::Reload(std::string_view by) {
-  absl::MutexLock lock(&reloading_);
-  const auto failed = [this, by](const absl::Status& status) {
-    std::string why(status.message());
-    if (options_.place_export != nullptr) why = options_.place_export(why);
-    absl::StrAppend(&why, "; nothing has changed: correct that and reload again");
-    LogError(absl::StrCat("reload by ", Text(by), ": ", why));
-    Audit("RELOAD", by, why);
-    return absl::Status(status.code(), why);
-  };
-  if (audit_ != nullptr) audit_->Reopen();
-  if (options_.read_exports == nullptr) {
-    return absl::FailedPreconditionError("reload: this server has no file to read exports from");
-  }
-  absl::StatusOr<std::vector<Export>> wanted = options_.read_exports();
-  if (!wanted.ok()) return failed(wanted.status());
-  if (absl::Status fits = CheckProtection(*wanted, options_.tls, options_.acceptor != nullptr,
-                                          !options_.password_file.empty());
-      !fits.ok()) {
-    return failed(fits);
-  }
-  const absl::StatusOr<ExportChanges> changes =
-      store_->reload().Reload(*std::move(wanted), options_.open_within);
-  if (!changes.ok()) return failed(changes.status());
-  std::string said;
-  const auto add = [&said](const std::vector<std::string>& names, absl::string_view what) {
-    if (names.empty()) return;
-    absl::StrAppend(&said, said.empty() ? "" : "; ", what, " ", absl::StrJoin(names, ", "));
-  };
-  add(changes->added, "added");
-  add(changes->removed, "removed");
-  add(changes->changed, "changed the options of");
-  if (said.empty()) said = "no export has changed";
-  TellClientsOfLocations();
-  // What each of them reads was decided by the exports before.
-  EndReferenceChannels();
-  LogNotice(absl::StrCat("reload by ", Text(by), ": ", said));
-  Audit("RELOAD", by, said);
-  if (options_.reload_tls == nullptr) return said;
-  if (absl::Status status = options_.reload_tls(); !status.ok()) {
-    const std::string why =
-        absl::StrCat(status.message(),
-                     "; the certificates that were read before stay in use: correct that and "
-                     "reload again");
-    LogError(absl::StrCat("reload by ", Text(by), ": ", why));
-    return absl::Status(status.code(), absl::StrCat(said, "; but ", why));
-  }
-  LogNotice(absl::StrCat("reload by ", Text(by), ": certificates were read again"));
-  return said;
+  return administration_->Reload(by);
 }
 
-// Their next responses carry the flag.
-void Server::TellClientsOfLocations() {
-  for (const ClientTable::Entry& entry : clients_.List(Loop::Now())) {
-    entry.client->locations().Compare(LocationsNow(store_->exports()));
-  }
-}
-
-void Server::AnnounceMove(const std::string& to, std::string_view by) {
-  clients_.SetDraining(true, Loop::Now());
-  store_->reload().PreferAlternate(to);
-  TellClientsOfLocations();
-  LogNotice(absl::StrCat("drain by ", Text(by), ": clients go to ", to));
-  Audit("DRAIN", by, to);
-}
+void Server::EndReferenceChannels() { administration_->EndReferenceChannels(); }
 
 // Waits in this order because each submits work to those after it.
 bool Server::AwaitIdle(absl::Time deadline) {

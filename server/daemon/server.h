@@ -11,10 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "runtime/loop/cpu_latency.h"
 #include "server/clients/client_records.h"
@@ -32,6 +30,7 @@
 namespace dafs::server {
 
 class Acceptor;
+class Administration;
 class AdminSocket;
 class AuditLog;
 class Callbacks;
@@ -79,10 +78,9 @@ class Server {
   // changed, as text; logs it, too. `by`: the user who requested it, logged. On an error nothing
   // has changed; the message names the place and the remedy. Waits at most options.open_within for
   // the file systems of new exports. Thread-safe; not during Stop.
-  absl::StatusOr<std::string> Reload(std::string_view by) ABSL_LOCKS_EXCLUDED(reloading_);
+  absl::StatusOr<std::string> Reload(std::string_view by);
   // Ends all references, and the channels on which clients read by them. Clients bind new ones if
-  // they still may.
-  // Thread-safe.
+  // they still may. Thread-safe; not during Stop.
   void EndReferenceChannels();
 
   // The addresses it listens on, in the order of options.listen, with the ports that the system
@@ -108,17 +106,12 @@ class Server {
   absl::Duration GraceTime() const;
   bool AwaitIdle(absl::Time deadline);
   void SayWhatHangs() const;
-  void TellClientsOfLocations();
-  // Takes no new clients, and names `to` as the first alternate location of all exports.
-  void AnnounceMove(const std::string& to, std::string_view by);
-  void Audit(std::string_view op, std::string_view by, std::string_view result);
   absl::Status StartAdmin(const Shared& shared);
   absl::Status Listen(const Providers& providers,
                       std::vector<std::unique_ptr<dat::Listener>>* listeners);
 
   const ServerOptions options_;
   std::unique_ptr<AuditLog> audit_;  // outlives all that writes to it; null: there is none
-  absl::Mutex reloading_;            // one at a time
   std::vector<ListenAddress> bound_;
   std::unique_ptr<StateLock> state_lock_;
   std::unique_ptr<JournalRecovery> recovery_;  // outlives the store, whose threads use it
@@ -139,6 +132,7 @@ class Server {
   std::unique_ptr<Pool> passwords_;  // null: none are taken
   std::unique_ptr<ExportPools> export_pools_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Administration> administration_;
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<AdminSocket> admin_;
 };
