@@ -64,6 +64,7 @@ class ScriptedPending final : public dat::PendingEndpoint {
  public:
   ScriptedPending(ScriptedServer* server, dat::Address peer) : server_(server), peer_(peer) {}
   absl::StatusOr<std::unique_ptr<dat::Domain>> NewDomain() override {
+    ++server_->domains_made;
     return std::make_unique<ScriptedDomain>(server_->windows);
   }
   bool Fits(const dat::Domain&) const override { return true; }
@@ -174,6 +175,7 @@ absl::Status ScriptedConnection::PostInvalidate(uint64_t cookie, uint32_t contex
 
 WaitHandle ScriptedConnection::Arm() {
   if (!completions_.empty() || !inbox_.empty() || (closed && !reported_end_)) return {};
+  ++server_->idle_arms;
   return {fd_, 1 /* EPOLLIN */};
 }
 

@@ -215,6 +215,8 @@ class ScriptedServer final : public dat::Provider {
   std::vector<std::string> violations;
   std::vector<ScriptedConnection*> connections;  // the live ones
   int connections_made = 0;
+  int domains_made = 0;
+  int idle_arms = 0;  // the client armed a connection that had nothing for it, to sleep
   uint32_t most_outstanding = 0;
 
   int Count(wire::Proc proc) const {

@@ -46,6 +46,46 @@ TEST_F(WindowsTest, AreBoundAndInvalidatedOncePerTransfer) {
   ASSERT_EQ(server_.only().private_data.size(), 24u);
 }
 
+// Shows DAFS-E.6-01, for regions and for windows.
+TEST_F(WindowsTest, MemoryThatTheServerKnowsHasTheRightOfItsUseOnly) {
+  for (const Windows windows : {Windows::kOff, Windows::kAuto}) {
+    SCOPED_TRACE(windows == Windows::kOff ? "regions" : "windows");
+    options_.windows = windows;
+    server_.windows_bound = 0;
+    MakeFiles();
+    int reads = 0;
+    int writes = 0;
+    server_.script = [&](ScriptedConnection& c, const Request& request) {
+      if (request.header.procedure == Proc::kReadDirect) {
+        const auto named = request.Decode<wire::ReadDirectArgs>().read_data_buffers[0];
+        EXPECT_TRUE(c.RdmaRead(named).empty());
+        EXPECT_TRUE(c.RdmaWrite(named, std::vector<std::byte>(named.buffer_byte_count)));
+        ++reads;
+      }
+      if (request.header.procedure == Proc::kWriteDirect) {
+        const auto named = request.Decode<wire::WriteDirectArgs>().write_data_buffers[0];
+        EXPECT_FALSE(c.RdmaWrite(named, std::vector<std::byte>(named.buffer_byte_count)));
+        EXPECT_EQ(c.RdmaRead(named).size(), named.buffer_byte_count);
+        ++writes;
+      }
+      return false;
+    };
+    {
+      BufferLease target = files_->buffers().TryAcquire(BufferUse::kReadTarget, kSize);
+      BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, kSize);
+      ASSERT_OK(Read(target));
+      ASSERT_OK(Await(files_->data().Write(user_, file_, wire::StateId(), 0, source, 0, kSize,
+                                           wire::StableHow::kUnstable)));
+    }
+    EXPECT_EQ(reads, 1);
+    EXPECT_EQ(writes, 1);
+    EXPECT_EQ(server_.windows_bound, windows == Windows::kOff ? 0u : 2u);
+    server_.violations.clear();  // the refused accesses
+    files_->Shutdown();
+    files_.reset();
+  }
+}
+
 TEST_F(WindowsTest, AreInvalidatedBeforeTheReadCompletes) {
   MakeFiles();
   wire::DirectOpBuffer named;

@@ -21,6 +21,7 @@
 namespace dafs::names {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr uint16_t kSrv = 33, kTxt = 16, kA = 1, kCname = 5;
@@ -136,7 +137,7 @@ TEST(DnsServiceTest, OwnerIsTheNameInTheDomain) {
   }
 }
 
-// Shows DAFS-A.1-01, DAFS-A.5-07.
+// Shows DAFS-A.1-01, DAFS-A.5-07, DAFS-E.8-03: RDMA-CM makes the service id of the port.
 TEST(DnsServiceTest, LocationsAreInTheOrderOfTheirPriorityAndWeight) {
   ScriptedDns dns([](const Question& q) -> std::string {
     if (q.type == kSrv) {
@@ -155,7 +156,8 @@ TEST(DnsServiceTest, LocationsAreInTheOrderOfTheirPriorityAndWeight) {
     EXPECT_EQ(one.location.host, std::string(1, static_cast<char>('a' + i)) + ".test");
     EXPECT_EQ(one.location.path, "/x");
     EXPECT_EQ(one.location.version, "1.0");
-    EXPECT_EQ(one.addresses.size(), 2u);
+    const std::string port = std::to_string(i + 1);
+    EXPECT_THAT(one.addresses, ElementsAre("127.1.1.1:" + port, "127.1.1.2:" + port));
   }
 }
 

@@ -56,6 +56,24 @@ class SessionTest : public ScriptedTest {
     }
     return walks;
   }
+  // Answers CLIENT_CONNECT_AUTH. Grants a Back-control Channel, and an RDMA-read Channel if
+  // `rdma_read` is true.
+  void GrantChannels(ScriptedConnection& c, const Request& request, bool rdma_read) {
+    const auto args = request.Decode<wire::ClientConnectAuthArgs>();
+    wire::ClientConnectAuthRes res;
+    res.session_id = wire::OpaqueFromUint64<wire::SessionId>(9);
+    res.client_id = wire::OpaqueFromUint64<wire::ClientId>(7);
+    res.max_request_size = args.max_request_size;
+    res.max_response_size = args.max_response_size;
+    res.max_requests = 16;
+    res.max_credentials = 8;
+    res.trusted = true;
+    res.use_rdma_read_channel = rdma_read;
+    res.use_back_control_channel = true;
+    c.session_id = 9;
+    c.connected_session = true;
+    c.Answer(request, res);
+  }
   // Each walk was resumed exactly once, with this code.
   void ExpectAllEnded(const std::vector<std::unique_ptr<Walk>>& walks, absl::StatusCode code) {
     for (const auto& walk : walks) {
@@ -275,19 +293,7 @@ TEST_F(SessionTest, GrantedChannelsAreBoundBeforeTheSessionIsUsed) {
         if (request.header.procedure != Proc::kClientConnectAuth) return false;
         const auto args = request.Decode<wire::ClientConnectAuthArgs>();
         EXPECT_EQ(args.use_rdma_read_channel, wanted);
-        wire::ClientConnectAuthRes res;
-        res.session_id = wire::OpaqueFromUint64<wire::SessionId>(9);
-        res.client_id = wire::OpaqueFromUint64<wire::ClientId>(7);
-        res.max_request_size = args.max_request_size;
-        res.max_response_size = args.max_response_size;
-        res.max_requests = 16;
-        res.max_credentials = 8;
-        res.trusted = true;
-        res.use_rdma_read_channel = granted;
-        res.use_back_control_channel = true;
-        c.session_id = 9;
-        c.connected_session = true;
-        c.Answer(request, res);
+        GrantChannels(c, request, granted);
         return true;
       };
       ASSERT_OK(MakeSession());
@@ -304,6 +310,90 @@ TEST_F(SessionTest, GrantedChannelsAreBoundBeforeTheSessionIsUsed) {
     }
   }
   session_.reset();
+}
+
+// Returns the four bytes at `at` of the private data of `connection`.
+std::string Field(const ScriptedConnection* connection, size_t at) {
+  return {reinterpret_cast<const char*>(connection->private_data.data()) + at, 4};
+}
+
+// Shows DAFS-E.9-01, DAFS-E.9-02, DAFS-E.9-03. Shows DAFS-E.6-03: the session makes one protection
+// domain, in which each of its connections and registrations is.
+TEST_F(SessionTest, PrivateDataNamesTheClientTheSessionAndTheChannel) {
+  options_.rdma_read_channel = true;
+  options_.back_control_channel = true;
+  pool_ = *BufferPool::Create(options_.buffers);
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kClientConnectAuth) return false;
+    GrantChannels(c, request, true);
+    return true;
+  };
+  std::string client_before;
+  for (const bool big_endian : {false, true}) {
+    SCOPED_TRACE(big_endian);
+    options_.byte_order = big_endian ? wire::ByteOrder::kBig : wire::ByteOrder::kLittle;
+    session_.reset();
+    server_.domains_made = 0;
+    ASSERT_OK(MakeSession());  // of a new Client
+    EXPECT_EQ(server_.domains_made, 1);
+    ASSERT_EQ(server_.connections.size(), 3u);
+    const std::string client = Field(server_.connections[0], 4);
+    const std::string session = Field(server_.connections[0], 8);
+    EXPECT_NE(client, client_before);  // equal once in 2^32 runs
+    const auto expect_channels = [&](const std::string& session_value) {
+      const char types[] = {1, 4, 2};  // operation, RDMA-read, back-control
+      for (size_t i = 0; i < 3; ++i) {
+        const ScriptedConnection* channel = server_.connections[i];
+        ASSERT_GE(channel->private_data.size(), 16u);
+        EXPECT_EQ(Field(channel, 0), big_endian ? "DAFS" : "SFAD");
+        EXPECT_EQ(Field(channel, 4), client);
+        EXPECT_EQ(Field(channel, 8), session_value);
+        std::string type(4, '\0');
+        type[big_endian ? 3 : 0] = types[i];
+        EXPECT_EQ(Field(channel, 12), type);
+      }
+    };
+    expect_channels(session);
+    // Another session of the same client.
+    session_.reset();
+    auto next =
+        Session::Create(*client_, *loop_, server_, options_.addresses[0], pool_.get(), totals_);
+    ASSERT_OK(next);
+    session_ = *std::move(next);
+    absl::Status established = Await(session_->Establish(Loop::Now() + absl::Seconds(10)));
+    ASSERT_OK(established);
+    ASSERT_EQ(server_.connections.size(), 3u);
+    const std::string next_session = Field(server_.connections[0], 8);
+    EXPECT_NE(next_session, session);
+    expect_channels(next_session);
+    client_before = client;
+  }
+  session_.reset();
+}
+
+// Shows DAFS-E.3-04.
+TEST_F(SessionTest, ConnectionEndsAfterTheSession) {
+  ASSERT_OK(MakeSession());
+  std::optional<Request> held;
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure != Proc::kDisconnect) return false;
+    held = request;
+    return true;
+  };
+  bool ended = false;
+  const auto disconnect = [](Session& session, bool* done) -> Task<void> {
+    Task<void> task = session.Disconnect(Loop::Now() + absl::Seconds(30));
+    co_await task;
+    *done = true;
+  };
+  Start(disconnect(*session_, &ended));
+  ASSERT_TRUE(Until([&] { return held.has_value(); }));
+  Settle();
+  EXPECT_FALSE(server_.only().closed);
+  EXPECT_FALSE(ended);
+  server_.only().Answer(*held, wire::DisconnectRes());
+  ASSERT_TRUE(Until([&] { return ended; }));
+  EXPECT_TRUE(server_.connections.empty() || server_.only().closed);
 }
 
 // ---- Calls that can be delayed ---------------------------------------------------------------

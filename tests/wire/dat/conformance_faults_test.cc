@@ -138,9 +138,13 @@ TEST_P(Faults, InvalidReadsFailAndEndTheConnection) {
   }
 }
 
-// Shows DAFS-B.5-03, DAFS-2.3.3-13
+// Shows DAFS-B.5-03, DAFS-2.3.3-13, DAFS-E.1-02: a domain belongs to one adapter, and another
+// domain needs a registration of its own.
 TEST_P(Faults, RegionOfAnotherDomainIsNotAccessible) {
-  Open();
+  Prepare();
+  Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);
+  ASSERT_TRUE(server().PostReceive(1, in.All()).ok());
+  Finish();
   auto other = server_provider().Resolve(GetParam().address(), "", absl::Seconds(5));
   auto elsewhere = *(*other)->NewDomain();
   // Many, so that a slot number alone would match one of them here too.
@@ -151,6 +155,12 @@ TEST_P(Faults, RegionOfAnotherDomainIsNotAccessible) {
   const Segment data = source.All();
   const Segment foreign = strange[0].At(0, 64);
   EXPECT_TRUE(absl::IsInvalidArgument(client().PostSend(1, {&foreign, 1}, {})));
+  auto again = pair_->client.domain->Register(strange[0].bytes, Access::kLocal);
+  ASSERT_TRUE(again.ok()) << again.status();
+  Segment registered = foreign;
+  registered.region = again->get();
+  ASSERT_TRUE(client().PostSend(1, {&registered, 1}, {}).ok());
+  ASSERT_TRUE(pair_->Await(pair_->server, Event::kReceive)->status.ok());
   ASSERT_TRUE(client().PostRdmaWrite(1, {&data, 1}, strange[0].Remote(), false).ok());
   ExpectBothEnd();
   EXPECT_EQ(strange[0].bytes, std::vector<std::byte>(4096));

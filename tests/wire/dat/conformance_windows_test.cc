@@ -111,6 +111,19 @@ TEST_P(Windows, GrantsItsRightOnItsRange) {
   EXPECT_TRUE(Placed(kStart, kSize));
 }
 
+// Shows DAFS-E.6-02: the peer posts the same for both.
+TEST_P(Windows, PeerUsesAWindowAsItUsesARegion) {
+  Begin();
+  Memory region = NewMemory(*pair_->server.domain, kBytes, Access::kRemoteWrite);
+  const RemoteBuffer window = Bind(Access::kRemoteWrite);
+  SendRequest();
+  for (const RemoteBuffer& target : {window, region.Remote(kStart)}) Write(target);
+  ASSERT_TRUE(Answer(std::nullopt).has_value());
+  EXPECT_TRUE(Placed(kStart, kSize));
+  EXPECT_TRUE(
+      std::equal(own_.bytes.begin(), own_.bytes.begin() + kSize, region.bytes.begin() + kStart));
+}
+
 TEST_P(Windows, DeniesAccessOutsideItsBounds) {
   if (!GetParam().windows_have_bounds)
     GTEST_SKIP() << "rdma_rxe checks only the bounds of the region";

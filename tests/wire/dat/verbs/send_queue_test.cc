@@ -293,16 +293,18 @@ TEST_F(SendQueueTest, BindIsPostedWithTheNextSendBeforeTheWindowKeyChanges) {
   EXPECT_EQ(window.rkey, 0x701u);
 }
 
-// Shows DAFS-E.7-01
-// Shows DAFS-E.7-02
-TEST_F(SendQueueTest, NoRequestHasASolicitedEventOrImmediateData) {
+// Shows DAFS-E.7-01, DAFS-E.7-02, DAFS-E.7-03.
+TEST_F(SendQueueTest, NoRequestHasASolicitedEventImmediateDataOrAnAtomicOperation) {
   Submit(Event::kSend, 1);
   Submit(Event::kRdmaWrite, 2);
   Submit(Event::kRdmaRead, 3);
+  ASSERT_EQ(device_.posted.size(), 3u);
   for (const ibv_send_wr& request : device_.posted) {
     EXPECT_EQ(request.send_flags & IBV_SEND_SOLICITED, 0u);
     EXPECT_NE(request.opcode, IBV_WR_SEND_WITH_IMM);
     EXPECT_NE(request.opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+    EXPECT_NE(request.opcode, IBV_WR_ATOMIC_CMP_AND_SWP);
+    EXPECT_NE(request.opcode, IBV_WR_ATOMIC_FETCH_AND_ADD);
   }
 }
 
