@@ -63,6 +63,53 @@ class AsyncHoldsTest : public ScriptedTest {
   std::unique_ptr<CompletionGroup> group_;
 };
 
+// Shows FAST03-5-04 by waits: after its first result, the client takes the others without a wait. A
+// synchronous read waits each time.
+TEST_F(AsyncHoldsTest, OneWaitIsEnoughForAllReadsInFlight) {
+  constexpr size_t kReads = 32;
+  options_.max_requests = kReads;
+  server_.max_requests = server_.target_nreq = kReads;
+  StartIo();
+  Hold();
+  for (size_t i = 0; i < kReads; ++i) {
+    Issue(false);
+    ASSERT_TRUE(Arrived());
+    const int before = server_.idle_arms;
+    IoCompletion none;
+    EXPECT_EQ(group_->Wait({&none, 1}, absl::Milliseconds(1)), 0u);
+    EXPECT_GT(server_.idle_arms, before);
+    server_.ServeHeld(server_.only());
+    EXPECT_OK(Next().status);
+  }
+  for (size_t i = 0; i < kReads; ++i) Issue(false);
+  ASSERT_TRUE(Arrived(kReads));
+  server_.ServeHeld(server_.only());
+  const int before = server_.idle_arms;
+  for (size_t i = 0; i < kReads; ++i) EXPECT_OK(Next().status);
+  EXPECT_EQ(server_.idle_arms, before);
+}
+
+// Shows FAST03-5-02 by what the client posts and completes. Over TCP, which places the data in
+// software, more bytes take longer.
+TEST_F(AsyncHoldsTest, DirectReadOfAnySizeTakesTheSameTransportOperations) {
+  memory_.resize(size_t{1} << 20);
+  StartIo();
+  const auto operations_of = [this](uint32_t size) {
+    const int before = server_.operations;
+    const int reads = server_.Count(Proc::kReadDirect);
+    Issue(false, size);
+    EXPECT_OK(Next().status);
+    EXPECT_EQ(server_.Count(Proc::kReadDirect), reads + 1);
+    EXPECT_EQ(memory_[size - 1], ScriptedByte(size - 1));
+    return server_.operations - before;
+  };
+  const int least = operations_of(16384);
+  EXPECT_GT(least, 0);
+  for (const uint32_t size : {65536u, 262144u, 1048576u}) {
+    EXPECT_EQ(operations_of(size), least) << size;
+  }
+}
+
 class BothWays : public AsyncHoldsTest, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Ways, BothWays, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Write" : "Read"; });
