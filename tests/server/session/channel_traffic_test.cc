@@ -17,6 +17,7 @@ class Posts {
  public:
   struct Counts {
     int receives = 0, sends = 0, writes = 0, reads = 0;
+    int receives_at_accept = 0;          // those posted before the connection was accepted
     std::vector<int> receives_at_sends;  // those posted before each send
     std::vector<dat::Segment> read_into;
   };
@@ -37,6 +38,11 @@ class Posts {
     ++counts.reads;
     counts.read_into.insert(counts.read_into.end(), into.begin(), into.end());
   }
+  void NoteAccept(size_t connection) {
+    absl::MutexLock lock(&mutex_);
+    Counts& counts = all_[connection];
+    counts.receives_at_accept = counts.receives;
+  }
   Counts of(size_t connection) const {
     absl::MutexLock lock(&mutex_);
     return all_[connection];
@@ -51,6 +57,10 @@ class CountingEndpoint final : public dat::ForwardingEndpoint {
  public:
   CountingEndpoint(std::unique_ptr<dat::Endpoint> inner, Posts& posts)
       : ForwardingEndpoint(std::move(inner)), posts_(posts), number_(posts.AddConnection()) {}
+  absl::Status Accept(std::span<const std::byte> private_data) override {
+    posts_.NoteAccept(number_);
+    return inner().Accept(private_data);
+  }
   absl::Status PostReceive(uint64_t cookie, dat::Segment into) override {
     posts_.Count(number_, &Posts::Counts::receives);
     return inner().PostReceive(cookie, into);
@@ -237,9 +247,11 @@ TEST_F(ChannelTrafficTest, ReceiveIsPostedBeforeEachResponseUnlessNreqFalls) {
 }
 
 // Shows DAFS-3.1.2.3.2-04 (the server's part): it has one receive until the client has connected.
+// Shows DAFS-E.5.3.2.1-01: the receive is posted before the server accepts the connection.
 TEST_F(ChannelTrafficTest, OneReceiveServesTheConnectExchange) {
   StartServer();
   auto client = Connection();
+  EXPECT_EQ(posts_.of(kOperations).receives_at_accept, 1);
   EXPECT_EQ(posts_.of(kOperations).receives, 1);
   wire::ClientConnectAuthArgs refused = ConnectArgs("c");
   refused.auth_req.auth_type = wire::AuthType::kGss;
