@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "client/library/library.h"
 #include "tests/client/server_fixture.h"
 #include "tests/wire/auth/fake_gss.h"
 #include "wire/auth/credentials.h"
@@ -81,6 +82,31 @@ TEST_F(LoginTest, NoExchangeOutlivesItsSession) {
   StopClient();
   EXPECT_GT(initiator->begun(), 3);
   EXPECT_EQ(initiator->living(), 0);
+}
+
+// Shows FAST03-4-21: the exchange is one that the program brings. Kerberos (wire/auth) is another.
+TEST_F(LoginTest, ProgramOfTheLibraryBringsItsOwnExchange) {
+  loop_ = *Loop::Create();
+  const auto open = [&](std::shared_ptr<auth::Initiator> initiator) {
+    LibraryOptions options;
+    options.server = server_->bound()[0].address.ToString();
+    options.export_path = "/data";
+    options.providers = {provider_.get()};
+    options.client.buffers.bytes = size_t{8} << 20;
+    options.client.auth = Auth::kGss;
+    options.client.initiator = std::move(initiator);
+    options.client.must_be_trusted = true;
+    options.keep_leases = false;
+    auto library = Library::Open(std::move(options));
+    if (!library.ok()) return library.status();
+    return ExportSession::Open(**library, *loop_, root_user_).status();
+  };
+  auto initiator = std::make_shared<FakeInitiator>(std::vector<std::string>{kMachine});
+  EXPECT_STATUS_OK(open(initiator));
+  EXPECT_EQ(initiator->begun(), 1);
+  EXPECT_EQ(initiator->living(), 0);
+  EXPECT_EQ(open(std::make_shared<FakeInitiator>(std::vector<std::string>{"bad"})).code(),
+            absl::StatusCode::kUnauthenticated);
 }
 
 // A channel of its own proves itself, too.
