@@ -371,7 +371,7 @@ TEST_F(SessionTest, PrivateDataNamesTheClientTheSessionAndTheChannel) {
   session_.reset();
 }
 
-// Shows DAFS-E.3-04.
+// Shows DAFS-E.3-04 for the client. An end by the server is abrupt at any time (E.5.4).
 TEST_F(SessionTest, ConnectionEndsAfterTheSession) {
   ASSERT_OK(MakeSession());
   std::optional<Request> held;
