@@ -32,6 +32,7 @@ std::atomic<ssize_t> written{0};    // by the last pwritev2
 std::atomic<int> write_error{0};    // of pwritev2, unless 0
 std::atomic<int> sync_error{0};     // of fsync, unless 0
 std::atomic<int> failing_names{0};  // calls of name_to_handle_at that fail yet
+std::atomic<int> name_error{EIO};   // with this error
 
 }  // namespace
 
@@ -78,7 +79,7 @@ int fsync(int fd) {
 
 int name_to_handle_at(int directory, const char* name, file_handle* handle, int* mount,
                       int flags) noexcept {
-  errno = EIO;
+  errno = name_error;
   if (failing_names.fetch_sub(1) > 0) return -1;
   failing_names = 0;
   return static_cast<int>(syscall(SYS_name_to_handle_at, directory, name, handle, mount, flags));
@@ -107,6 +108,7 @@ class StoreFailuresTest : public StoreTest {
   void TearDown() override {
     no_xattrs = no_usage = no_new_xattrs = false;
     write_error = sync_error = failing_names = 0;
+    name_error = EIO;
     StoreTest::TearDown();
   }
 
@@ -315,6 +317,17 @@ TEST_F(StoreFailuresTest, OutcomeWaitsUntilNamesCanBeRead) {
   ASSERT_EQ(unlink(Path("a/f").c_str()), 0);
   failing_names = 3;
   EXPECT_TRUE(Recheck(wire::Proc::kRemove, intent, &result));
+}
+
+// ceph-fuse 16 does so with hard links.
+TEST_F(StoreFailuresTest, NameThatExistsAndIsNotFoundFailsInsteadOfDelayingForEver) {
+  MustOpen(root_, CreateArgs(A(), "f", 0644));
+  name_error = ENOENT;
+  failing_names = 1 << 30;
+  wire::OpenRes opened;
+  EXPECT_DAFS(kIo, store_->opens().Open(root_, CreateArgs(A(), "f", 0644), &opened));
+  failing_names = 0;
+  EXPECT_OK(store_->opens().Open(root_, CreateArgs(A(), "f", 0644), &opened));
 }
 
 TEST_F(StoreFailuresTest, RequestOfUnknownOutcomeWasNotExecuted) {

@@ -6,10 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "runtime/files/unique_fd.h"
+#include "runtime/log/log.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/procedures/shared/data_access.h"
 #include "server/store/procedures/shared/grant.h"
@@ -27,7 +31,11 @@ namespace {
 // The verifier of the exclusive create that made the file. Users can neither see nor set it.
 constexpr char kVerifierAttribute[] = "trusted.dafs.verifier";
 constexpr mode_t kFileMode = 0600;  // if no MODE was given: never more access than requested
-constexpr int kCreateAttempts = 8;  // the name may come or go between two system calls
+// The name may come or go between two system calls. The later attempts pause, in case a local
+// program creates and removes it all the time.
+constexpr int kCreateAttempts = 16;
+constexpr int kAttemptsAtOnce = 8;
+constexpr auto kFirstPause = std::chrono::microseconds(100);  // doubled each time: 26 ms in total
 
 }  // namespace
 
@@ -37,6 +45,9 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, Opened* opene
   const NameGuard guard = store_.object_locks.GuardName(directory_, name);
   const bool read_only = directory_.fs().exported->read_only;
   for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
+    if (attempt >= kAttemptsAtOnce) {
+      std::this_thread::sleep_for(kFirstPause * (1 << (attempt - kAttemptsAtOnce)));
+    }
     DafsStatus status = DafsStatus::kNoEnt;
     // GUARDED: the creation itself shows whether the name exists, which is rare, so no lookup is
     // needed. With a journal the lookup comes first. An intent is recorded for an absent name only,
@@ -62,7 +73,13 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, Opened* opene
     }
     if (status != DafsStatus::kExist) return status;
   }
-  return DafsStatus::kDelay;
+  // Not DELAY: the client would try again for ever.
+  LogWarning(
+      absl::StrFormat("create of '%s' in export %s: the file system has the name when it shall be "
+                      "made, and does not "
+                      "have it when it is looked up; the client gets an I/O error",
+                      name, directory_.fs().exported->name));
+  return DafsStatus::kIo;
 }
 
 DafsStatus Creation::RunUnlinked(ObjectRef* file, Opened* opened) {
