@@ -19,8 +19,9 @@ class Load:
 
     MODEL = ("files", "modes", "directories", "groups", "counts", "failures", "increments")
 
-    def __init__(self, directory, seed, slow=0.0, counter=None):
+    def __init__(self, directory, seed, slow=0.0, counter=None, links=True):
         self.directory = directory
+        self.links = links  # whether files get more than one name
         self.counter = counter  # a file of 24 bytes: three numbers, each under a kind of lock
         self.random = random.Random(seed)
         self.slow = slow  # seconds between changes
@@ -81,6 +82,8 @@ class Load:
     def run(self, count):
         kinds = (self.create, self.create_exclusive, self.append, self.append, self.rename, self.replace, self.link,
                  self.read_back, self.unlink, self.mkdir, self.rmdir, self.chmod, self.fsynced_write, self.truncate)
+        if not self.links:
+            kinds = tuple(kind for kind in kinds if kind != self.link)
         if self.counter is not None:
             kinds += (self.lock,)
         while not self.stop_now.is_set() and (count is None or self.done.value < count):

@@ -14,9 +14,10 @@ import time
 
 import processes
 from ceph import ceph_cluster
-from rig import Server, check, equal, errno_of, free_port, note, scenario
+from changes import Load
+from rig import Failure, Server, check, equal, errno_of, free_port, note, scenario
 
-from .failures import RebootingServer
+from .failures import RebootingServer, check_loads
 from .moves import Machine, longest
 from .paths import Pulse
 
@@ -72,6 +73,24 @@ def two_heads(rig):
         yield servers
 
 
+def adopt(rig, now, then, number):
+    """Lets the head `then` adopt what `now` serves: after a crash, a kill or a drain, by `number`. `now` stands by."""
+    how = ("crash", "kill", "drain")[number % 3]
+    if how == "crash":
+        now.crash()
+        now.head.evict()
+    elif how == "kill":
+        now.kill()
+    else:
+        now.hand_over_to(then)
+    check(processes.wait_until(then.serves, 60 * rig.slowness), f"move {number + 1}, {how}: not adopted")
+    if how == "crash":
+        now.join()
+    else:
+        now.log.unlink()
+        now.stand_by()
+
+
 @scenario(timeout=900, where="server", loopback=True, long_only=True)
 def heads_adopted(rig):
     """Heads are killed, crash and hand over under programs that write and sync on two mounts: these see a pause, no error,
@@ -86,21 +105,8 @@ def heads_adopted(rig):
         pulses = [Pulse(point / f"pulse{i}") for i, point in enumerate(points)]
         for number in range(moves):
             time.sleep(1)
-            how = ("crash", "kill", "drain")[number % 3]
-            if how == "crash":
-                now.crash()
-                now.head.evict()
-            elif how == "kill":
-                now.kill()
-            else:
-                now.hand_over_to(then)
-            check(processes.wait_until(then.serves, 60 * rig.slowness), f"move {number + 1}, {how}: not adopted")
+            adopt(rig, now, then, number)
             (rig.mnt / f"after{number}").write_text("x")
-            if how == "crash":
-                now.join()
-            else:
-                now.log.unlink()
-                now.stand_by()
             now, then = then, now
         for i, pulse in enumerate(pulses):
             rounds = pulse.stop(120)
@@ -109,6 +115,31 @@ def heads_adopted(rig):
                  f"{', '.join(f'{took:.1f}' for took in sorted((took for _, took in rounds), reverse=True)[:moves])} s")
         for point in reversed(points):
             rig.umount(point)
+        now.stop()
+
+
+@scenario(timeout=1800, where="server", loopback=True, long_only=True)
+def heads_adopted_by_changes(rig):
+    """The same under loads that create, rename and remove files all the time: each change is made once, none fails. No hard
+    links: ceph-fuse loses names of such files by itself (docs/availability.md). DAFS_MOVES sets the number of moves."""
+    moves = int(os.environ.get("DAFS_MOVES", "6"))
+    with two_heads(rig) as (now, then):
+        rig.mount(now, "failover_after=2")
+        loads = [Load(str(rig.mnt / f"load{i}"), number, slow=0.001, links=False).start()
+                 for i, number in enumerate((secrets.randbits(30), secrets.randbits(30)))]
+        for number in range(moves):
+            before = [load.changes for load in loads]
+            check(processes.wait_until(lambda: all(load.failed.value or load.changes > count + 20
+                                                   for load, count in zip(loads, before)), 60 * rig.slowness),
+                  f"no change before move {number + 1}")
+            for load in loads:
+                if load.failed.value:
+                    load.wait(10)
+                    raise Failure(f"a program saw an error: {load.failures}, after {number} moves")
+            adopt(rig, now, then, number)
+            now, then = then, now
+        check_loads(loads, now.head.point / "export", 120 * rig.slowness)
+        rig.umount()
         now.stop()
 
 
