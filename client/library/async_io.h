@@ -3,8 +3,7 @@
 //
 // Ownership and threads:
 //   - The application creates a loop (runtime/loop/loop.h) and the sessions on it, usually one. All
-//   of
-//     that belongs to one thread; other threads have their own loops. There are no callbacks: a
+//     of that belongs to one thread; other threads have their own loops. There are no callbacks: a
 //     completed I/O waits in its completion group (client/memory/completion_group.h) until it is
 //     taken.
 //   - Nothing happens between calls. Requests collect until the next turn of the loop, and are sent
