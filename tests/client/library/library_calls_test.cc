@@ -111,7 +111,7 @@ TEST_F(LibraryCallsTest, ErrorNamesServerExportCallAndPath) {
 TEST_F(LibraryCallsTest, AttributesAreComparedByTheServer) {
   const User user = NewUser("one");
   MakeLocal("file", "12345");
-  for (const uint64_t size : {5, 6}) {
+  for (const uint64_t size : {5u, 6u}) {
     wire::FileAttributes attributes;
     attributes.object_size = size;
     attributes.set(wire::kFattrObjectSize);

@@ -97,7 +97,7 @@ TEST_F(PasswordsTest, WrongPasswordsAndNamesAreRefused) {
 TEST_F(PasswordsTest, FileWithAFaultIsRefused) {
   const std::string good = "alice:" + Hash("secret") + ":4711:100\n";
   EXPECT_EQ(Complaint(good), "");
-  for (const mode_t mode : {0640, 0604, 0660}) {
+  for (const mode_t mode : {0640u, 0604u, 0660u}) {
     EXPECT_THAT(Complaint(good, mode), HasSubstr("other users can access it; chown"));
     EXPECT_THAT(Check("alice", "secret"), HasSubstr("other users can access it"));
   }

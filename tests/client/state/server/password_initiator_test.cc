@@ -63,7 +63,7 @@ TEST_F(PasswordInitiatorTest, FileHasANameAndAPassword) {
   EXPECT_THAT(Read("password=secret\n"), HasSubstr("a line username=NAME"));
   EXPECT_THAT(Read(""), HasSubstr("a line username=NAME"));
   EXPECT_THAT(Read(std::string(10000, 'x')), HasSubstr("larger than"));
-  for (const mode_t mode : {0640, 0604, 0660}) {
+  for (const mode_t mode : {0640u, 0604u, 0660u}) {
     const std::string error = Read("username=alice\npassword=secret\n", mode);
     EXPECT_THAT(error, HasSubstr("other users can access it"));
     EXPECT_THAT(error, Not(HasSubstr("secret")));
