@@ -37,7 +37,7 @@ class MessageBuffer {
   std::unique_ptr<dat::Region> region_;
 };
 
-// A response that is being sent, with the resources that it holds until the send completes.
+// A message that is being sent, with the resources that it holds until the send completes.
 struct Outgoing {
   std::unique_ptr<MessageBuffer> buffer;
   DirectLease lease;          // sources of the RDMA writes posted before it
