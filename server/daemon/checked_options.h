@@ -8,12 +8,11 @@
 
 namespace dafs::server {
 
-// With the addresses to listen on, and the number of workers, where they were left out. Blocks
-// while it resolves "localhost" addresses.
+// With the addresses to listen on, and the number of workers, where they were left out.
 ServerOptions CompleteOptions(ServerOptions options);
 
-// kInvalidArgument, with the option and its bounds, for what a server cannot start with. Reads the
-// password file.
+// What a server cannot start with: kInvalidArgument with the option and its bounds, or what is
+// wrong with the protection of an export or with the password file, which it reads.
 absl::Status CheckOptions(const ServerOptions& options);
 
 // Logs if exports get no delegations because the recall time is too long for leases of the kernel.

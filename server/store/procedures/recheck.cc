@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -192,11 +193,12 @@ class Rechecker {
     return error == 0;
   }
 
-  // Whether a file that was being created has a size that the creation alone does not give it.
+  // Whether a file that was being created has a size that the creation alone does not give it. If
+  // the size cannot be read, the file counts as one with data, which must not be removed.
   bool HasData(const Object& made) {
+    if (!made.is_regular()) return false;
     struct statx stx;
-    return made.is_regular() && Stat(made, &stx) && stx.stx_size != 0 &&
-           stx.stx_size != intent_.object_size;
+    return !Stat(made, &stx) || (stx.stx_size != 0 && stx.stx_size != intent_.object_size);
   }
 
   ObjectRef Child(Object& directory, const char* name) {
@@ -280,8 +282,9 @@ bool RestartCheck::Recheck(Proc procedure, const Intent& intent, absl::Time dead
     if (absl::Now() + pause > deadline) {
       LogWarning(absl::StrFormat(
           "%s of '%s': the file system cannot show whether it was executed before the restart: %s; "
-          "the client is told that it was not",
-          wire::Name(procedure), intent.name, wire::Name(recheck.failure())));
+          "it counts as not executed, so the client sends it again",
+          wire::Name(procedure), absl::Utf8SafeCHexEscape(intent.name),
+          wire::Name(recheck.failure())));
       return false;
     }
     absl::SleepFor(pause);

@@ -63,8 +63,8 @@ class AsyncHoldsTest : public ScriptedTest {
   std::unique_ptr<CompletionGroup> group_;
 };
 
-// Shows FAST03-5-04 by waits: after its first result, the client takes the others without a wait. A
-// synchronous read waits each time.
+// After its first result, the client takes the others without a wait. A synchronous read waits each
+// time. This is the reason of FAST03-5-04, not the processor time that it is about.
 TEST_F(AsyncHoldsTest, OneWaitIsEnoughForAllReadsInFlight) {
   constexpr size_t kReads = 32;
   options_.max_requests = kReads;
@@ -89,7 +89,7 @@ TEST_F(AsyncHoldsTest, OneWaitIsEnoughForAllReadsInFlight) {
   EXPECT_EQ(server_.idle_arms, before);
 }
 
-// Shows FAST03-5-02 by what the client posts and completes. Over TCP, which places the data in
+// A part of FAST03-5-02: what the client posts and completes. Over TCP, which places the data in
 // software, more bytes take longer.
 TEST_F(AsyncHoldsTest, DirectReadOfAnySizeTakesTheSameTransportOperations) {
   memory_.resize(size_t{1} << 20);

@@ -33,6 +33,7 @@ std::atomic<int> write_error{0};    // of pwritev2, unless 0
 std::atomic<int> sync_error{0};     // of fsync, unless 0
 std::atomic<int> failing_names{0};  // calls of name_to_handle_at that fail yet
 std::atomic<int> name_error{EIO};   // with this error
+std::atomic<int> failing_stats{0};  // calls of statx that fail yet
 
 }  // namespace
 
@@ -85,6 +86,13 @@ int name_to_handle_at(int directory, const char* name, file_handle* handle, int*
   return static_cast<int>(syscall(SYS_name_to_handle_at, directory, name, handle, mount, flags));
 }
 
+int statx(int directory, const char* path, int flags, unsigned mask, struct statx* stx) noexcept {
+  errno = EIO;
+  if (failing_stats.fetch_sub(1) > 0) return -1;
+  failing_stats = 0;
+  return static_cast<int>(syscall(SYS_statx, directory, path, flags, mask, stx));
+}
+
 ssize_t pwritev2(int fd, const iovec* from, int count, off_t offset, int flags) {
   errno = write_error;
   if (write_error != 0) return -1;
@@ -108,6 +116,7 @@ class StoreFailuresTest : public StoreTest {
   void TearDown() override {
     no_xattrs = no_usage = no_new_xattrs = false;
     write_error = sync_error = failing_names = 0;
+    failing_stats = 0;
     name_error = EIO;
     StoreTest::TearDown();
   }
@@ -317,6 +326,22 @@ TEST_F(StoreFailuresTest, OutcomeWaitsUntilNamesCanBeRead) {
   ASSERT_EQ(unlink(Path("a/f").c_str()), 0);
   failing_names = 3;
   EXPECT_TRUE(Recheck(wire::Proc::kRemove, intent, &result));
+}
+
+// A local program has written the file that a CREATE was about to finish. Its size cannot be read
+// at first.
+TEST_F(StoreFailuresTest, FileOfUnknownSizeIsNotRemovedAsUnfinished) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  ASSERT_OK(Write(root_, f, 0, "local data"));
+  Intent intent;
+  intent.directory = A();
+  intent.flags = Intent::kUnfinished;
+  absl::SNPrintF(intent.name, sizeof(intent.name), "f");
+  Result result;
+  failing_stats = 2;
+  EXPECT_FALSE(Recheck(wire::Proc::kCreate, intent, &result));
+  EXPECT_EQ(failing_stats, 0);
+  EXPECT_EQ(access(Path("a/f").c_str(), F_OK), 0);
 }
 
 // ceph-fuse 16 does so with hard links.
