@@ -36,7 +36,6 @@
 #include "client/memory/completion_group.h"
 #include "client/memory/user_memory.h"
 #include "client/state/records/identity.h"
-#include "runtime/loop/task.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -103,29 +102,24 @@ class AsyncIo {
   size_t out() const { return out_; }
 
   // Small reads are made by reference where that is possible. Borrowed; null: never.
-  void ReadByReference(ReferenceReads* references) { references_ = references; }
+  void ReadByReference(ReferenceReads* references);
 
  private:
-  class Record;
+  class Record;  // client/library/async_record.h
   struct Piece;
+  class Lanes;  // client/library/async_lanes.h
   absl::StatusOr<IoId> Issue(bool write, IoFile& file, std::span<const MemorySegment> segments,
                              std::span<const FileRange> ranges, CompletionGroup& group,
                              const IoOptions& options);
   absl::Status Check(bool write, std::span<const MemorySegment> segments,
                      std::span<const FileRange> ranges) const;
   Record* Find(IoId id);
-  Task<void> RunLane(Record& record);
-  Task<absl::Status> RunPiece(Record& record, Piece& piece);
-  Task<bool> RunByReference(Record& record, Piece& piece);
-  Task<absl::Status> RunStaged(Record& record, Piece& piece);
-  bool Stages(const Record& record, uint32_t size) const;
 
   Files& files_;
-  const Identity& user_;
+  std::unique_ptr<Lanes> lanes_;
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<Record*> free_;
   size_t out_ = 0;
-  ReferenceReads* references_ = nullptr;
 };
 
 }  // namespace dafs::client
