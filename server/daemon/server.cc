@@ -72,8 +72,6 @@ absl::Status Server::Begin(const Providers& providers) {
   if (state_lock_ == nullptr) {
     ASSIGN_OR_RETURN(state_lock_, StateLock::Acquire(o.state_dir));
   }
-  std::vector<std::unique_ptr<dat::Listener>> listeners;
-  RETURN_IF_ERROR(Listen(providers, &listeners));
   RETURN_IF_ERROR(LoadRecords());
   // All threads start before the first request, so they inherit the server's own identity.
   Store::RestoreServerIdentity();
@@ -118,6 +116,10 @@ absl::Status Server::Begin(const Providers& providers) {
   }
   callbacks_->Start(workers_.front()->loop());
   recalls_->Start(workers_.front()->loop());
+  // A client may connect from here on. Until then it is refused and tries its next path, instead of
+  // waiting for a server that may not start. A socket of the service manager listens already.
+  std::vector<std::unique_ptr<dat::Listener>> listeners;
+  RETURN_IF_ERROR(Listen(providers, &listeners));
   RETURN_IF_ERROR(StartAdmin(shared));  // before clients are accepted, because it may fail
   AuditAdministration(audit_.get(), "START", "", "serves");
   ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(shared, workers_, std::move(listeners)));
