@@ -13,6 +13,9 @@ uint64_t IdOf(const wire::StateId& state_id) { return wire::OpaqueToUint64(state
 
 uint32_t SecondsOf(absl::Time time) { return static_cast<uint32_t>(absl::ToUnixSeconds(time)); }
 
+// The part of a hash by which latest_recalls_ tells files at one place apart.
+uint64_t FileBits(uint64_t hash) { return hash & ~uint64_t{0xffffffff}; }
+
 // Whether a delegation of one client forbids one of `type` to another.
 bool Excludes(Delegations::Type held, Delegations::Type type) {
   return held == Delegations::Type::kWrite || type == Delegations::Type::kWrite;
@@ -135,8 +138,17 @@ void Delegations::EndClaims(absl::Time now) {
 // --- Granting ---
 
 bool Delegations::WasRecalledLately(const ObjectKey& key, absl::Time now) const {
-  const uint32_t recalled = recalled_at_[PlaceOf(key)].load(std::memory_order_relaxed);
-  return SecondsOf(now) - recalled < absl::ToInt64Seconds(kNotAgainFor);
+  const size_t hash = absl::HashOf(key);
+  const uint64_t latest =
+      latest_recalls_[hash % latest_recalls_.size()].load(std::memory_order_relaxed);
+  return FileBits(latest) == FileBits(hash) &&
+         SecondsOf(now) - static_cast<uint32_t>(latest) < absl::ToInt64Seconds(kNotAgainFor);
+}
+
+void Delegations::NoteRecall(const ObjectKey& key, absl::Time now) {
+  const size_t hash = absl::HashOf(key);
+  latest_recalls_[hash % latest_recalls_.size()].store(FileBits(hash) | SecondsOf(now),
+                                                       std::memory_order_relaxed);
 }
 
 bool Delegations::MayAdd(const ObjectKey& key, const wire::ClientId& client_id, Type type,
@@ -298,8 +310,7 @@ void Delegations::RecallLocked(Id id, Entry& entry, std::vector<Recall>& begun) 
   Client& client = clients_.find(entry.delegation.client_id)->second;
   client.idle.erase(id);
   entry.recalled_at = Loop::Now();
-  recalled_at_[PlaceOf(entry.delegation.key)].store(SecondsOf(entry.recalled_at),
-                                                    std::memory_order_relaxed);
+  NoteRecall(entry.delegation.key, entry.recalled_at);
   ++recalls_.begun;
   ++client.recalls.begun;
   begun.push_back(RecallOf(entry));

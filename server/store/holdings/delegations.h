@@ -284,7 +284,7 @@ class Delegations {
   // Adds the functions that wait for its end to `over`.
   void Erase(Id id, Dones& over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendRecalls(const std::vector<Recall>& begun) const;
-  size_t PlaceOf(const ObjectKey& key) const { return absl::HashOf(key) % recalled_at_.size(); }
+  void NoteRecall(const ObjectKey& key, absl::Time now);
 
   const Options options_;
   Hooks hooks_;
@@ -295,8 +295,10 @@ class Delegations {
   // An admitted client by hash of its id: saves most callers of Admit and IsAdmitted the mutex.
   // Publishes nothing but itself.
   std::array<std::atomic<uint64_t>, 1024> admitted_{};
-  // Seconds since the epoch, by hash of the key: a collision only delays the next delegation.
-  std::array<std::atomic<uint32_t>, 4096> recalled_at_{};
+  // The latest recalls by hash of the key: seconds since the epoch, beside the upper half of the
+  // hash, so that no other file counts as recalled. Where two files share a place, the earlier
+  // recall is forgotten, and its file may get a delegation too soon.
+  std::array<std::atomic<uint64_t>, 4096> latest_recalls_{};
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<Id, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ObjectKey, absl::InlinedVector<Id, 1>> by_key_ ABSL_GUARDED_BY(mutex_);

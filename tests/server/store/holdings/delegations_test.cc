@@ -159,6 +159,17 @@ TEST_F(DelegationsTest, NoDelegationForAWhileAfterARecall) {
   EXPECT_TRUE(MayGet(1, 3));
 }
 
+TEST_F(DelegationsTest, ARecallKeepsNoOtherFileFromADelegation) {
+  constexpr int kRecalled = 100, kOthers = 10'000;
+  for (int file = 0; file < kRecalled; ++file) {
+    const auto state_id = Add(file, 1);
+    EXPECT_FALSE(IsFree(file, 2, Use::kWrites));
+    table_.Remove(state_id);
+  }
+  now_ = Loop::Now();
+  for (int file = kRecalled; file < kOthers; ++file) EXPECT_TRUE(MayGet(file, 3)) << file;
+}
+
 TEST_F(DelegationsTest, RecallsAreTimedForEachClient) {
   const auto first = Add(1, 1), second = Add(2, 2);
   IsFree(1, 3, Use::kWrites);
