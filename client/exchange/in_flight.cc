@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "client/exchange/call.h"
-#include "wire/dat/iwarp/crc32c.h"
+#include "runtime/crc32c.h"
 #include "wire/protocol/procedures.h"
 
 namespace dafs::client {
@@ -33,9 +33,7 @@ std::span<const std::byte> Covered(const Record& record) {
   return std::as_bytes(std::span(&record, 1)).subspan(offsetof(Record, session_id));
 }
 
-uint64_t StateOf(const Record& record) {
-  return kUsed | dat::iwarp::ExtendCrc32c(0, Covered(record));
-}
+uint64_t StateOf(const Record& record) { return kUsed | ExtendCrc32c(0, Covered(record)); }
 
 struct Place {
   size_t offset = 0;
@@ -54,8 +52,7 @@ std::span<const std::byte> ResponseOf(const Entry& entry, const Record& record) 
   const Place place = PlaceOf(record);
   if (place.bytes <= sizeof(ResponseHead) || place.end() > entry.responses.size()) return {};
   const std::span<const std::byte> response(entry.responses.data() + place.offset, place.bytes);
-  const bool is_whole =
-      dat::iwarp::ExtendCrc32c(0, response) == static_cast<uint32_t>(record.answer);
+  const bool is_whole = ExtendCrc32c(0, response) == static_cast<uint32_t>(record.answer);
   return is_whole ? response : std::span<const std::byte>();
 }
 
@@ -73,7 +70,7 @@ void Store(uint64_t& word, uint64_t value) {
 uint32_t HandlesOf(CallBase& call) {
   uint32_t crc = 0;
   call.VisitHandles([&](wire::FileHandle& handle) {
-    crc = dat::iwarp::ExtendCrc32c(crc, std::as_bytes(std::span(&handle, 1)));
+    crc = ExtendCrc32c(crc, std::as_bytes(std::span(&handle, 1)));
   });
   return crc;
 }
@@ -324,7 +321,7 @@ void InFlightOperation::Answered(const CallBase& call, std::span<const std::byte
   std::byte* const at = entry_->responses.data() + response_bytes_;
   std::memcpy(at, &head, sizeof(head));
   std::memcpy(at + sizeof(head), message.data(), message.size());
-  const uint32_t crc = dat::iwarp::ExtendCrc32c(0, std::span<const std::byte>(at, bytes));
+  const uint32_t crc = ExtendCrc32c(0, std::span<const std::byte>(at, bytes));
   Store(record.answer, kAnswered | uint64_t{bytes} << kBytesShift |
                            uint64_t{response_bytes_} << kOffsetShift | crc);
   response_bytes_ += bytes;

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fuse/cache/record/record_bytes.h"
-#include "wire/dat/iwarp/crc32c.h"
+#include "runtime/crc32c.h"
 
 namespace dafs::fuse {
 
@@ -79,7 +79,7 @@ std::string EncodeRecord(const HandoverRecord& record) {
   writer(record);
   const std::string body = writer.Take();
   Header header;
-  header.crc = dat::iwarp::ExtendCrc32c(0, std::as_bytes(std::span(body)));
+  header.crc = ExtendCrc32c(0, std::as_bytes(std::span(body)));
   header.bytes = body.size();
   std::string all(reinterpret_cast<const char*>(&header), sizeof(header));
   return all + body;
@@ -97,7 +97,7 @@ absl::StatusOr<HandoverRecord> DecodeRecord(std::span<const std::byte> bytes) {
   }
   const std::span<const std::byte> body = bytes.subspan(sizeof(header));
   if (header.bytes != body.size()) return Damaged("it has another length");
-  if (header.crc != dat::iwarp::ExtendCrc32c(0, body)) return Damaged("its checksum is wrong");
+  if (header.crc != ExtendCrc32c(0, body)) return Damaged("its checksum is wrong");
   HandoverRecord record;
   RecordReader reader(body);
   reader(record);

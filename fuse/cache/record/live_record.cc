@@ -17,7 +17,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "client/exchange/in_flight.h"
-#include "wire/dat/iwarp/crc32c.h"
+#include "runtime/crc32c.h"
 
 namespace dafs::fuse {
 namespace {
@@ -52,7 +52,7 @@ constexpr size_t OffsetOf(LiveRecord::Slot slot) {
 
 uint64_t StateOf(const Header& header, std::span<const std::byte> body) {
   const auto rest = std::as_bytes(std::span(&header, 1)).subspan(offsetof(Header, key));
-  return kUsed | dat::iwarp::ExtendCrc32c(dat::iwarp::ExtendCrc32c(0, rest), body);
+  return kUsed | ExtendCrc32c(ExtendCrc32c(0, rest), body);
 }
 
 // Another process reads them after this one was killed.

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "wire/dat/iwarp/crc32c.h"
+#include "runtime/crc32c.h"
 
 namespace dafs::fuse {
 namespace {
@@ -66,8 +66,7 @@ absl::StatusOr<HandoverRecord> Decode(const std::string& bytes) {
 }
 
 void MendCrc(std::string& bytes) {
-  const uint32_t crc =
-      dat::iwarp::ExtendCrc32c(0, std::as_bytes(std::span(bytes)).subspan(kHeader));
+  const uint32_t crc = ExtendCrc32c(0, std::as_bytes(std::span(bytes)).subspan(kHeader));
   std::memcpy(bytes.data() + kCrcAt, &crc, sizeof(crc));
 }
 

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/crc32c.h"
 #include "wire/dat/iwarp/bytes.h"
-#include "wire/dat/iwarp/crc32c.h"
 #include "wire/dat/iwarp/mpa.h"
 
 namespace dafs::dat::iwarp {

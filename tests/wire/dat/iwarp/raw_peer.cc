@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "runtime/crc32c.h"
 #include "runtime/files/unique_fd.h"
 #include "wire/dat/iwarp/bytes.h"
-#include "wire/dat/iwarp/crc32c.h"
 
 namespace dafs::dat::testing {
 
@@ -35,7 +35,7 @@ ByteString MakeFpdu(std::span<const std::byte> ulpdu, bool crc) {
   iwarp::PutBig(fpdu.data(), static_cast<uint16_t>(ulpdu.size()));
   std::copy(ulpdu.begin(), ulpdu.end(), fpdu.begin() + 2);
   const size_t covered = fpdu.size() - iwarp::kCrcBytes;
-  if (crc) iwarp::PutCrc(&fpdu[covered], iwarp::ExtendCrc32c(0, std::span(fpdu).first(covered)));
+  if (crc) iwarp::PutCrc(&fpdu[covered], ExtendCrc32c(0, std::span(fpdu).first(covered)));
   return fpdu;
 }
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "runtime/crc32c.h"
 #include "tests/wire/dat/iwarp/raw_peer.h"
 #include "wire/dat/iwarp/bytes.h"
-#include "wire/dat/iwarp/crc32c.h"
 #include "wire/dat/iwarp/ddp.h"
 #include "wire/dat/iwarp/handshake.h"
 #include "wire/dat/iwarp/mpa.h"

@@ -1,11 +1,11 @@
-#include "wire/dat/iwarp/crc32c.h"
+#include "runtime/crc32c.h"
 
 #include <isa-l/crc.h>
 
 #include <algorithm>
 #include <climits>
 
-namespace dafs::dat::iwarp {
+namespace dafs {
 
 uint32_t ExtendCrc32c(uint32_t crc, std::span<const std::byte> data) {
   uint32_t state = ~crc;  // ISA-L inverts neither its start nor its result
@@ -20,4 +20,4 @@ uint32_t ExtendCrc32c(uint32_t crc, std::span<const std::byte> data) {
   return ~state;
 }
 
-}  // namespace dafs::dat::iwarp
+}  // namespace dafs

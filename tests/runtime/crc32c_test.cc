@@ -1,4 +1,4 @@
-#include "wire/dat/iwarp/crc32c.h"
+#include "runtime/crc32c.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dafs::dat::iwarp {
+namespace dafs {
 namespace {
 
 std::vector<std::byte> Fill(size_t size, int start, int step) {
@@ -70,4 +70,4 @@ TEST(Crc32c, ContinuesFromAnIntermediateValue) {
 }
 
 }  // namespace
-}  // namespace dafs::dat::iwarp
+}  // namespace dafs
