@@ -65,9 +65,7 @@ class LibnfsCalls : public Calls {
   }
 
  private:
-  static nfsfh* Handle(File file) {
-    return reinterpret_cast<nfsfh*>(file);  // NOLINT(performance-no-int-to-ptr): from Open
-  }
+  static nfsfh* Handle(File file) { return reinterpret_cast<nfsfh*>(file); }
   const char* At(const char* path) { return (path_ = kTop).append(path).c_str(); }
 
   nfs_context* const nfs_;

@@ -57,7 +57,7 @@ FileSystem& Of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_u
 
 Inode& At(fuse_req_t request, fuse_ino_t ino) {
   if (ino == FUSE_ROOT_ID) return Of(request).root;
-  return *reinterpret_cast<Inode*>(ino);  // NOLINT(performance-no-int-to-ptr): libfuse's node ids
+  return *reinterpret_cast<Inode*>(ino);
 }
 
 std::string SelfPath(const Inode& inode) { return "/proc/self/fd/" + std::to_string(inode.fd); }
@@ -294,7 +294,7 @@ void Releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
 void Readdir(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
   Of(request).server.Make();
   std::vector<char>& buffer = Of(request).buffer;
-  DIR* directory = reinterpret_cast<DIR*>(info->fh);  // NOLINT(performance-no-int-to-ptr)
+  DIR* directory = reinterpret_cast<DIR*>(info->fh);
   size = std::min(size, buffer.size());
   size_t used = 0;
   seekdir(directory, offset);

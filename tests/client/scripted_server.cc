@@ -550,8 +550,6 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     Delegate(*this, c, args, res);
   } else if constexpr (proc == Proc::kOpenOwner) {
     res.state_id = c.current_state_id = OpenIn(*this, args.filehandle, args.owner);
-  } else if constexpr (proc == Proc::kDelegreturn) {
-    opens.erase(wire::OpaqueToUint64(args.state_id));
   } else if constexpr (proc == Proc::kExtensions) {
     res.granted = args.wanted & extensions;
   } else if constexpr (proc == Proc::kServerIdentity) {
@@ -559,7 +557,7 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
   } else if constexpr (proc == Proc::kOpenHandle) {
     res.filehandle = args.filehandle;
     res.state_id = c.current_state_id = OpenIn(*this, res.filehandle, args.owner);
-  } else if constexpr (proc == Proc::kClose) {
+  } else if constexpr (proc == Proc::kClose || proc == Proc::kDelegreturn) {
     opens.erase(wire::OpaqueToUint64(args.state_id));
   } else if constexpr (proc == Proc::kCheckResponse || proc == Proc::kFetchResponse) {
     auto kept = responses.find({wire::OpaqueToUint64(args.session_id), args.xid_stream});

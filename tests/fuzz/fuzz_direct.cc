@@ -80,7 +80,7 @@ void After(std::span<const std::byte> content, ByteOrder order) {
 }  // namespace dafs::wire
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace dafs::wire;  // NOLINT(google-build-using-namespace): one function
+  using namespace dafs::wire;
   if (size == 0) return 0;
   const ByteOrder order = (data[0] & 1) != 0 ? ByteOrder::kBig : ByteOrder::kLittle;
   const auto* bytes = reinterpret_cast<const std::byte*>(data) + 1;

@@ -3,7 +3,7 @@
 #include "wire/codec/checksum.h"
 #include "wire/rules/request_check.h"
 
-using namespace dafs::wire;  // NOLINT(google-build-using-namespace): one function
+using namespace dafs::wire;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span message(reinterpret_cast<const std::byte*>(data), size);

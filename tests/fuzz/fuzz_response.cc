@@ -58,7 +58,7 @@ void DecodeAndEncode(std::span<const std::byte> message, ByteOrder order,
 }  // namespace dafs::wire
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace dafs::wire;  // NOLINT(google-build-using-namespace): one function
+  using namespace dafs::wire;
   ByteOrder order;
   const std::vector<std::byte> message = fuzz::Framed({data, size}, kResponseMagic, 32, order);
   if (message.empty()) return 0;

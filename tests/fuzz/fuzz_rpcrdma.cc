@@ -5,7 +5,7 @@
 #include "wire/rpcrdma/read_chunks.h"
 #include "wire/rpcrdma/rpc_message.h"
 
-using namespace dafs::rpcrdma;  // NOLINT(google-build-using-namespace): one function
+using namespace dafs::rpcrdma;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span message(reinterpret_cast<const std::byte*>(data), size);

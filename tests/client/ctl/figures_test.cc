@@ -46,7 +46,7 @@ TEST(Figures, AreTheDifferenceOfTwoReports) {
   const MountFigures figures = FiguresOf(before, now, 2);
   EXPECT_EQ(figures.name, "host:/e on /mnt");
   EXPECT_DOUBLE_EQ(figures.reads.calls, 100);
-  EXPECT_DOUBLE_EQ(figures.reads.received_bytes, 200 * 4096 / 2);
+  EXPECT_DOUBLE_EQ(figures.reads.received_bytes, 200 * 4096 / 2.0);
   EXPECT_DOUBLE_EQ(figures.reads.rtt_us, 100);
   EXPECT_DOUBLE_EQ(figures.reads.queue_us, 10);
   EXPECT_GE(figures.reads.p99_us, 64);

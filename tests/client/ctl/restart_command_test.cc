@@ -83,7 +83,7 @@ TEST_F(RestartAllTest, RestartsEachMountAndNamesThoseThatRefuse) {
 
 TEST_F(RestartAllTest, SocketOfKilledProgramIsNoMount) {
   FakeMount first(directory_, 1, "/mnt/first", "");
-  std::ofstream(directory_ + "/0000000000000002.sock");
+  std::ofstream(directory_ + "/0000000000000002.sock").close();
   EXPECT_TRUE(RestartAll(directory_, {}).ok());
   EXPECT_EQ(first.asked(), 1);
 }

@@ -42,7 +42,7 @@ class SharedMemory {
 // The table of one process and the entries of its worker.
 struct Process {
   Process() = default;
-  explicit Process(const Process& killed) { table.TakeLeft(killed.memory.bytes()); }
+  Process(const Process& killed) { table.TakeLeft(killed.memory.bytes()); }
   SharedMemory memory;
   InFlightTable table{memory.bytes()};
   InFlightEntries entries{table};

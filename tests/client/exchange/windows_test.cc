@@ -245,7 +245,7 @@ TEST_F(WindowsOfTheApplicationTest, RequestTooLongForWindowsIsReissuedWithoutThe
   const FileRange range{0, 100'000};
   auto id = io_->Read(io_file_, segments, {&range, 1}, *group_);
   ASSERT_OK(id);
-  ASSERT_TRUE(Until([&] { return server_.only().held.size() >= 1; }));
+  ASSERT_TRUE(Until([&] { return !server_.only().held.empty(); }));
   server_.windows = absl::OkStatus();
   server_.hold = false;
   server_.only().Close(absl::OkStatus());

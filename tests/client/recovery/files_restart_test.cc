@@ -233,7 +233,8 @@ TEST_F(FilesRestartTest, LockIsHeldOnCloseUntilItsDataIsStable) {
   EXPECT_FALSE(closed);
   EXPECT_FALSE(client_->locks().HeldBy(file->handle, file->state_id).empty());
   StartServer();
-  while (!closed) Await(loop_->Sleep(absl::Milliseconds(5)));
+  for (int i = 0; i < 4000 && !closed; ++i) Await(loop_->Sleep(absl::Milliseconds(5)));
+  ASSERT_TRUE(closed);
   EXPECT_EQ(LocalContent("f"), "mine");
   EXPECT_EQ(client_->locks().count(), 0u);
   EXPECT_FALSE(client_->uncommitted().Holds(file->handle));

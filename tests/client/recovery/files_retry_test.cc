@@ -114,7 +114,8 @@ TEST_F(FilesRetryTest, TheTimeOfAnOperationIsDivided) {
   OperationClock& clock = files_->operation_clock();
   clock.Begin(7);
   Task<absl::Status> renaming = files_->names().Rename(user_, dir_, "a", dir_, "b");
-  ASSERT_OK(Await(std::move(renaming)));
+  const absl::Status renamed = Await(std::move(renaming));
+  ASSERT_OK(renamed);
   clock.Began();
   const OperationTimes times = clock.End(7);
   EXPECT_GT(times.server, absl::ZeroDuration());

@@ -157,7 +157,8 @@ TEST_F(PromiseBreaksTest, VoidDropsAllThatTheKernelMayUse) {
 }
 
 TEST_F(PromiseBreaksTest, VoidDropsFirstAndThenWaitsForAnswersOnTheirWay) {
-  for (uint8_t id = 10; id < 10 + 2 * InodeTable::kShards; ++id) {
+  for (size_t number = 10; number < 10 + 2 * InodeTable::kShards; ++number) {
+    const auto id = static_cast<uint8_t>(number);
     const std::string name = std::to_string(id);
     Keep(name, state_.inodes.Remember(Handle(id), File(id), {kRootNode, name}));
   }

@@ -482,8 +482,7 @@ class KillDataTest : public KillTest {
       next->client->RecordIn(live_client.get());
       EXPECT_TRUE(RestoreData(left_, live_->memfd(), live.get(), *next->client).ok());
       if (again-- == 0) {
-        const std::map<uint64_t, std::string> parts =
-            WrittenAgain(next->client->uncommitted(), verifier);
+        std::map<uint64_t, std::string> parts = WrittenAgain(next->client->uncommitted(), verifier);
         next.reset();  // before its record
         return parts;
       }

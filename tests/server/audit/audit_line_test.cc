@@ -33,12 +33,9 @@ TEST(AuditLineTest, HostileNamesStayWithinTheirText) {
       "a\nb",
       "x\",\"class\":\"admin",
       "\x1b]0;title\x07\x1b[2J",
-      "\xc2\x9b"
-      "2J",  // CSI, a C1 control
-      "a\xe2\x80\xae"
-      "cod.exe",  // right-to-left override
-      "a\xe2\x80\xa8"
-      "b",  // line separator
+      std::string("\xc2\x9b") + "2J",            // CSI, a C1 control
+      std::string("a\xe2\x80\xae") + "cod.exe",  // right-to-left override
+      std::string("a\xe2\x80\xa8") + "b",        // line separator
       std::string("nul\0byte", 8),
       "\x7f\t\r",
       "\xf0\x9f\x98\x80 caf\xc3\xa9",

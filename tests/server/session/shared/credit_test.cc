@@ -107,8 +107,10 @@ TEST_F(CreditSessionTest, CreditsFollowTheDesiredValueOfTheClient) {
     }
     ASSERT_EQ(nreq, goal);
     // As many requests as granted, all at once, on as many streams.
-    for (uint16_t s = 0; s < nreq; ++s) ASSERT_TRUE(client->SendRequest(wire::NullArgs(), s));
-    for (uint16_t s = 0; s < nreq; ++s) {
+    for (uint32_t s = 0; s < nreq; ++s) {
+      ASSERT_TRUE(client->SendRequest(wire::NullArgs(), static_cast<uint16_t>(s)));
+    }
+    for (uint32_t s = 0; s < nreq; ++s) {
       EXPECT_EQ(client->ReceiveReply<wire::NullArgs>().name(), "DAFS_STATUS_OK");
     }
     // A stream that was never granted.

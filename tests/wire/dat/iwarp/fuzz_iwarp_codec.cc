@@ -8,7 +8,7 @@
 #include "wire/dat/iwarp/handshake.h"
 #include "wire/dat/iwarp/mpa.h"
 
-using namespace dafs::dat::iwarp;  // NOLINT(google-build-using-namespace): a program of one file
+using namespace dafs::dat::iwarp;
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include "absl/time/time.h"
 #include "tests/wire/dat/iwarp/raw_peer.h"
 
-using namespace dafs::dat;           // NOLINT(google-build-using-namespace): a program of one file
-using namespace dafs::dat::testing;  // NOLINT(google-build-using-namespace)
+using namespace dafs::dat;
+using namespace dafs::dat::testing;
 
 namespace {
 

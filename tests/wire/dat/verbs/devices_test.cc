@@ -30,7 +30,7 @@ extern "C" ibv_device** ibv_get_device_list(int* count) {
   absl::MutexLock lock(&mutex);
   Listers().insert(gettid());
   if (count != nullptr) *count = 0;
-  return static_cast<ibv_device**>(std::calloc(1, sizeof(ibv_device*)));
+  return static_cast<ibv_device**>(std::calloc(1, sizeof(void*)));
 }
 extern "C" void ibv_free_device_list(ibv_device** list) { std::free(list); }
 

@@ -57,7 +57,7 @@ struct End {
   std::optional<Completion> Take(Event event) {
     for (auto at = seen.begin(); at != seen.end(); ++at) {
       if (at->event != event) continue;
-      Completion found = *std::move(at);
+      Completion found = std::move(*at);
       seen.erase(at);
       return found;
     }
