@@ -73,7 +73,7 @@ class ReferenceChannel final : public Channel {
     return std::span(frames_).subspan(index * kFrameStride).first<wire::kExportedFrame>();
   }
 
-  static constexpr size_t kFrameStride = (wire::kExportedFrame + 63) / 64 * 64;
+  static constexpr size_t kFrameStride = (size_t{wire::kExportedFrame} + 63) / 64 * 64;
 
   std::vector<std::byte> frames_;
   std::unique_ptr<dat::Region> frames_region_;

@@ -1,5 +1,6 @@
 // The reports that the workers contribute to: the traffic of clients, and the busiest files.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -53,7 +54,7 @@ std::string VersionText(const wire::ProgramVersion& version) {
   return absl::StrCat(version.major, ".", version.minor, ".", version.patch);
 }
 
-uint64_t Rounded(double rate) { return static_cast<uint64_t>(rate + 0.5); }
+uint64_t Rounded(double rate) { return static_cast<uint64_t>(std::llround(rate)); }
 
 // The members about the sessions of one client.
 struct Activity {

@@ -168,6 +168,7 @@ const char* SquashWord(Squash squash) {
 
 std::vector<std::string> LocationTexts(const std::vector<FailoverLocation>& locations) {
   std::vector<std::string> texts;
+  texts.reserve(locations.size());
   for (const FailoverLocation& one : locations) {
     texts.push_back(absl::StrCat(one.server, ":", one.path));
   }

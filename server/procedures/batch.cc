@@ -74,7 +74,7 @@ Task<void> BatchSubmit(Call& call) {
     const DafsStatus status = MayTake(session, args);
     if (status == DafsStatus::kOk) {
       batches.Want(args.num_completions);
-      batches.Take(call, std::move(args));
+      batches.Take(call, args.usec_window, std::move(args.requests));
     }
     call.Finish(status, args, res);
     if (status == DafsStatus::kOk) batches.Begin();

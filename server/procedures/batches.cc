@@ -92,10 +92,10 @@ void Batches::EndSynchronous(const std::vector<wire::RwRequest>& requests) {
   for (const wire::RwRequest& request : requests) synchronous_.erase(request.request_id);
 }
 
-void Batches::Take(const Call& call, wire::BatchSubmitArgs args) {
-  const absl::Time due = args.usec_window == 0 ? absl::InfiniteFuture()
-                                               : Loop::Now() + absl::Microseconds(args.usec_window);
-  for (wire::RwRequest& request : args.requests) {
+void Batches::Take(const Call& call, uint32_t usec_window, std::vector<wire::RwRequest> requests) {
+  const absl::Time due =
+      usec_window == 0 ? absl::InfiniteFuture() : Loop::Now() + absl::Microseconds(usec_window);
+  for (wire::RwRequest& request : requests) {
     auto item = std::make_unique<Item>(*session_.shared().budget, CostOf(request));
     const uint64_t id = request.request_id;
     item->request = std::move(request);
@@ -109,7 +109,7 @@ void Batches::Take(const Call& call, wire::BatchSubmitArgs args) {
     item->caller.closed = nullptr;
     item->caller.lock_broken = nullptr;
     item->due = due;
-    if (args.usec_window == 0) {
+    if (usec_window == 0) {
       ids_.emplace(id, patient_.end());
       urgent_.push_back(std::move(item));
     } else {

@@ -51,8 +51,9 @@ class Batches final : public PendingWork {
   wire::DafsStatus BeginSynchronous(const std::vector<wire::RwRequest>& requests);
   void EndSynchronous(const std::vector<wire::RwRequest>& requests);
 
-  // Queues the requests for the user of `call`; Begin starts them.
-  void Take(const Call& call, wire::BatchSubmitArgs args);
+  // Queues the requests for the user of `call`; Begin starts them. They may wait so long for others
+  // (usec_window, microseconds; 0: not at all).
+  void Take(const Call& call, uint32_t usec_window, std::vector<wire::RwRequest> requests);
   // Call it after the response to the call that queued requests.
   void Begin() override;
 

@@ -145,7 +145,7 @@ struct Time {
     c.Field("seconds", m.seconds);
     c.Nseconds("nseconds", m.nseconds);
   }
-  friend constexpr auto operator<=>(const Time&, const Time&) = default;
+  friend constexpr auto operator<=>(const Time&, const Time&) = default;  // NOLINT(*-use-nullptr)
 };
 
 // dafs_settime_type (6.1.4): client_time is zero with kSetToServerTime.

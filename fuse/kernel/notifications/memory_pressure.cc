@@ -32,6 +32,7 @@ void LockStack() {
   const char here = 0;
   const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t end = reinterpret_cast<uintptr_t>(&here) / page * page + page;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the pages are those of other frames
   mlock2(reinterpret_cast<void*>(end - kStackBytes), kStackBytes, MLOCK_ONFAULT);
 }
 

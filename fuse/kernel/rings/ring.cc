@@ -225,7 +225,7 @@ bool KernelRing::Poll() {
 bool KernelRing::TakeOne() {
   io_uring_cqe* cqe = nullptr;
   if (io_uring_cq_ready(&ring_) == 0 || io_uring_peek_cqe(&ring_, &cqe) != 0) return false;
-  auto* entry = reinterpret_cast<Entry*>(cqe->user_data);
+  auto* entry = static_cast<Entry*>(io_uring_cqe_get_data(cqe));
   const int result = cqe->res;
   io_uring_cqe_seen(&ring_, cqe);
   Complete(*entry, result);

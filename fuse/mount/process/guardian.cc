@@ -52,7 +52,7 @@ void ShowTitle(const GuardianPlan& plan) {
   const auto room = static_cast<size_t>(end - begin);
   if (room == 0) return;
   std::memset(begin, 0, room);
-  std::memcpy(begin, plan.title.data(), std::min(plan.title.size(), room - 1));
+  std::copy_n(plan.title.data(), std::min(plan.title.size(), room - 1), begin);
 }
 
 class Guardian {

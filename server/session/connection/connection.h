@@ -25,6 +25,7 @@ uint64_t CookieOf(T* object) {
 }
 template <class T>
 T* FromCookie(uint64_t cookie) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): from CookieOf
   return reinterpret_cast<T*>(static_cast<uintptr_t>(cookie));
 }
 

@@ -90,7 +90,7 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
     return status;
   }
   const Record before = merged;
-  if (had != nullptr) *had = before;
+  if (had != nullptr) *had = static_cast<const Shares&>(before);
   const bool denied_before = merged.deny != 0;
   merged.client_id = request.client_id;
   merged.owner = request.owner;
@@ -308,7 +308,7 @@ void OpenTable::TakeBack(const OpenRequest& request, const Shares& before, const
   const auto open = by_owner_.find(Owner{request.client_id, request.owner, key});
   if (open == by_owner_.end()) return;  // closed meanwhile
   Record& record = records_.find(open->second)->second;
-  Shares left = record;
+  Shares left = static_cast<const Shares&>(record);
   left.access &= before.access | ~request.access;
   left.deny &= before.deny | ~request.deny;
   left.deny_delete &= before.deny_delete || !request.deny_delete;

@@ -83,10 +83,10 @@ MappedFile::~MappedFile() {
 }
 
 bool MappedFile::Sync(std::span<const std::byte> part) const {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
-  return msync(reinterpret_cast<void*>(begin), end - begin, MS_SYNC) == 0;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<size_t>(part.data() - data_);
+  const size_t before = offset % page;
+  return msync(data_ + offset - before, before + part.size(), MS_SYNC) == 0;
 }
 
 bool MappedFile::SyncName() const {
