@@ -147,6 +147,14 @@ bool InFlightTable::KnowsLeft(uint64_t operation) const {
   return left_.contains(operation);
 }
 
+std::vector<uint64_t> InFlightTable::Left() const {
+  std::vector<uint64_t> operations;
+  absl::MutexLock lock(&mutex_);
+  operations.reserve(left_.size());
+  for (const auto& [operation, entry] : left_) operations.push_back(operation);
+  return operations;
+}
+
 InFlightTable::Entry* InFlightTable::Adopt(uint64_t operation) {
   absl::MutexLock lock(&mutex_);
   const auto it = left_.find(operation);
@@ -263,6 +271,20 @@ bool InFlightOperation::Begin(std::span<CallBase* const> chain) {
     record.handles = handles;
   }
   return found || contradicts_;
+}
+
+bool InFlightOperation::TakeSent(CallBase& call) {
+  for (uint8_t i = 0; i < InFlightTable::kRecords; ++i) {
+    const uint32_t bit = uint32_t{1} << i;
+    if ((left_ & bit) == 0) continue;
+    const Record& record = entry_->records[i];
+    if (record.procedure != static_cast<uint32_t>(call.proc())) continue;
+    left_ &= ~bit;
+    if (record.state != StateOf(record)) continue;  // damaged
+    Restore(call, record);
+    return true;
+  }
+  return false;
 }
 
 void InFlightOperation::Restore(CallBase& call, const Record& record) const {

@@ -75,6 +75,8 @@ class InFlightTable {
   void TakeLeft(std::span<const std::byte> left);
   // Whether it is known which requests of `operation` the killed process has sent.
   bool KnowsLeft(uint64_t operation) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The operations of the killed process that have not begun again.
+  std::vector<uint64_t> Left() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   friend class InFlightEntries;
@@ -127,6 +129,9 @@ class InFlightOperation : public OperationState {
   bool Begin(std::span<CallBase* const> chain);
   // The record of the killed process is damaged, or differs from what `chain` would send.
   bool contradicts() const { return contradicts_; }
+  // Nothing will carry the operation out. Fills in `call` from a request of its procedure that the
+  // killed process has sent, each once, as Begin does. Returns false if there is none.
+  bool TakeSent(CallBase& call);
   // For the session. The request is about to be posted; its response has arrived.
   void Sent(const CallBase& call);
   void Answered(const CallBase& call, std::span<const std::byte> message, wire::ByteOrder order,

@@ -21,6 +21,12 @@
 
 namespace dafs::client {
 
+namespace {
+
+absl::Status WasKilled() { return absl::UnavailableError("mount.dafs was killed"); }
+
+}  // namespace
+
 RequestExecutor::RequestExecutor(Client& client, Loop& loop, SessionKeeper& session_keeper)
     : client_(client),
       loop_(loop),
@@ -237,6 +243,13 @@ Task<absl::StatusOr<LostRequests::Next>> RequestExecutor::AfterLoss(
 }
 
 // Finds out what the server did with the requests of `chain` that a killed process has sent.
+Task<absl::Status> RequestExecutor::FindOutcome(std::span<CallBase* const> chain) {
+  Task<absl::StatusOr<LostRequests::Next>> task =
+      lost_.Resolve(chain, WasKilled(), absl::InfiniteFuture());
+  absl::StatusOr<LostRequests::Next> next = co_await task;
+  co_return next.status();
+}
+
 Task<absl::Status> RequestExecutor::AfterKill(const InFlightOperation& operation,
                                               std::span<CallBase* const> chain,
                                               absl::Time deadline) {
@@ -248,8 +261,7 @@ Task<absl::Status> RequestExecutor::AfterKill(const InFlightOperation& operation
     LogError(absl::StrCat(session_keeper_.name(), ": ", unknown.message(), "; it fails with EIO"));
     co_return unknown;
   }
-  Task<absl::StatusOr<LostRequests::Next>> task =
-      lost_.Resolve(chain, absl::UnavailableError("mount.dafs was killed"), deadline);
+  Task<absl::StatusOr<LostRequests::Next>> task = lost_.Resolve(chain, WasKilled(), deadline);
   absl::StatusOr<LostRequests::Next> next = co_await task;
   co_return next.status();
 }

@@ -55,6 +55,9 @@ class RequestExecutor {
   // last `extra` members may fail.
   Task<absl::Status> RunAll(const Identity* user, std::span<CallBase* const> chain,
                             std::string_view what, size_t extra = 0);
+  // Finds out whether the server has executed members of `chain` that a killed process has sent.
+  // Those have their responses afterwards. Sends none of them, but may wait for a session.
+  Task<absl::Status> FindOutcome(std::span<CallBase* const> chain);
   // The deadline of an operation that begins now.
   absl::Time DeadlineFromNow() const;
   // Implements Files::RequestCoalescing. Returns the previous value.

@@ -69,6 +69,7 @@ SavedDirectory Saved(uint64_t fh, const DirectoryState& open) {
   directory.opener = *open.opener;
   directory.cookieverf = open.cookieverf();
   directory.listed = open.listed();
+  directory.opened_by = open.opened_by;
   const std::shared_ptr<const DirectoryChunk> chunk = open.chunk();
   // The server does not know the cookies of this one.
   if (chunk == nullptr || !chunk->known_here) return directory;

@@ -85,6 +85,7 @@ class DirectoryState {
   const uint64_t nodeid;
   const wire::FileHandle handle;
   const std::shared_ptr<const client::Identity> opener;
+  uint64_t opened_by = 0;  // as OpenState::opened_by; set before it is in the table
   uint32_t live_slot = 0;  // LiveFiles; the caller that reads the listing changes it
 
   // The chunk that was read last, and the verifier to continue with. A chunk is shared by this

@@ -53,6 +53,7 @@ struct SavedDirectory {
   wire::Verifier cookieverf;
   bool listed = false;
   std::vector<SavedEntry> known_here;
+  uint64_t opened_by = 0;  // DirectoryState::opened_by
 };
 
 struct SavedLockOwner {  // of record locks
@@ -72,7 +73,7 @@ void Fields(auto& a, Is<SavedFile> auto& m) {
 }
 void Fields(auto& a, Is<SavedEntry> auto& m) { a(m.cookie, m.name, m.handle, m.type, m.file_id); }
 void Fields(auto& a, Is<SavedDirectory> auto& m) {
-  a(m.fh, m.nodeid, m.handle, m.opener, m.cookieverf, m.listed, m.known_here);
+  a(m.fh, m.nodeid, m.handle, m.opener, m.cookieverf, m.listed, m.known_here, m.opened_by);
 }
 void Fields(auto& a, Is<SavedLockOwner> auto& m) {
   a(m.nodeid, m.kernel_owner, m.number, m.process, m.name, m.state_id, m.pid, m.handles);

@@ -102,9 +102,9 @@ class Mount {
   // Keeps the state that another program needs if this one is killed.
   void MakeLiveRecord();
   void PrepareForKill();
-  void TidyUp(const HandoverRecord& record);
+  void TidyUp(const HandoverRecord& record, bool all_read);
   Outcome TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record);
-  void ForgetOutdated();
+  bool ForgetOutdated();
   void GoOn(const HandoverRecord& record);
 
   std::unique_ptr<LiveRecord> live_;  // null: nothing survives if this process is killed

@@ -288,30 +288,40 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
 }
 
 // After the requests that the kernel had until now were read: the answers to GETATTRs among them
-// are accepted (see OutdatedFiles).
-void Mount::ForgetOutdated() {
+// are accepted (see OutdatedFiles). Returns false if some may not have been read.
+bool Mount::ForgetOutdated() {
   const absl::Time end = Loop::Now() + kReadWithin;
   pollfd wait = {.fd = device_.get(), .events = POLLIN, .revents = 0};
-  while (poll(&wait, 1, 0) > 0 && Loop::Now() < end) absl::SleepFor(kDrainPoll / 4);
+  bool is_waiting = false;
+  while ((is_waiting = poll(&wait, 1, 0) > 0) && Loop::Now() < end) absl::SleepFor(kDrainPoll / 4);
   const auto caught_up = std::make_shared<Countdown>(workers_.size());
   for (auto& worker : workers_) worker->CatchUp([caught_up] { caught_up->Done(); });
-  caught_up->Await(kReadWithin);
+  const bool all_read = caught_up->Await(kReadWithin) && !is_waiting;
   UniqueFd device(fcntl(device_.get(), F_DUPFD_CLOEXEC, 0));
-  if (!device.valid()) return;  // they keep their time
+  if (!device.valid()) return all_read;  // they keep their time
   KernelChannel channel(std::move(device));
   for (const uint64_t nodeid : state_.outdated.TakeUnasked()) channel.ForgetAttributes(nodeid);
+  return all_read;
 }
 
 // ---- The new program ---------------------------------------------------------------------------
 
-// Opens that the killed program was about to close, and its delegations, which it may have used in
-// ways that the record does not have.
-void Mount::TidyUp(const HandoverRecord& record) {
+// Opens that the killed program was about to close, those of requests that the kernel has dropped
+// because their programs were killed, too, and its delegations, which it may have used in ways that
+// the record does not have. `all_read`: no request of before is left to be read.
+void Mount::TidyUp(const HandoverRecord& record, bool all_read) {
   std::vector<wire::StateId> unused;
+  std::vector<uint64_t> dropped;
+  if (all_read) {
+    unused = state_.left_opens.TakeDropped();
+    if (state_.in_flight != nullptr) dropped = state_.in_flight->Left();
+  }
   for (const HandoverRecord::Open& open : record.opens) {
     if (open.closing) unused.push_back(open.name);
   }
-  if (!unused.empty()) workers_[0]->Close(std::move(unused));
+  if (!unused.empty() || !dropped.empty()) {
+    workers_[0]->Close(std::move(dropped), std::move(unused));
+  }
   if (!record.delegations.empty()) workers_[0]->ReturnDelegations();
 }
 
@@ -352,13 +362,13 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   PrepareForKill();
   if (outcome.ok()) outcome = ServeKernel(std::move(inheritance.devices), &record);
   if (!outcome.ok()) return outcome;
-  if (killed) ForgetOutdated();
+  const bool all_read = !killed || ForgetOutdated();
   lease_keeper_->SetRequestsBy(facts_.requests_by);
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
     if (!killed || node.type != wire::ObjectType::kDir) continue;
     state_.notifier->DropListing(node.nodeid, [] {});
   }
-  TidyUp(record);
+  TidyUp(record, all_read);
   const int64_t now = NowNs();
   AwaitPromises();
   state_.rules.KeepNothing(false);

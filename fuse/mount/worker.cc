@@ -188,6 +188,9 @@ void Worker::Handle(std::span<const std::byte> request) {
     channel_->ReplyError(header.unique, EIO);
     return;
   }
+  if ((header.unique & kUniqueResent) != 0) [[unlikely]] {
+    state_.left_opens.WasSentAgain(header.unique & ~kUniqueResent);
+  }
   switch (header.opcode) {
     case FUSE_INIT:
       Init(header, body);
@@ -317,11 +320,20 @@ void Worker::ReturnDelegations() {
   loop_->Post([this] { files_->delegating().ReturnDue(); });
 }
 
-void Worker::Close(std::vector<wire::StateId> opens) {
-  loop_->Post([this, opens = std::move(opens)] { dafs::Start(CloseEach(opens)); });
+void Worker::Close(std::vector<uint64_t> dropped, std::vector<wire::StateId> opens) {
+  loop_->Post([this, dropped = std::move(dropped), opens = std::move(opens)] {
+    dafs::Start(CloseEach(dropped, opens));
+  });
 }
 
-Task<void> Worker::CloseEach(std::vector<wire::StateId> opens) {
+Task<void> Worker::CloseEach(std::vector<uint64_t> dropped, std::vector<wire::StateId> opens) {
+  for (const uint64_t request : dropped) {
+    if (!in_flight_.has_value()) break;
+    client::InFlightOperation operation(&*in_flight_, request, /*again=*/true);
+    Task<void> closing =
+        files_->opens().CloseDropped(operation, MountState::OwnerOfRequest(request));
+    co_await closing;
+  }
   for (const wire::StateId& open : opens) {
     Task<absl::Status> closing = files_->opens().Close(open);
     const absl::Status ignored = co_await closing;  // as in ServerOpens::Close

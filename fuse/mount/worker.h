@@ -77,8 +77,9 @@ class Worker : private Pollable {
   void Commit(std::function<void()> done);
   // Begins to return the delegations that are due.
   void ReturnDelegations();
-  // Begins to close opens of the client that nothing uses.
-  void Close(std::vector<wire::StateId> opens);
+  // Begins to close opens of the client that nothing uses: those of `dropped`, requests of the
+  // kernel that it does not send again, and `opens`.
+  void Close(std::vector<uint64_t> dropped, std::vector<wire::StateId> opens);
   // Reads no more requests, and takes back those that wait for a lock. `drained`: when no request
   // is unanswered. Not with a ring.
   void Pause(std::function<void()> drained);
@@ -113,7 +114,7 @@ class Worker : private Pollable {
   void StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                  client::BufferLease lease);
   Task<void> AskForRoot(std::function<void(Root)> done);
-  Task<void> CloseEach(std::vector<wire::StateId> opens);
+  Task<void> CloseEach(std::vector<uint64_t> dropped, std::vector<wire::StateId> opens);
   bool IsDrained() const;
   void LookIfDrained();
   void LookIfCommitted();

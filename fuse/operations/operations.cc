@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "fuse/kernel/protocol.h"
 #include "fuse/operations/shared/request_nodes.h"
@@ -107,9 +108,20 @@ Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> d
     co_await SetOperation(&call->in_flight());
     co_await row.function(*this, *call);
   }
+  if ((call->header().unique & kUniqueResent) != 0) [[unlikely]] {
+    Task<void> closing = CloseLeft(*call);
+    co_await closing;
+  }
   slow_.End(*call);
   call.reset();
   done();
+}
+
+// Closes what a killed process had opened for this request, if the request has not taken it over.
+Task<void> Operations::CloseLeft(const Call& call) {
+  LeftOpens::Left left = context_.state.left_opens.Take(call.header().unique & ~kUniqueResent);
+  if (left.directory != 0) directories_.Close(left.directory);
+  return context_.opens.CloseLeft(std::move(left));
 }
 
 void Operations::Forget(uint64_t nodeid, RequestReader in) {

@@ -69,6 +69,7 @@ class Operations {
  private:
   struct Table;
   void ForgetNode(uint64_t nodeid, uint64_t count);
+  Task<void> CloseLeft(const Call& call);
 
   Context context_;
   SlowOperations slow_;

@@ -190,7 +190,7 @@ absl::Status RestoreFiles(const HandoverRecord& record, MountState& state) {
     if ((file.flags & O_DIRECT) != 0) open->direct.emplace(open->writes);
     open->opened_by = file.opened_by;
     open->bypasses_before = state.pages.BeginOpen(file.nodeid, BypassesPages(file.flags));
-    if (file.opened_by != 0) state.opened_before[file.opened_by] = file.fh;
+    if (file.opened_by != 0) state.left_opens.AddFile(file.opened_by, file.fh);
     state.live_files.Put(file.fh, *open);
     if (!state.open_files.Restore(file.fh, std::move(open))) return Contradiction("open files");
   }
@@ -228,12 +228,30 @@ absl::Status RestoreDirectories(const HandoverRecord& record, MountState& state)
     if (!saved.known_here.empty()) chunk = KnownHere(saved);
     directory->SetChunk(std::move(chunk), saved.cookieverf);
     if (saved.listed) directory->BeginListing();
+    directory->opened_by = saved.opened_by;
+    if (saved.opened_by != 0) state.left_opens.AddDirectory(saved.opened_by, saved.fh);
     state.live_files.Put(saved.fh, *directory);
     if (!state.open_directories.Restore(saved.fh, std::move(directory))) {
       return Contradiction("open directories");
     }
   }
   return absl::OkStatus();
+}
+
+absl::flat_hash_set<wire::StateId> UsedOpens(const HandoverRecord& record) {
+  absl::flat_hash_set<wire::StateId> used;
+  for (const HandoverRecord::File& file : record.files) used.insert(file.state_id);
+  for (const HandoverRecord::Owner& owner : record.owners) used.insert(owner.state_id);
+  return used;
+}
+
+void RestoreLeftOpens(const HandoverRecord& record, MountState& state) {
+  const absl::flat_hash_set<wire::StateId> used = UsedOpens(record);
+  for (const HandoverRecord::Open& open : record.opens) {
+    const uint64_t request = MountState::RequestOf(open.owner);
+    if (request == 0 || open.closing || used.contains(open.name)) continue;
+    state.left_opens.AddOpen(request, open.name, open.user);
+  }
 }
 
 // The user of an owner's OPEN: of a file through which it locked. After RestoreFiles.
@@ -294,9 +312,7 @@ void TakeNodes(std::vector<LiveNodes::Node> nodes, HandoverRecord& record) {
 // Keeps the opens that something uses, and those whose OPEN the kernel sends again, and marks those
 // to be closed. A local open without a file has no user: the server does not know it.
 void SortOpens(const std::vector<wire::StateId>& ended, HandoverRecord& record) {
-  absl::flat_hash_set<wire::StateId> used;
-  for (const HandoverRecord::File& file : record.files) used.insert(file.state_id);
-  for (const HandoverRecord::Owner& owner : record.owners) used.insert(owner.state_id);
+  const absl::flat_hash_set<wire::StateId> used = UsedOpens(record);
   absl::flat_hash_set<wire::StateId> lent;
   for (const HandoverRecord::Delegation& one : record.delegations) lent.insert(one.state_id);
   const absl::flat_hash_set<wire::StateId> to_close(ended.begin(), ended.end());
@@ -305,7 +321,7 @@ void SortOpens(const std::vector<wire::StateId>& ended, HandoverRecord& record) 
   });
   for (HandoverRecord::Open& open : record.opens) {
     open.closing = !used.contains(open.name) && (open.closing || to_close.contains(open.name) ||
-                                                 !MountState::IsOfRequest(open.owner));
+                                                 MountState::RequestOf(open.owner) == 0);
     if (!open.is_local || lent.contains(open.state_id)) continue;
     open.is_local = false;  // its next use opens it at the server
     open.client_id = wire::ClientId();
@@ -408,6 +424,7 @@ absl::Status RestoreMount(const HandoverRecord& record, MountState& state, clien
   if (!state.inodes.Restore(record.inodes)) return Contradiction("nodes");
   RETURN_IF_ERROR(RestoreFiles(record, state));
   RETURN_IF_ERROR(RestoreDirectories(record, state));
+  RestoreLeftOpens(record, state);
   return RestoreOwners(record, state);
 }
 

@@ -25,7 +25,7 @@ namespace dafs::fuse {
 struct HandoverRecord {
   // Increment it with each change of a field or its meaning: also of MountState::NewOwner,
   // InodeTable's shards, and the names that client::Opens gives.
-  static constexpr uint32_t kVersion = 5;
+  static constexpr uint32_t kVersion = 6;
 
   // --- The client ---
 

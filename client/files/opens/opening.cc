@@ -330,9 +330,10 @@ Task<absl::Status> OpenOperations::Close(const wire::StateId& open, bool can_wai
 }
 
 Task<void> OpenOperations::EndEarlier(wire::StateId earlier, wire::StateId again) {
-  if (earlier == again) co_return;
+  const std::shared_ptr<const OpenInfo> info = client_.opens().InfoOf(earlier);
+  if (earlier == again || info == nullptr) co_return;
   const std::optional<Opens::Entry> entry = client_.opens().Find(again);
-  if (entry.has_value() && !entry->is_local) {
+  if (entry.has_value() && !entry->is_local && entry->info->handle == info->handle) {
     // It may be about to become an open of the server: of the same owner, hence the same one.
     Task<absl::Status> opening = delegating_.MakeReal(earlier);
     absl::Status ignored = co_await opening;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -30,6 +31,7 @@ template <class ArgsType>
 class Call;
 class AttributeOperations;
 class DelegationOperations;
+class InFlightOperation;
 class LockOperations;
 
 class OpenOperations : public OperationGroup {
@@ -89,12 +91,18 @@ class OpenOperations : public OperationGroup {
   // does nothing, OK. `can_wait`: nothing waits for the reply, so the request may be delayed up to
   // 5 ms to share a send.
   Task<absl::Status> Close(const wire::StateId& open, bool can_wait = false);
-  // Ends `earlier`, which has the file and the owner of `again`: an OPEN was executed for a killed
-  // program and then once more. If both are the same open of the server, that stays. Retries until
+  // Ends `earlier`, which has the owner of `again`: an OPEN was executed for a killed program and
+  // then once more. If both are the same open of the server, that stays. Retries until
   // the server answers; errors are not reported.
   Task<void> EndEarlier(wire::StateId earlier, wire::StateId again);
+  // Closes what `dropped` has opened for `owner`: an operation of a killed process that nothing
+  // carries out again, because its program was killed, too. Waits for a session; errors are not
+  // reported.
+  Task<void> CloseDropped(InFlightOperation& dropped, std::string owner);
 
  private:
+  template <class Args>
+  Task<void> CloseSent(InFlightOperation& dropped, const std::string& owner);
   Task<absl::Status> RunOpen(const Identity& user, const Call<wire::OpenArgs>& open,
                              std::span<CallBase* const> chain, std::string_view what,
                              size_t extra = 0);

@@ -69,7 +69,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
     state_.directory_names.CachesListing(call.nodeid());
     if (state_.rules.IsGood(chunk->names, node->handle)) out.open_flags |= FOPEN_CACHE_DIR;
   }
-  out.fh = Open(std::move(directory));
+  out.fh = Open(call, std::move(directory));
   if (!call.Reply({AsBytes(out)})) Close(out.fh);
 }
 
@@ -92,7 +92,7 @@ bool DirectoryOperations::ReplyFromListing(Call& call, const InodeView& node,
   }
   fuse_open_out out = {};
   out.open_flags = cached ? FOPEN_CACHE_DIR | FOPEN_KEEP_CACHE : FOPEN_CACHE_DIR;
-  out.fh = Open(std::move(directory));
+  out.fh = Open(call, std::move(directory));
   if (!call.Reply({AsBytes(out)})) Close(out.fh);
   return true;
 }
@@ -156,7 +156,8 @@ Task<void> DirectoryOperations::Readdir(Call& call) {
   }
 }
 
-uint64_t DirectoryOperations::Open(std::shared_ptr<DirectoryState> directory) {
+uint64_t DirectoryOperations::Open(const Call& call, std::shared_ptr<DirectoryState> directory) {
+  directory->opened_by = call.header().unique & ~kUniqueResent;
   const uint64_t fh = state_.open_directories.Add(directory);
   state_.live_files.Put(fh, *directory);
   return fh;

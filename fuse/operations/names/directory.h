@@ -28,13 +28,14 @@ class DirectoryOperations {
   Task<void> Readdir(Call& call);  // and READDIRPLUS
   Task<void> Releasedir(Call& call);
   Task<void> Fsyncdir(Call& call);
+  // The kernel does not use the handle: removes the open directory.
+  void Close(uint64_t fh);
 
  private:
   using Chunk = DirectoryChunks::Chunk;
   bool ReplyFromListing(Call& call, const InodeView& node, const CallerIdentity& user);
-  // Adds an open directory to the table, and removes it. Open returns its handle.
-  uint64_t Open(std::shared_ptr<DirectoryState> directory);
-  void Close(uint64_t fh);
+  // Adds a directory that `call` has opened to the table. Returns its handle.
+  uint64_t Open(const Call& call, std::shared_ptr<DirectoryState> directory);
 
   Context& context_;
   MountState& state_;

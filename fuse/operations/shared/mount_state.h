@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -25,6 +24,7 @@
 #include "fuse/cache/promise_rules.h"
 #include "fuse/cache/stale_open_tracker.h"
 #include "fuse/cache/write_trackers.h"
+#include "fuse/files/left_opens.h"
 #include "fuse/files/live_files.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/files/open_files.h"
@@ -81,9 +81,7 @@ struct MountState {
   LockOwners lock_owners;
   // The live record of the three tables; set before the first request.
   LiveFiles live_files{nullptr};
-  // After a crash: the open files of before, by OpenState::opened_by. The kernel may not have got
-  // the handle of one; then it sends its request again. Constant after the start.
-  absl::flat_hash_map<uint64_t, uint64_t> opened_before;
+  LeftOpens left_opens;    // after a crash
   OutdatedFiles outdated;  // after a crash
   // With sec=krb5: the clients of the users; set before the first request. Null: all users share
   // the session of the mount.
@@ -103,11 +101,12 @@ struct MountState {
   static std::string OwnerOfRequest(uint64_t unique) {
     return OwnerOf((unique & ~kUniqueResent) | kOfRequest);
   }
-  static bool IsOfRequest(std::string_view owner) {
+  // The number of that request; 0: it is another owner.
+  static uint64_t RequestOf(std::string_view owner) {
     uint64_t number = 0;
-    if (owner.size() != sizeof(number)) return false;
+    if (owner.size() != sizeof(number)) return 0;
     std::memcpy(&number, owner.data(), sizeof(number));
-    return (number & kOfRequest) != 0;
+    return (number & kOfRequest) != 0 ? number & ~kOfRequest : 0;
   }
   uint64_t NewOwnerNumber() { return next_owner.fetch_add(1, std::memory_order_relaxed); }
   std::atomic<uint64_t> next_owner{1};  // publishes no other data

@@ -109,14 +109,26 @@ std::optional<client::OpenFile> ServerOpens::OpenLocally(const client::Identity&
 
 void ServerOpens::DropUnanswered(const Call& call, const client::OpenFile& again) {
   if ((call.header().unique & kUniqueResent) == 0) return;
-  const auto before = state_.opened_before.find(call.header().unique & ~kUniqueResent);
-  if (before == state_.opened_before.end()) return;
-  const std::shared_ptr<OpenState> open = state_.open_files.Remove(before->second);
+  const LeftOpens::Left left = state_.left_opens.Take(call.header().unique & ~kUniqueResent);
+  // Otherwise an open would be reclaimed after each restart of the server, and keep a removed file.
+  if (!left.open.is_zero()) {
+    Start(files_.Of(left.user).opens().EndEarlier(left.open, again.state_id));
+  }
+  const std::shared_ptr<OpenState> open = state_.open_files.Remove(left.file);
   if (open == nullptr) return;
   state_.pages.EndOpen(open->nodeid, 0, open->bypasses_before, BypassesPages(open->flags));
   state_.live_files.Drop(*open);
-  // Otherwise it would be reclaimed after each restart of the server, and keep a removed file.
   Start(files_.Of(*open->opener).opens().EndEarlier(open->state_id, again.state_id));
+}
+
+Task<void> ServerOpens::CloseLeft(LeftOpens::Left left) {
+  if (left.file != 0) {
+    Task<void> undoing = Undo(left.file);
+    co_await undoing;
+  }
+  if (left.open.is_zero()) co_return;
+  Task<absl::Status> closing = files_.Of(left.user).opens().Close(left.open, /*can_wait=*/true);
+  const absl::Status ignored = co_await closing;  // as in Close
 }
 
 fuse_open_out ServerOpens::Add(const Call& call, const client::OpenFile& file, uint64_t nodeid,

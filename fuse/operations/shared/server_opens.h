@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
 #include "fuse/cache/inode_table.h"
+#include "fuse/files/left_opens.h"
 #include "fuse/files/open_files.h"
 #include "fuse/files/user_files.h"
 #include "fuse/kernel/protocol.h"
@@ -48,6 +49,9 @@ class ServerOpens {
                     CallerIdentity user, bool keep_cache);
   // The kernel has released it. Call it before the answer.
   std::shared_ptr<OpenState> Release(uint64_t fh);
+  // The request was sent again after a kill, and has opened nothing: closes what the killed process
+  // had opened for it.
+  Task<void> CloseLeft(LeftOpens::Left left);
   // The kernel has not accepted the answer: removes the open file and closes it.
   Task<void> Undo(uint64_t fh);
   // Closes it at the server. If its opener may not write the file without this open, commits its

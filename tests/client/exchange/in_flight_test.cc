@@ -97,6 +97,29 @@ TEST(InFlightTest, RequestThatWasNotSentIsNotFound) {
   EXPECT_FALSE(Removal().Begin(other));
 }
 
+TEST(InFlightTest, RequestsOfAnOperationThatDoesNotBeginAgainAreTaken) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  InFlightOperation begun_again(&killed.entries, 7, false);
+  Removal sent, other;
+  sent.Begin(before);
+  sent.Send(before, 9);
+  other.Begin(begun_again);
+
+  Process next(killed);
+  const InFlightOperation again(&next.entries, 7, true);
+  EXPECT_EQ(next.table.Left(), std::vector<uint64_t>{5});
+  InFlightOperation dropped(&next.entries, 5, true);
+  Call<wire::LinkArgs> link;
+  EXPECT_FALSE(dropped.TakeSent(link));
+  Removal taken;
+  ASSERT_TRUE(dropped.TakeSent(taken));
+  EXPECT_TRUE(taken.is_out());
+  EXPECT_EQ(taken.xid.seq_number, 9);
+  EXPECT_FALSE(dropped.TakeSent(taken));
+  EXPECT_TRUE(next.table.Left().empty());
+}
+
 TEST(InFlightTest, AnsweredOperationIsForgotten) {
   Process killed;
   InFlightOperation before(&killed.entries, 5, false);

@@ -1,6 +1,10 @@
 // A worker between a fake kernel and a real server in this process: each request that a kernel
 // sends, and requests that no kernel sends.
+#include <sys/wait.h>
+
 #include <cerrno>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/fuse/worker_fixture.h"
@@ -74,6 +78,135 @@ TEST_F(WorkerTest, ResentChangesFailAndOtherResentRequestsAreAnswered) {
   EXPECT_EQ(resend(FUSE_UNLINK, Name("file")), EIO);
   EXPECT_EQ(Content("file"), "12345");
   EXPECT_EQ(kernel_.Call(FUSE_UNLINK, kRootNode, Name("file")).error, 0);
+}
+
+// What a killed process had opened for a request that the kernel sends again.
+class LeftOpensTest : public WorkerTest {
+ protected:
+  // Sends the request with which `file` was opened again, as an OPEN of `node`. Returns its error.
+  int OpenAgain(uint64_t request, uint64_t node) {
+    const fuse_open_in in = {.flags = O_RDWR, .open_flags = 0};
+    return Resend(FUSE_OPEN, request, node, Raw(in));
+  }
+  int Resend(uint32_t opcode, uint64_t request, uint64_t node, const std::string& body) {
+    fuse_in_header header = {};
+    header.len = static_cast<uint32_t>(sizeof(header) + body.size());
+    header.opcode = opcode;
+    header.unique = request | kUniqueResent;
+    header.nodeid = node;
+    kernel_.SendRaw(Raw(header) + body);
+    const FakeKernel::Answer answer = kernel_.Receive();
+    EXPECT_EQ(answer.unique, header.unique);
+    return answer.error;
+  }
+  // The killed process was between the open and its answer.
+  uint64_t LeaveFile(const Created& file) {
+    const uint64_t request = state_->open_files.Find(file.open.fh)->opened_by;
+    state_->left_opens.AddFile(request, file.open.fh);
+    return request;
+  }
+  // The killed process had the open, and no file yet.
+  uint64_t LeaveOpen(const Created& file) {
+    const std::shared_ptr<OpenState> open = state_->open_files.Remove(file.open.fh);
+    state_->left_opens.AddOpen(open->opened_by, open->state_id, *open->opener);
+    return open->opened_by;
+  }
+  // Returns how many opens the server has, when it has received what was sent until now.
+  size_t OpensAtServer() {
+    for (int i = 0; i < 200 && server_->open_count() != 0; ++i) Lookup(kRootNode, "other");
+    return server_->open_count();
+  }
+
+  int refused_ = 0;
+};
+
+TEST_F(LeftOpensTest, AnOpenThatFailsWhenItIsSentAgainLeavesNothing) {
+  std::ofstream(Local("other")) << "x";
+  const uint64_t no_node = 1 << 20;
+  const Created first = Create("first");
+  EXPECT_EQ(OpenAgain(LeaveFile(first), no_node), ESTALE);
+  EXPECT_EQ(OpensAtServer(), 0u);
+  EXPECT_EQ(state_->open_files.size(), 0u);
+  const Created second = Create("second");
+  EXPECT_EQ(OpenAgain(LeaveOpen(second), no_node), ESTALE);
+  EXPECT_EQ(OpensAtServer(), 0u);
+  EXPECT_EQ(client_->opens().size(), 0u);
+}
+
+TEST_F(LeftOpensTest, AnOpenThatIsSentAgainReplacesWhatIsLeft) {
+  std::ofstream(Local("other")) << "x";
+  for (const bool had_file : {true, false}) {
+    const Created file = Create(had_file ? "one" : "two");
+    const uint64_t request = had_file ? LeaveFile(file) : LeaveOpen(file);
+    EXPECT_EQ(OpenAgain(request, file.entry.nodeid), 0);
+    EXPECT_EQ(state_->open_files.size(), 1u);
+    EXPECT_EQ(server_->open_count(), 1u);
+    uint64_t handle = 0;
+    state_->open_files.ForEach([&](uint64_t fh, const OpenState&) { handle = fh; });
+    Created again = file;
+    again.open.fh = handle;
+    Release(again);
+    EXPECT_EQ(OpensAtServer(), 0u);
+    EXPECT_EQ(client_->opens().size(), 0u);
+  }
+}
+
+TEST_F(LeftOpensTest, AnOpendirThatIsSentAgainLeavesOneHandleOrNone) {
+  const fuse_open_in in = {};
+  ASSERT_EQ(kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(in)).error, 0);
+  uint64_t handle = 0;
+  const auto leave = [&](uint64_t request) {
+    state_->open_directories.ForEach([&](uint64_t fh, const DirectoryState&) { handle = fh; });
+    state_->left_opens.AddDirectory(request, handle);
+  };
+  leave(5000);
+  EXPECT_EQ(Resend(FUSE_OPENDIR, 5000, kRootNode, Raw(in)), 0);
+  EXPECT_EQ(state_->open_directories.size(), 1u);
+  EXPECT_EQ(state_->open_directories.Find(handle), nullptr);
+  leave(5002);
+  EXPECT_EQ(Resend(FUSE_OPENDIR, 5002, 1 << 20, Raw(in)), ESTALE);
+  EXPECT_EQ(state_->open_directories.size(), 0u);
+}
+
+// The call is answered with EINTR, or before the worker reads the INTERRUPT.
+TEST_F(LeftOpensTest, AnAnswerToAKilledProgramLeavesNothing) {
+  std::ofstream(Local("other")) << "x";
+  const fuse_entry_out entry = Lookup(kRootNode, "other");
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  ASSERT_EQ(waitpid(ended, nullptr, 0), ended);
+  kernel_.pid = static_cast<uint32_t>(ended);
+  const fuse_open_in in = {.flags = O_RDONLY, .open_flags = 0};
+  fuse_create_in create = {};
+  create.flags = O_RDWR | O_CREAT;
+  create.mode = S_IFREG | 0644;
+  const std::vector<std::pair<uint32_t, std::string>> opens = {
+      {FUSE_OPEN, Raw(in)}, {FUSE_OPENDIR, Raw(in)}, {FUSE_CREATE, Raw(create) + Name("new")}};
+  for (const auto& [opcode, body] : opens) {
+    for (int i = 0; i < 50; ++i) {
+      const uint64_t node = opcode == FUSE_OPEN ? entry.nodeid : kRootNode;
+      const uint64_t request = kernel_.Send(opcode, node, body);
+      kernel_.Send(FUSE_INTERRUPT, 0, Raw(fuse_interrupt_in{.unique = request}));
+      const FakeKernel::Answer answer = kernel_.Receive();
+      EXPECT_EQ(answer.unique, request);
+      if (answer.error == 0 && opcode == FUSE_OPENDIR) {
+        fuse_release_in release = {};
+        release.fh = answer.As<fuse_open_out>().fh;
+        EXPECT_EQ(kernel_.Call(FUSE_RELEASEDIR, node, Raw(release)).error, 0);
+      } else if (answer.error == 0) {
+        const size_t at = opcode == FUSE_CREATE ? sizeof(fuse_entry_out) : 0;
+        Release({entry, answer.As<fuse_open_out>(at)});
+      } else {
+        EXPECT_EQ(answer.error, EINTR);
+        ++refused_;
+      }
+    }
+  }
+  EXPECT_GT(refused_, 0);
+  kernel_.pid = 0;
+  EXPECT_EQ(OpensAtServer(), 0u);
+  EXPECT_EQ(state_->open_files.size(), 0u);
+  EXPECT_EQ(state_->open_directories.size(), 0u);
 }
 
 TEST_F(WorkerTest, ExclusiveCreateFailsIfTheFileExists) {

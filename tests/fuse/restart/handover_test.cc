@@ -442,6 +442,44 @@ TEST_F(KillTest, KeepsAnOpenWhoseRequestIsNotAnswered) {
   EXPECT_EQ(next->client->opens().Add(info, IdOf<wire::StateId>(5), client_id_), asked);
 }
 
+// The kernel has dropped the request, because its program was killed.
+TEST_F(KillTest, ClosesAnOpenWhoseRequestIsNotSentAgain) {
+  client::OpenInfo info;
+  info.handle = HandleOf(1);
+  info.user = user_;
+  info.owner = MountState::OwnerOfRequest(6);
+  const auto dropped = client_->opens().Add(info, IdOf<wire::StateId>(5), client_id_);
+  info.owner = MountState::OwnerOfRequest(8);
+  const auto sent_again = client_->opens().Add(info, IdOf<wire::StateId>(6), client_id_);
+  OpenLive(O_RDWR);  // the kernel has its handle
+  const std::unique_ptr<Next> next = Kill();
+  LeftOpens& left = next->state.left_opens;
+  left.WasSentAgain(8);
+  left.WasSentAgain(10);  // of this nothing is left
+  EXPECT_EQ(left.TakeDropped(), std::vector<wire::StateId>{dropped});
+  EXPECT_TRUE(left.Take(6).open.is_zero());
+  const LeftOpens::Left again = left.Take(8);
+  EXPECT_EQ(again.open, sent_again);
+  EXPECT_EQ(again.user, user_);
+  EXPECT_TRUE(left.Take(8).open.is_zero());
+}
+
+TEST_F(KillTest, KnowsWhatWasOpenedForARequest) {
+  const uint64_t fh = OpenLive(O_RDWR);
+  const uint64_t request = state_.open_files.Find(fh)->opened_by;
+  auto directory = std::make_shared<DirectoryState>(
+      kRootNode, HandleOf(0), std::make_shared<const client::Identity>(user_));
+  directory->opened_by = 12;
+  const uint64_t opened = state_.open_directories.Add(directory);
+  state_.live_files.Put(opened, *directory);
+  const std::unique_ptr<Next> next = Kill();
+  const LeftOpens::Left file = next->state.left_opens.Take(request);
+  EXPECT_EQ(file.file, fh);
+  EXPECT_TRUE(file.open.is_zero());
+  EXPECT_EQ(next->state.left_opens.Take(12).directory, opened);
+  EXPECT_EQ(next->state.open_directories.Find(opened)->opened_by, 12u);
+}
+
 TEST_F(KillTest, LateErrorIsReportedByFsync) {
   const uint64_t fh = OpenLive(O_RDWR);
   state_.live_files.NoteFailure(*state_.open_files.Find(fh));

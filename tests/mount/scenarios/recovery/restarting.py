@@ -4,6 +4,7 @@ import contextlib
 import json
 import mmap
 import os
+import pathlib
 import random
 import re
 import select
@@ -537,6 +538,103 @@ def restart_killed_opens(rig):
         while kill_within_open(rig, relay, kills + 1):
             kills += 1
         check(kills > 0, "no kill")
+        rig.umount()
+
+
+# Lets a program stop after it has made the kernel send its requests again, until a file is removed.
+PAUSE_AFTER_RESEND = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+ssize_t writev(int fd, const struct iovec* parts, int count) {
+  ssize_t (*next)(int, const struct iovec*, int) = dlsym(RTLD_NEXT, "writev");
+  const ssize_t written = next(fd, parts, count);
+  const uint32_t* words = parts[0].iov_base;  // a fuse_out_header: length, error, number
+  const char* pause = getenv("PAUSE_AFTER_RESEND");
+  if (count == 1 && parts[0].iov_len == 16 && words[1] == 7 && words[2] == 0 && words[3] == 0 && pause != NULL) {
+    char reached[4096];
+    snprintf(reached, sizeof(reached), "%s.reached", pause);
+    FILE* file = access(pause, F_OK) == 0 ? fopen(reached, "w") : NULL;
+    if (file != NULL) fclose(file);
+    for (int i = 0; i < 3000 && access(pause, F_OK) == 0; ++i) usleep(10000);
+  }
+  return written;
+}
+"""
+
+
+def opens_left(rig, server):
+    status, text = ask(rig, "server", "opens", "--json", "--socket", server.socket)
+    equal(status, 0, f"exit status of dafsctl server opens ({text})")
+    return json.loads(text)["opens"]
+
+
+def kill_both_within_open(rig, relay, server, pause, call, segment):
+    """Kills mount.dafs after `segment` segments to it of a program that opens, and then the program, before another
+    mount.dafs has read its request again. Returns False if there were fewer."""
+    path = rig.mnt / f"{call.__name__}-{segment}"
+    (rig.export / path.name).write_text("content")
+    os.stat(path)
+    check(processes.wait_until(lambda: not opens_left(rig, server), 5 * rig.slowness, 0.05), "opens before")
+    reached = pathlib.Path(f"{pause}.reached")
+    before = relay.broken
+    relay.break_after(proxy.TO_CLIENT, segment, proxy.STALL)
+    program = begin_change(call, path)
+    if processes.wait_until(lambda: relay.broken > before, rig.slowness, 0.01):
+        pause.write_text("")
+        reached.unlink(missing_ok=True)
+        replace_killed(rig)
+        check(processes.wait_until(reached.exists, 20 * rig.slowness, 0.01), "the kernel sends nothing again")
+        os.kill(program, signal.SIGKILL)
+        os.waitpid(program, 0)
+        relay.break_nothing()
+        relay.release()
+        pause.unlink()
+        check(processes.wait_until(lambda: not opens_left(rig, server), 5 * rig.slowness, 0.05),
+              f"opens of a program that was killed in {call.__name__}, at segment {segment}: {opens_left(rig, server)}")
+        return True
+    relay.break_nothing()
+    equal(os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]), 0, f"errno of {call.__name__}")
+    return False
+
+
+def open_file(at):
+    os.close(os.open(at, os.O_RDONLY))
+
+
+def create_file(at):
+    os.close(os.open(at.with_name(at.name + "-new"), os.O_WRONLY | os.O_CREAT))
+
+
+@scenario(timeout=120, where="server")
+def restart_killed_with_opener(rig):
+    """A program is killed while its open is sent again to the mount.dafs that follows a killed one: the server keeps no
+    open of it."""
+    need_survival()
+    rig.need("gcc")
+    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    pause, library = rig.base / "pause", rig.base / "pause.so"
+    rig.run(["gcc", "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", library], cwd="/", stdin=PAUSE_AFTER_RESEND.encode())
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash"], ["--delegations", "none"])
+    kills = 0
+    with proxy.Proxy(server.port) as relay:
+        os.environ.update(LD_PRELOAD=str(library), PAUSE_AFTER_RESEND=str(pause))
+        try:
+            mount_through(rig, relay, server, "guardian")
+        finally:
+            del os.environ["LD_PRELOAD"], os.environ["PAUSE_AFTER_RESEND"]
+        for call in (open_file, create_file):
+            segment = 1
+            while kill_both_within_open(rig, relay, server, pause, call, segment):
+                segment += 1
+                kills += 1
+        note(f"{kills} kills")
+        check(kills > 1, f"{kills} kills")
         rig.umount()
 
 

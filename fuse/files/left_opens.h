@@ -1,0 +1,52 @@
+// After a kill of mount.dafs: what the killed process had opened for requests whose answer the
+// kernel may not have (docs/restart.md). The kernel sends such a request again, which then opens
+// again or fails. Or the kernel drops it, because its program was killed before it was read again.
+// Nothing else would close what is left then. Thread-safe; nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "client/state/records/identity.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::fuse {
+
+class LeftOpens {
+ public:
+  // What is left of one request. `open` is an open of the client that no file uses.
+  struct Left {
+    uint64_t file = 0;       // its handle; 0: none
+    uint64_t directory = 0;  // likewise
+    wire::StateId open;
+    client::Identity user;  // of `open`
+  };
+
+  // Before the first request. `request`: the number of the kernel, without kUniqueResent.
+  void AddFile(uint64_t request, uint64_t fh) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddDirectory(uint64_t request, uint64_t fh) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddOpen(uint64_t request, const wire::StateId& open, const client::Identity& user)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The request was read again. What is left of it is for Take.
+  void WasSentAgain(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns and forgets what is left of the request.
+  Left Take(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Call when all requests that the kernel sends again were read. Returns the opens of the others,
+  // which nothing will use, and forgets these requests. Their files and directories stay: the
+  // kernel has their handles, except if it dropped a request in the moment of its answer.
+  std::vector<wire::StateId> TakeDropped() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Entry {
+    Left left;
+    bool was_sent_again = false;
+  };
+  absl::Mutex mutex_;
+  absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by request
+};
+
+}  // namespace dafs::fuse
