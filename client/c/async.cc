@@ -54,12 +54,16 @@ Group* GroupOf(dafs_group* handle, const char* call, const Session& session, int
 }
 
 int Issue(dafs_file* file, dafs_group* group, const char* call, const dafs_segment* segments,
-          size_t segment_count, const dafs_range* ranges, size_t range_count,
-          const client::IoOptions& options, bool write, uint64_t* id) {
+          size_t segment_count, const dafs_range* ranges, size_t range_count, uint32_t stability,
+          uint64_t cookie, bool write, uint64_t* id) {
   return static_cast<int>(On<File>(file, call, [&](File& f) -> int64_t {
     int error = 0;
     Group* into = GroupOf(group, call, f.session, &error);
     if (into == nullptr) return error;
+    if (stability > DAFS_FILE_SYNC) return Wrong(call, "an unknown stability");
+    client::IoOptions options;
+    options.cookie = cookie;
+    options.stability = static_cast<wire::StableHow>(stability);
     // 64 of each at most: a copy of some hundred bytes.
     Lists lists;
     error = ReadLists(call, segments, segment_count, ranges, range_count, kMostOfList, &lists);
@@ -159,9 +163,12 @@ int dafs_register(dafs_session* session, void* memory, size_t size, enum dafs_ac
     if (size > SIZE_MAX - reinterpret_cast<uintptr_t>(memory)) {
       return Wrong(kCall, "the memory ends after the last address");
     }
-    if (access < DAFS_FOR_READS || access > DAFS_FOR_BOTH) return Wrong(kCall, "an unknown access");
-    const auto kind = access == DAFS_FOR_READS    ? client::MemoryAccess::kReads
-                      : access == DAFS_FOR_WRITES ? client::MemoryAccess::kWrites
+    const uint32_t wanted = NumberOf(access);
+    if (wanted < DAFS_FOR_READS || wanted > DAFS_FOR_BOTH) {
+      return Wrong(kCall, "an unknown access");
+    }
+    const auto kind = wanted == DAFS_FOR_READS    ? client::MemoryAccess::kReads
+                      : wanted == DAFS_FOR_WRITES ? client::MemoryAccess::kWrites
                                                   : client::MemoryAccess::kBoth;
     const absl::StatusOr<client::MemoryHandle> made =
         s.session->Register({static_cast<std::byte*>(memory), size}, kind);
@@ -209,23 +216,15 @@ int dafs_group_close(dafs_group* group) {
 int dafs_read_async(dafs_file* file, dafs_group* group, const dafs_segment* segments,
                     size_t segment_count, const dafs_range* ranges, size_t range_count,
                     uint64_t cookie, uint64_t* id) {
-  client::IoOptions options;
-  options.cookie = cookie;
   return Issue(file, group, "dafs_read_async", segments, segment_count, ranges, range_count,
-               options, false, id);
+               DAFS_UNSTABLE, cookie, false, id);
 }
 
 int dafs_write_async(dafs_file* file, dafs_group* group, const dafs_segment* segments,
                      size_t segment_count, const dafs_range* ranges, size_t range_count,
                      enum dafs_stability stability, uint64_t cookie, uint64_t* id) {
-  if (static_cast<uint32_t>(stability) > DAFS_FILE_SYNC) {
-    return Wrong("dafs_write_async", "an unknown stability");
-  }
-  client::IoOptions options;
-  options.cookie = cookie;
-  options.stability = static_cast<wire::StableHow>(stability);
   return Issue(file, group, "dafs_write_async", segments, segment_count, ranges, range_count,
-               options, true, id);
+               NumberOf(stability), cookie, true, id);
 }
 
 int dafs_batch_submit(dafs_group* group, dafs_batch_io* ios, size_t count, uint64_t window_us) {

@@ -5,7 +5,8 @@
  * those that a mount gives; dafs_error_status() has the code of the server. Also:
  *   -EBADF      the handle is closed, of another kind, or NULL
  *   -EPERM      the call was made by another thread than the one that opened the session
- *   -EINVAL     an argument is wrong; -EFAULT: a required pointer is NULL
+ *   -EINVAL     an argument is wrong, also an enum or a flag that this version does not know
+ *   -EFAULT     a required pointer is NULL
  *   -ETIMEDOUT  dafs_options.timeout_ms has passed without an answer of the server
  *   -ENOTCONN   no connection with the server
  *   -EOWNERDEAD a lock is broken: its holder has failed
@@ -28,10 +29,14 @@
  *
  * Structures begin with their size, which makes them extensible: initialise them with DAFS_INIT, as
  * in `struct dafs_options options = DAFS_INIT(struct dafs_options);`. Zero is the default of every
- * field. Functions and structures are not removed or changed while the library is libdafs.so.1.
+ * field. A size that no compiler gives the structure is -EINVAL. Fields named `reserved` are
+ * ignored and should be zero. Functions and structures are not removed or changed while the library
+ * is libdafs.so.1.
  *
  * Paths are relative to the export: "dir/file"; "" is the export itself. Symbolic links are not
- * followed. Names are the bytes of the server.
+ * followed. Names are the bytes of the server. A name that is too long is -ENAMETOOLONG.
+ *
+ * Not checked: that memory and strings are the program's, and that they are as long as stated.
  */
 #ifndef DAFS_H
 #define DAFS_H
@@ -80,9 +85,9 @@ struct dafs_options {
   const char *tls_cert;    /* the own certificate and its key, both or neither */
   const char *tls_key;
   const uint32_t *user; /* uid, gid and `groups` further groups; NULL: those of the process */
-  uint32_t groups;
-  uint32_t timeout_ms; /* for the server's answers; 0: no limit */
-  uint32_t most_out;   /* asynchronous I/Os outstanding or not taken; 0: 256; at most 65536 */
+  uint32_t groups;      /* at most 1024 */
+  uint32_t timeout_ms;  /* for the server's answers; 0: no limit */
+  uint32_t most_out;    /* asynchronous I/Os outstanding or not taken; 0: 256; at most 65536 */
 };
 
 /* Connects. -EACCES: the server refuses; -ENOENT: no such export. */
@@ -124,11 +129,13 @@ int dafs_open(dafs_session *session, const char *path, const struct dafs_open_op
  * it is closed. */
 int dafs_close(dafs_file *file);
 
-/* At most DAFS_MOST_BYTES at once. Reads return fewer bytes only at the end of the file. */
+/* At most DAFS_MOST_BYTES at once (-EINVAL). Reads return fewer bytes only at the end of the file.
+ * Of no bytes: 0. */
 #define DAFS_MOST_BYTES ((size_t)1 << 30)
 int64_t dafs_read(dafs_file *file, void *into, size_t size, uint64_t offset);
 int64_t dafs_write(dafs_file *file, const void *from, size_t size, uint64_t offset);
-/* All of it at the end of the file, or nothing. Returns its offset. -EFBIG: too much at once. */
+/* All of it at the end of the file, or nothing. Returns its offset. -EFBIG: too much at once;
+ * -EINVAL: no bytes. */
 int64_t dafs_append(dafs_file *file, const void *from, size_t size);
 int dafs_truncate(dafs_file *file, uint64_t size);
 /* Makes all writes so far stable, as fsync(2). */
@@ -300,7 +307,8 @@ struct dafs_batch_io {
   uint32_t write;
   uint32_t reserved;
 };
-/* `window_us`: how long the server may take; 0: no window. */
+/* 1 to 4096 I/Os, each with lists of 1 to 256 members. `window_us`: how long the server may take,
+ * at most 71 minutes; 0: no window. */
 int dafs_batch_submit(dafs_group *group, struct dafs_batch_io *ios, size_t count,
                       uint64_t window_us);
 /* Ends the time window of an I/O of a batch. -ESRCH: it has ended. */
@@ -309,8 +317,9 @@ int dafs_expedite(dafs_session *session, uint64_t id);
  * -ESRCH: its completion was taken. */
 int dafs_cancel(dafs_session *session, uint64_t id);
 
-/* Take up to `most` completions; return how many. _poll returns at once; _wait waits for the first,
- * at most for `timeout_ms` (-1: without limit) or until no I/O of the group is outstanding. */
+/* Take up to `most` completions, at least 1; return how many. _poll returns at once; _wait waits
+ * for the first, at most for `timeout_ms` (-1: without limit) or until no I/O of the group is
+ * outstanding. */
 int64_t dafs_group_poll(dafs_group *group, struct dafs_completion *into, size_t most);
 int64_t dafs_group_wait(dafs_group *group, struct dafs_completion *into, size_t most,
                         int timeout_ms);

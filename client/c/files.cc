@@ -144,9 +144,10 @@ int dafs_commit(dafs_file* file) {
 int dafs_hint(dafs_file* file, uint64_t offset, uint32_t size, enum dafs_pattern pattern) {
   constexpr char kCall[] = "dafs_hint";
   return static_cast<int>(On<File>(file, kCall, [&](File& f) -> int64_t {
-    if (static_cast<uint32_t>(pattern) > DAFS_DONT_NEED) return Wrong(kCall, "an unknown pattern");
+    const uint32_t wanted = NumberOf(pattern);
+    if (wanted > DAFS_DONT_NEED) return Wrong(kCall, "an unknown pattern");
     return Done(f.session.session->CacheHint(*f.file, offset, size,
-                                             static_cast<wire::AccessPattern>(pattern), 0));
+                                             static_cast<wire::AccessPattern>(wanted), 0));
   }));
 }
 

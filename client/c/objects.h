@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <set>
@@ -144,6 +145,16 @@ inline int Wrong(const char* call, std::string_view what) {
   return Fail(EINVAL, std::string(call) + ": " + std::string(what));
 }
 
+// The number that a program has passed as an enum of dafs.h. It may be none of the enum's, which
+// must not be read as the enum before it is checked.
+template <class Enum>
+uint32_t NumberOf(const Enum& value) {
+  static_assert(sizeof(Enum) == sizeof(uint32_t));
+  uint32_t number;
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
+
 inline int Done(const absl::Status& status) { return status.ok() ? 0 : Fail(status); }
 
 // Reads a structure of the program, which may be older (shorter) or newer (longer) than this
@@ -155,7 +166,9 @@ bool ReadOptions(const T* from, const char* call, T* into, int* error) {
     return false;
   }
   const size_t size = from->size;
-  if (size < sizeof(size) + 4 || size > 4096) {
+  // Every size that a compiler gives is a multiple of the alignment; one that is not would cut a
+  // pointer in two.
+  if (size <= sizeof(size) || size > 4096 || size % alignof(T) != 0) {
     *error = Wrong(call, "the size of the structure is wrong; use DAFS_INIT");
     return false;
   }

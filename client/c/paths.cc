@@ -232,9 +232,9 @@ int dafs_fence_set(dafs_session* session, const char* path, enum dafs_fence_obje
   constexpr char kCall[] = "dafs_fence_set";
   return OnPath(session, kCall, path, "", [&](client::PathCalls& paths) -> int64_t {
     client::FenceChange change;
-    change.object = static_cast<wire::FenceObject>(object);
-    change.access = static_cast<wire::FenceAccess>(access);
-    change.update = static_cast<wire::FenceUpdate>(update);
+    change.object = static_cast<wire::FenceObject>(NumberOf(object));
+    change.access = static_cast<wire::FenceAccess>(NumberOf(access));
+    change.update = static_cast<wire::FenceUpdate>(NumberOf(update));
     if (!IsKnown(change.object) || !IsKnown(change.access) || !IsKnown(change.update)) {
       return Wrong(kCall, "an unknown object, access or update");
     }

@@ -468,10 +468,60 @@ TEST_F(DafsTest, SizeOfStructureIsItsVersion) {
   newer.later = 1;
   EXPECT_EQ(dafs_open(session_, "file", &newer.known, &file), -E2BIG);
   dafs_attributes attributes = {};
-  attributes.size = offsetof(dafs_attributes, type);  // older
-  attributes.type = 77;
+  attributes.size = offsetof(dafs_attributes, links);  // older
+  attributes.links = 77;
   EXPECT_EQ(dafs_stat(session_, "file", &attributes), 0);
-  EXPECT_EQ(attributes.type, 77u);
+  EXPECT_EQ(attributes.links, 77u);
+}
+
+// Half a pointer must not be read as one.
+TEST_F(DafsTest, SizeThatCutsAPointerIsRefused) {
+  dafs_options options = SessionOptions();
+  dafs_session* session = nullptr;
+  for (size_t size = offsetof(dafs_options, transport); size < sizeof(options); ++size) {
+    if (size % sizeof(void*) == 0) continue;
+    options.size = size;
+    EXPECT_EQ(dafs_session_open(&options, &session), -EINVAL) << size;
+  }
+}
+
+// An enum as a C program can pass it: of any value. Without `no_sanitize` UBSan would report this
+// function instead of the library.
+template <class Enum>
+__attribute__((no_sanitize("undefined"))) Enum EnumOf(uint32_t number) {
+  Enum result;
+  std::memcpy(&result, &number, sizeof(result));
+  return result;
+}
+
+TEST_F(DafsTest, UnknownEnumIsRefused) {
+  dafs_file* file = OpenFile("file");
+  dafs_group* group = nullptr;
+  ASSERT_EQ(dafs_group_open(session_, &group), 0);
+  char byte = 'x';
+  const char* const id = "node1";
+  const dafs_segment segment = {&byte, 1, 0};
+  const dafs_range range = {0, 1, 0};
+  uint32_t handle = 0;
+  for (const uint32_t number : {uint32_t{8}, uint32_t{77}, UINT32_MAX}) {
+    EXPECT_EQ(dafs_hint(file, 0, 0, EnumOf<dafs_pattern>(number)), -EINVAL);
+    EXPECT_EQ(dafs_register(session_, &byte, 1, EnumOf<dafs_access>(number), &handle), -EINVAL);
+    EXPECT_EQ(dafs_write_async(file, group, &segment, 1, &range, 1, EnumOf<dafs_stability>(number),
+                               0, nullptr),
+              -EINVAL);
+    EXPECT_EQ(dafs_write_async(nullptr, group, &segment, 1, &range, 1,
+                               EnumOf<dafs_stability>(number), 0, nullptr),
+              -EBADF);
+    EXPECT_EQ(dafs_fence_set(session_, "file", EnumOf<dafs_fence_object>(number), DAFS_FENCE_ALLOW,
+                             DAFS_FENCE_APPEND, &id, 1),
+              -EINVAL);
+    EXPECT_EQ(dafs_fence_set(session_, "file", DAFS_FENCE_FILE, EnumOf<dafs_fence_access>(number),
+                             DAFS_FENCE_APPEND, &id, 1),
+              -EINVAL);
+    EXPECT_EQ(dafs_fence_set(session_, "file", DAFS_FENCE_FILE, DAFS_FENCE_ALLOW,
+                             EnumOf<dafs_fence_update>(number), &id, 1),
+              -EINVAL);
+  }
 }
 
 TEST_F(DafsTest, ServerThatDiesUnderCallIsTimeoutAndComesBack) {
