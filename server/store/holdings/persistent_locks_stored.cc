@@ -1,14 +1,80 @@
 // The part of PersistentLocks that reads and writes the table plock of the database.
 #include <algorithm>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log/log.h"
 #include "runtime/status_macros.h"
+#include "server/store/durable/row_difference.h"
 #include "server/store/holdings/persistent_locks.h"
 
 namespace dafs::server {
 
 using wire::LockRange;
+
+namespace {
+
+// The columns of the table plock after the key: client, verifier, owner, first, last, write, broken
+// and kind.
+using LockRow =
+    std::tuple<std::string, std::string, std::string, int64_t, int64_t, int64_t, int64_t, int64_t>;
+
+std::string BlobOf(std::span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+
+LockRow RowOf(const LockHolder& holder, const LockRange& range, int64_t row, int64_t kind) {
+  return {holder.client_name,
+          BlobOf(holder.verifier.bytes),
+          holder.owner,
+          static_cast<int64_t>(range.first),
+          static_cast<int64_t>(range.last),
+          range.write ? 1 : 0,
+          row,
+          kind};
+}
+
+// Makes `wanted` the rows of the file. Reads all that it has, and writes only what differs: the
+// holder of many locks would otherwise write all of them for each further one.
+absl::Status WriteRows(sqlite3* connection, const ObjectKey& key, std::vector<LockRow> wanted) {
+  std::vector<std::pair<LockRow, int64_t>> stored;
+  Database::Statement rows(connection,
+                           "SELECT client, verifier, owner, first, last, write, broken, kind, "
+                           "rowid FROM plock WHERE key = ?1");
+  rows.Bind(1, key.bytes);
+  while (true) {
+    ASSIGN_OR_RETURN(const bool has_row, rows.Step());
+    if (!has_row) break;
+    stored.emplace_back(LockRow{rows.BlobText(0), rows.BlobText(1), rows.BlobText(2), rows.Int(3),
+                                rows.Int(4), rows.Int(5), rows.Int(6), rows.Int(7)},
+                        rows.Int(8));
+  }
+  const RowDifference<LockRow> difference = DifferenceOf(std::move(stored), std::move(wanted));
+  Database::Statement remove(connection, "DELETE FROM plock WHERE rowid = ?1");
+  for (const int64_t row : difference.gone) {
+    remove.Bind(1, row);
+    RETURN_IF_ERROR(remove.Run());
+  }
+  Database::Statement add(connection,
+                          "INSERT INTO plock VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
+  for (const auto& [client, verifier, owner, first, last, write, row, kind] : difference.added) {
+    add.Bind(1, key.bytes);
+    add.BindBlob(2, client);
+    add.BindBlob(3, verifier);
+    add.BindBlob(4, owner);
+    add.Bind(5, first);
+    add.Bind(6, last);
+    add.Bind(7, write);
+    add.Bind(8, row);
+    add.Bind(9, kind);
+    RETURN_IF_ERROR(add.Run());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status PersistentLocks::Load() {
   const absl::StatusOr<bool> exists = database_.OpenExisting();
@@ -71,36 +137,20 @@ absl::Status PersistentLocks::Load() {
 }
 
 absl::Status PersistentLocks::Write(const ObjectKey& key, const File& file, Extra extra) {
+  std::vector<LockRow> wanted;
+  for (const Held& held : file.held) {
+    for (const LockRange& range : held.ranges.ranges()) {
+      wanted.push_back(RowOf(held.holder, range, kHeldRow, held.kind));
+    }
+  }
+  for (const Broken& each : file.broken) {
+    wanted.push_back(RowOf(each.holder, each.range, kBrokenRow, kPersists));
+  }
+  for (const Undo& each : file.undoing) {
+    if (!each.by_abort) wanted.push_back(RowOf(each.holder, each.range, kUndoingRow, kRecovers));
+  }
   return database_.Transact([&](sqlite3* connection) -> absl::Status {
-    Database::Statement clear(connection, "DELETE FROM plock WHERE key = ?1");
-    clear.Bind(1, key.bytes);
-    RETURN_IF_ERROR(clear.Run());
-    Database::Statement add(connection,
-                            "INSERT INTO plock VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
-    const auto insert = [&](const Holder& holder, const LockRange& range, Row row,
-                            uint8_t kind = kPersists) {
-      add.Bind(1, key.bytes);
-      add.BindBlob(2, holder.client_name);
-      add.Bind(3, holder.verifier.bytes);
-      add.BindBlob(4, holder.owner);
-      add.Bind(5, static_cast<int64_t>(range.first));
-      add.Bind(6, static_cast<int64_t>(range.last));
-      add.Bind(7, range.write ? 1 : 0);
-      add.Bind(8, row);
-      add.Bind(9, kind);
-      return add.Run();
-    };
-    for (const Held& held : file.held) {
-      for (const LockRange& range : held.ranges.ranges()) {
-        RETURN_IF_ERROR(insert(held.holder, range, kHeldRow, held.kind));
-      }
-    }
-    for (const Broken& each : file.broken) {
-      RETURN_IF_ERROR(insert(each.holder, each.range, kBrokenRow));
-    }
-    for (const Undo& each : file.undoing) {
-      if (!each.by_abort) RETURN_IF_ERROR(insert(each.holder, each.range, kUndoingRow, kRecovers));
-    }
+    RETURN_IF_ERROR(WriteRows(connection, key, std::move(wanted)));
     return extra(connection);
   });
 }
