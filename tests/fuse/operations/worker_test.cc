@@ -1,5 +1,6 @@
 // A worker between a fake kernel and a real server in this process: each request that a kernel
 // sends, and requests that no kernel sends.
+#include <sched.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -7,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/fuse/worker_fixture.h"
+#include "tests/fuse/holding_fixture.h"
 
 namespace dafs::fuse {
 namespace {
@@ -81,7 +82,7 @@ TEST_F(WorkerTest, ResentChangesFailAndOtherResentRequestsAreAnswered) {
 }
 
 // What a killed process had opened for a request that the kernel sends again.
-class LeftOpensTest : public WorkerTest {
+class LeftOpensTest : public HoldingWorkerTest {
  protected:
   // Sends the request with which `file` was opened again, as an OPEN of `node`. Returns its error.
   int OpenAgain(uint64_t request, uint64_t node) {
@@ -97,6 +98,7 @@ class LeftOpensTest : public WorkerTest {
     kernel_.SendRaw(Raw(header) + body);
     const FakeKernel::Answer answer = kernel_.Receive();
     EXPECT_EQ(answer.unique, header.unique);
+    Lookup(kRootNode, "other");  // the call may end after its answer
     return answer.error;
   }
   // The killed process was between the open and its answer.
@@ -114,10 +116,9 @@ class LeftOpensTest : public WorkerTest {
   // Returns how many opens the server has, when it has received what was sent until now.
   size_t OpensAtServer() {
     for (int i = 0; i < 200 && server_->open_count() != 0; ++i) Lookup(kRootNode, "other");
+    Lookup(kRootNode, "other");  // its reply follows that of the last CLOSE
     return server_->open_count();
   }
-
-  int refused_ = 0;
 };
 
 TEST_F(LeftOpensTest, AnOpenThatFailsWhenItIsSentAgainLeavesNothing) {
@@ -152,6 +153,7 @@ TEST_F(LeftOpensTest, AnOpenThatIsSentAgainReplacesWhatIsLeft) {
 }
 
 TEST_F(LeftOpensTest, AnOpendirThatIsSentAgainLeavesOneHandleOrNone) {
+  std::ofstream(Local("other")) << "x";
   const fuse_open_in in = {};
   ASSERT_EQ(kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(in)).error, 0);
   uint64_t handle = 0;
@@ -168,14 +170,13 @@ TEST_F(LeftOpensTest, AnOpendirThatIsSentAgainLeavesOneHandleOrNone) {
   EXPECT_EQ(state_->open_directories.size(), 0u);
 }
 
-// The call is answered with EINTR, or before the worker reads the INTERRUPT.
-TEST_F(LeftOpensTest, AnAnswerToAKilledProgramLeavesNothing) {
+// The server has opened, and its reply comes after the EINTR of the killed caller.
+TEST_F(LeftOpensTest, ALateReplyToTheOpenOfAKilledProgramLeavesNothing) {
   std::ofstream(Local("other")) << "x";
   const fuse_entry_out entry = Lookup(kRootNode, "other");
   const pid_t ended = fork();
   if (ended == 0) _exit(0);
   ASSERT_EQ(waitpid(ended, nullptr, 0), ended);
-  kernel_.pid = static_cast<uint32_t>(ended);
   const fuse_open_in in = {.flags = O_RDONLY, .open_flags = 0};
   fuse_create_in create = {};
   create.flags = O_RDWR | O_CREAT;
@@ -183,30 +184,24 @@ TEST_F(LeftOpensTest, AnAnswerToAKilledProgramLeavesNothing) {
   const std::vector<std::pair<uint32_t, std::string>> opens = {
       {FUSE_OPEN, Raw(in)}, {FUSE_OPENDIR, Raw(in)}, {FUSE_CREATE, Raw(create) + Name("new")}};
   for (const auto& [opcode, body] : opens) {
-    for (int i = 0; i < 50; ++i) {
-      const uint64_t node = opcode == FUSE_OPEN ? entry.nodeid : kRootNode;
-      const uint64_t request = kernel_.Send(opcode, node, body);
-      kernel_.Send(FUSE_INTERRUPT, 0, Raw(fuse_interrupt_in{.unique = request}));
-      const FakeKernel::Answer answer = kernel_.Receive();
-      EXPECT_EQ(answer.unique, request);
-      if (answer.error == 0 && opcode == FUSE_OPENDIR) {
-        fuse_release_in release = {};
-        release.fh = answer.As<fuse_open_out>().fh;
-        EXPECT_EQ(kernel_.Call(FUSE_RELEASEDIR, node, Raw(release)).error, 0);
-      } else if (answer.error == 0) {
-        const size_t at = opcode == FUSE_CREATE ? sizeof(fuse_entry_out) : 0;
-        Release({entry, answer.As<fuse_open_out>(at)});
-      } else {
-        EXPECT_EQ(answer.error, EINTR);
-        ++refused_;
-      }
-    }
+    const uint64_t sent = holding_->sent;
+    holding_->hold = true;
+    kernel_.pid = static_cast<uint32_t>(ended);
+    const uint64_t request =
+        kernel_.Send(opcode, opcode == FUSE_OPEN ? entry.nodeid : kRootNode, body);
+    while (holding_->sent == sent) sched_yield();
+    kernel_.Send(FUSE_INTERRUPT, 0, Raw(fuse_interrupt_in{.unique = request}));
+    const FakeKernel::Answer answer = kernel_.Receive();
+    EXPECT_EQ(answer.unique, request);
+    EXPECT_EQ(answer.error, EINTR) << opcode;
+    while (opcode != FUSE_OPENDIR && server_->open_count() == 0) sched_yield();
+    kernel_.pid = 0;
+    holding_->hold = false;
+    EXPECT_EQ(OpensAtServer(), 0u) << opcode;
+    EXPECT_EQ(state_->open_files.size(), 0u) << opcode;
+    EXPECT_EQ(state_->open_directories.size(), 0u) << opcode;
   }
-  EXPECT_GT(refused_, 0);
-  kernel_.pid = 0;
-  EXPECT_EQ(OpensAtServer(), 0u);
-  EXPECT_EQ(state_->open_files.size(), 0u);
-  EXPECT_EQ(state_->open_directories.size(), 0u);
+  EXPECT_EQ(client_->opens().size(), 0u);
 }
 
 TEST_F(WorkerTest, ExclusiveCreateFailsIfTheFileExists) {
