@@ -242,7 +242,6 @@ Task<absl::StatusOr<LostRequests::Next>> RequestExecutor::AfterLoss(
   co_return next;
 }
 
-// Finds out what the server did with the requests of `chain` that a killed process has sent.
 Task<absl::Status> RequestExecutor::FindOutcome(std::span<CallBase* const> chain) {
   Task<absl::StatusOr<LostRequests::Next>> task =
       lost_.Resolve(chain, WasKilled(), absl::InfiniteFuture());
@@ -250,6 +249,7 @@ Task<absl::Status> RequestExecutor::FindOutcome(std::span<CallBase* const> chain
   co_return next.status();
 }
 
+// Finds out what the server did with the requests of `chain` that a killed process has sent.
 Task<absl::Status> RequestExecutor::AfterKill(const InFlightOperation& operation,
                                               std::span<CallBase* const> chain,
                                               absl::Time deadline) {
