@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -77,6 +78,8 @@ class CallBase {
   virtual std::optional<wire::StateId> NameItems(const Opens&, const wire::ClientId&) {
     return std::nullopt;
   }
+  // The owner in the arguments; empty: there is none.
+  virtual std::string_view owner_argument() const = 0;
   // Visits each filehandle in the arguments that the call uses.
   virtual void VisitHandles(absl::FunctionRef<void(wire::FileHandle&)> visit) = 0;
   // Writes the current values into the arguments and clears the two flags below.
@@ -203,6 +206,13 @@ class Call : public CallBase {
   }
   wire::StateId* state_id_argument() override {
     return chf_state_id ? nullptr : wire::ChainStateId(args);
+  }
+  std::string_view owner_argument() const override {
+    if constexpr (requires { args.owner; }) {
+      return args.owner;
+    } else {
+      return {};
+    }
   }
   void VisitHandles(absl::FunctionRef<void(wire::FileHandle&)> visit) override {
     if constexpr (requires { args.sourcedir; }) visit(args.sourcedir);

@@ -75,6 +75,10 @@ uint32_t HandlesOf(CallBase& call) {
   return crc;
 }
 
+uint32_t OwnerOf(const CallBase& call) {
+  return ExtendCrc32c(0, std::as_bytes(std::span(call.owner_argument())));
+}
+
 // Whether a second execution differs from none. WRITE, which would delay an operation most, does
 // not.
 bool IsRecorded(wire::Proc proc) {
@@ -269,16 +273,18 @@ bool InFlightOperation::Begin(std::span<CallBase* const> chain) {
     Record& record = entry_->records[call->in_flight_record];
     record.procedure = static_cast<uint32_t>(call->proc());
     record.handles = handles;
+    record.owner = OwnerOf(*call);
   }
   return found || contradicts_;
 }
 
 bool InFlightOperation::TakeSent(CallBase& call) {
+  const uint32_t owner = OwnerOf(call);
   for (uint8_t i = 0; i < InFlightTable::kRecords; ++i) {
     const uint32_t bit = uint32_t{1} << i;
     if ((left_ & bit) == 0) continue;
     const Record& record = entry_->records[i];
-    if (record.procedure != static_cast<uint32_t>(call.proc())) continue;
+    if (record.procedure != static_cast<uint32_t>(call.proc()) || record.owner != owner) continue;
     left_ &= ~bit;
     if (record.state != StateOf(record)) continue;  // damaged
     Restore(call, record);

@@ -50,11 +50,12 @@ class InFlightTable {
     wire::ClientId client_id;
     uint32_t procedure = 0;
     uint32_t handles = 0;  // CRC32C of the filehandles in the arguments
+    uint32_t owner = 0;    // CRC32C of the owner in the arguments
     uint16_t stream_id = 0;
     uint16_t seq_number = 0;
     uint8_t auth = 0;
     uint8_t cached = 0;
-    std::array<uint8_t, 2> unused = {};
+    std::array<uint8_t, 6> unused = {};
   };
   static constexpr size_t kResponseBytes = kEntryBytes - 16 - kRecords * sizeof(Record);
   struct Entry {
@@ -129,8 +130,8 @@ class InFlightOperation : public OperationState {
   bool Begin(std::span<CallBase* const> chain);
   // The record of the killed process is damaged, or differs from what `chain` would send.
   bool contradicts() const { return contradicts_; }
-  // Nothing will carry the operation out. Fills in `call` from a request of its procedure that the
-  // killed process has sent, each once, as Begin does. Returns false if there is none.
+  // Nothing will carry the operation out. Fills in `call` from a request of its procedure and owner
+  // that the killed process has sent, each once, as Begin does. Returns false if there is none.
   bool TakeSent(CallBase& call);
   // For the session. The request is about to be posted; its response has arrived.
   void Sent(const CallBase& call);

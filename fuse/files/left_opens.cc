@@ -21,6 +21,11 @@ void LeftOpens::AddOpen(uint64_t request, const wire::StateId& open, const clien
   left.user = user;
 }
 
+bool LeftOpens::Has(uint64_t request) const {
+  absl::MutexLock lock(&mutex_);
+  return entries_.contains(request);
+}
+
 void LeftOpens::WasSentAgain(uint64_t request) {
   absl::MutexLock lock(&mutex_);
   const auto entry = entries_.find(request);

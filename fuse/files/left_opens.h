@@ -31,6 +31,8 @@ class LeftOpens {
   void AddOpen(uint64_t request, const wire::StateId& open, const client::Identity& user)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Whether something is recorded for the request.
+  bool Has(uint64_t request) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The request was read again. What is left of it is for Take.
   void WasSentAgain(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns and forgets what is left of the request.
@@ -45,7 +47,7 @@ class LeftOpens {
     Left left;
     bool was_sent_again = false;
   };
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by request
 };
 

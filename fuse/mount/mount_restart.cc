@@ -313,8 +313,11 @@ void Mount::TidyUp(const HandoverRecord& record, bool all_read) {
   std::vector<wire::StateId> unused;
   std::vector<uint64_t> dropped;
   if (all_read) {
-    unused = state_.left_opens.TakeDropped();
     if (state_.in_flight != nullptr) dropped = state_.in_flight->Left();
+    // The answer may have reached the kernel, and the file be in use, though the operation was not
+    // ended. An open without a file is in `unused`.
+    std::erase_if(dropped, [&](uint64_t request) { return state_.left_opens.Has(request); });
+    unused = state_.left_opens.TakeDropped();
   }
   for (const HandoverRecord::Open& open : record.opens) {
     if (open.closing) unused.push_back(open.name);
@@ -362,7 +365,8 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   PrepareForKill();
   if (outcome.ok()) outcome = ServeKernel(std::move(inheritance.devices), &record);
   if (!outcome.ok()) return outcome;
-  const bool all_read = !killed || ForgetOutdated();
+  // After a restart without a kill, requests may be unread that an earlier kill has left.
+  const bool all_read = killed && ForgetOutdated();
   lease_keeper_->SetRequestsBy(facts_.requests_by);
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
     if (!killed || node.type != wire::ObjectType::kDir) continue;

@@ -18,9 +18,9 @@ Task<void> OpenOperations::CloseSent(InFlightOperation& dropped, const std::stri
     CallBase* const chain[] = {&open};
     if (!open.answered) {
       Task<absl::Status> asking = executor_.FindOutcome(chain);
-      const absl::Status ignored = co_await asking;  // without a response it has opened nothing
+      const absl::Status ignored = co_await asking;
     }
-    if (!open.ok()) continue;
+    if (!open.ok()) continue;  // it has opened nothing, or nobody knows
     Task<absl::Status> closing = Close(open.res.state_id);
     const absl::Status ignored = co_await closing;
   }

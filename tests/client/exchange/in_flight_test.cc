@@ -120,6 +120,25 @@ TEST(InFlightTest, RequestsOfAnOperationThatDoesNotBeginAgainAreTaken) {
   EXPECT_TRUE(next.table.Left().empty());
 }
 
+// An operation may also open files for others: a lock on an open file, the value of an attribute.
+TEST(InFlightTest, OnlyTheOpensOfTheGivenOwnerAreTaken) {
+  Process killed;
+  InFlightOperation before(&killed.entries, 5, false);
+  Call<wire::OpenArgs> sent;
+  sent.args.owner = "of another";
+  CallBase* const chain[] = {&sent};
+  before.Begin(chain);
+  before.Sent(sent);
+
+  Process next(killed);
+  InFlightOperation dropped(&next.entries, 5, true);
+  Call<wire::OpenArgs> open;
+  open.args.owner = "of the request";
+  EXPECT_FALSE(dropped.TakeSent(open));
+  open.args.owner = "of another";
+  EXPECT_TRUE(dropped.TakeSent(open));
+}
+
 TEST(InFlightTest, AnsweredOperationIsForgotten) {
   Process killed;
   InFlightOperation before(&killed.entries, 5, false);

@@ -541,8 +541,9 @@ def restart_killed_opens(rig):
         rig.umount()
 
 
-# Lets a program stop after it has made the kernel send its requests again, until a file is removed.
-PAUSE_AFTER_RESEND = r"""
+# Stops mount.dafs, while a file is there, in the moment in which the kernel has an answer: to the order to send requests
+# again (PAUSE_AFTER_RESEND), or to an OPEN or CREATE (PAUSE_AFTER_OPEN).
+PAUSES = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -551,21 +552,39 @@ PAUSE_AFTER_RESEND = r"""
 #include <sys/uio.h>
 #include <unistd.h>
 
+static void pause_while(const char* pause) {
+  if (pause == NULL || access(pause, F_OK) != 0) return;
+  char reached[4096];
+  snprintf(reached, sizeof(reached), "%s.reached", pause);
+  FILE* file = fopen(reached, "w");
+  if (file != NULL) fclose(file);
+  for (int i = 0; i < 3000 && access(pause, F_OK) == 0; ++i) usleep(10000);
+}
+
 ssize_t writev(int fd, const struct iovec* parts, int count) {
   ssize_t (*next)(int, const struct iovec*, int) = dlsym(RTLD_NEXT, "writev");
   const ssize_t written = next(fd, parts, count);
   const uint32_t* words = parts[0].iov_base;  // a fuse_out_header: length, error, number
-  const char* pause = getenv("PAUSE_AFTER_RESEND");
-  if (count == 1 && parts[0].iov_len == 16 && words[1] == 7 && words[2] == 0 && words[3] == 0 && pause != NULL) {
-    char reached[4096];
-    snprintf(reached, sizeof(reached), "%s.reached", pause);
-    FILE* file = access(pause, F_OK) == 0 ? fopen(reached, "w") : NULL;
-    if (file != NULL) fclose(file);
-    for (int i = 0; i < 3000 && access(pause, F_OK) == 0; ++i) usleep(10000);
-  }
+  if (parts[0].iov_len < 16) return written;
+  const int no_request = words[2] == 0 && words[3] == 0;
+  if (count == 1 && words[1] == 7 && no_request) pause_while(getenv("PAUSE_AFTER_RESEND"));
+  const int opens = words[0] == 16 + 16 || words[0] == 16 + 128 + 16;  // with a fuse_open_out
+  if (opens && words[1] == 0 && !no_request) pause_while(getenv("PAUSE_AFTER_OPEN"));
   return written;
 }
 """
+
+
+@contextlib.contextmanager
+def pausing(rig, name, pause):
+    """What is mounted within it stops at the pause `name` while the file `pause` is there."""
+    library = rig.base / "pauses.so"
+    rig.run(["gcc", "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", library], cwd="/", stdin=PAUSES.encode())
+    os.environ.update({"LD_PRELOAD": str(library), name: str(pause)})
+    try:
+        yield
+    finally:
+        del os.environ["LD_PRELOAD"], os.environ[name]
 
 
 def opens_left(rig, server):
@@ -618,16 +637,12 @@ def restart_killed_with_opener(rig):
     need_survival()
     rig.need("gcc")
     rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
-    pause, library = rig.base / "pause", rig.base / "pause.so"
-    rig.run(["gcc", "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", library], cwd="/", stdin=PAUSE_AFTER_RESEND.encode())
+    pause = rig.base / "pause"
     server = rig.serve([f"/data={rig.export},rw,no_root_squash"], ["--delegations", "none"])
     kills = 0
     with proxy.Proxy(server.port) as relay:
-        os.environ.update(LD_PRELOAD=str(library), PAUSE_AFTER_RESEND=str(pause))
-        try:
+        with pausing(rig, "PAUSE_AFTER_RESEND", pause):
             mount_through(rig, relay, server, "guardian")
-        finally:
-            del os.environ["LD_PRELOAD"], os.environ["PAUSE_AFTER_RESEND"]
         for call in (open_file, create_file):
             segment = 1
             while kill_both_within_open(rig, relay, server, pause, call, segment):
@@ -636,6 +651,36 @@ def restart_killed_with_opener(rig):
         note(f"{kills} kills")
         check(kills > 1, f"{kills} kills")
         rig.umount()
+
+
+@scenario(timeout=60, where="server")
+def restart_killed_after_open(rig):
+    """mount.dafs is killed when the kernel has its answer to an open, and before it has noted so: the file stays open."""
+    need_survival()
+    rig.need("gcc")
+    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    pause = rig.base / "pause"
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash"], ["--delegations", "none"])
+    with pausing(rig, "PAUSE_AFTER_OPEN", pause):
+        rig.mount(server, "guardian")
+    (rig.export / "old").write_text("content")
+    os.stat(rig.mnt / "old")
+    for name, flags in (("old", os.O_RDWR), ("new", os.O_RDWR | os.O_CREAT)):
+        pause.write_text("")
+        descriptor = os.open(rig.mnt / name, flags)
+        reached = pathlib.Path(f"{pause}.reached")
+        check(processes.wait_until(reached.exists, 5 * rig.slowness, 0.01), "no answer to an open was seen")
+        reached.unlink()
+        replace_killed(rig)
+        pause.unlink()
+        time.sleep(rig.slowness)
+        equal(len(opens_left(rig, server)), 1, f"opens of {name}")
+        os.pwrite(descriptor, b"changed", 0)
+        os.fsync(descriptor)
+        equal((rig.export / name).read_bytes(), b"changed", f"data of {name}")
+        os.close(descriptor)
+        check(processes.wait_until(lambda: not opens_left(rig, server), 5 * rig.slowness, 0.05), "opens after close")
+    rig.umount()
 
 
 @scenario(timeout=1800, where="server", long_only=True)
