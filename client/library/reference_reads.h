@@ -50,7 +50,7 @@ class ReferenceReads final : public SessionObserver {
 
   // For files of `root`'s export, on behalf of `user`. All are borrowed and outlive this.
   ReferenceReads(Files& files, const Identity& user, const Node& root);
-  ~ReferenceReads();
+  ~ReferenceReads() override;
   ReferenceReads(const ReferenceReads&) = delete;
   ReferenceReads& operator=(const ReferenceReads&) = delete;
 
