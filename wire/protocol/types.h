@@ -34,7 +34,7 @@ struct Opaque {
   std::array<uint8_t, N> bytes{};
 
   constexpr bool is_zero() const { return bytes == std::array<uint8_t, N>{}; }
-  friend constexpr auto operator<=>(const Opaque&, const Opaque&) = default;
+  friend constexpr auto operator<=>(const Opaque&, const Opaque&) = default;  // NOLINT(*-nullptr)
   template <class H>
   friend H AbslHashValue(H h, const Opaque& id) {
     return H::combine_contiguous(std::move(h), id.bytes.data(), N);
@@ -145,7 +145,7 @@ struct Time {
     c.Field("seconds", m.seconds);
     c.Nseconds("nseconds", m.nseconds);
   }
-  friend constexpr auto operator<=>(const Time&, const Time&) = default;  // NOLINT(*-use-nullptr)
+  friend constexpr auto operator<=>(const Time&, const Time&) = default;  // NOLINT(*-nullptr)
 };
 
 // dafs_settime_type (6.1.4): client_time is zero with kSetToServerTime.
