@@ -46,7 +46,7 @@ TEST(LiveRecordTest, ReadReturnsWhatWasPutLastAndNotDropped) {
   live.Put(1, 8, Bytes(""), 0, 0);
   live.Put(1, 9, Bytes(large), 0, 0);
   one = live.Put(1, 7, Bytes(std::string(80, 'o')), 0, one);
-  one = live.Put(1, 7, Bytes("last"), 0, one);
+  live.Put(1, 7, Bytes("last"), 0, one);
   live.Drop(two);
   EXPECT_EQ(ContentOf(live.memfd()), (Content{{{1, 7}, "last"}, {{1, 8}, ""}, {{1, 9}, large}}));
 }

@@ -160,14 +160,14 @@ TEST_F(DelegationsTest, NoDelegationForAWhileAfterARecall) {
 }
 
 TEST_F(DelegationsTest, ARecallKeepsNoOtherFileFromADelegation) {
-  constexpr int kRecalled = 100, kOthers = 10'000;
-  for (int file = 0; file < kRecalled; ++file) {
+  constexpr uint64_t kRecalled = 100, kOthers = 10'000;
+  for (uint64_t file = 0; file < kRecalled; ++file) {
     const auto state_id = Add(file, 1);
     EXPECT_FALSE(IsFree(file, 2, Use::kWrites));
     table_.Remove(state_id);
   }
   now_ = Loop::Now();
-  for (int file = kRecalled; file < kOthers; ++file) EXPECT_TRUE(MayGet(file, 3)) << file;
+  for (uint64_t file = kRecalled; file < kOthers; ++file) EXPECT_TRUE(MayGet(file, 3)) << file;
 }
 
 TEST_F(DelegationsTest, RecallsAreTimedForEachClient) {

@@ -62,7 +62,7 @@ class WrittenRowsTest : public testing::Test {
   Database database_{base_ + "/state"};
   PersistentLocks locks_{database_};
   Caller caller_;
-  const ObjectKey file_;
+  const ObjectKey file_{};
 };
 
 TEST_F(WrittenRowsTest, FurtherLockWritesOneRow) {
