@@ -51,8 +51,8 @@ class Batches final : public PendingWork {
   wire::DafsStatus BeginSynchronous(const std::vector<wire::RwRequest>& requests);
   void EndSynchronous(const std::vector<wire::RwRequest>& requests);
 
-  // Queues the requests for the user of `call`; Begin starts them. They may wait so long for others
-  // (usec_window, microseconds; 0: not at all).
+  // Queues the requests for the user of `call`; Begin starts them. `usec_window`: how long
+  // they may wait, in microseconds; 0: not at all.
   void Take(const Call& call, uint32_t usec_window, std::vector<wire::RwRequest> requests);
   // Call it after the response to the call that queued requests.
   void Begin() override;

@@ -7,7 +7,7 @@
 
 namespace dafs::client {
 
-// The server may have opened a file without that the killed process has received the response.
+// The server may have opened a file, and the killed process not have received the response.
 template <class Args>
 Task<void> OpenOperations::CloseSent(InFlightOperation& dropped, const std::string& owner) {
   const Identity user;  // the record has no other; CLOSE is permitted by the state id
@@ -20,7 +20,7 @@ Task<void> OpenOperations::CloseSent(InFlightOperation& dropped, const std::stri
       Task<absl::Status> asking = executor_.FindOutcome(chain);
       const absl::Status ignored = co_await asking;
     }
-    if (!open.ok()) continue;  // it has opened nothing, or nobody knows
+    if (!open.ok()) continue;  // it has opened nothing, or its outcome is not known
     Task<absl::Status> closing = Close(open.res.state_id);
     const absl::Status ignored = co_await closing;
   }

@@ -42,7 +42,7 @@ class SharedMemory {
 // The table of one process and the entries of its worker.
 struct Process {
   Process() = default;
-  Process(const Process& killed) { table.TakeLeft(killed.memory.bytes()); }
+  explicit Process(std::span<const std::byte> left) { table.TakeLeft(left); }
   SharedMemory memory;
   InFlightTable table{memory.bytes()};
   InFlightEntries entries{table};
@@ -70,7 +70,7 @@ TEST(InFlightTest, RequestThatWasSentIsFound) {
   EXPECT_FALSE(sent.Begin(before));
   sent.Send(before, 9);
 
-  Process next(killed);
+  Process next(killed.memory.bytes());
   InFlightOperation after(&next.entries, 5, true);
   Removal again;
   ASSERT_TRUE(again.Begin(after));
@@ -89,7 +89,7 @@ TEST(InFlightTest, RequestThatWasNotSentIsNotFound) {
   Removal begun;
   begun.Begin(before);
 
-  Process next(killed);
+  Process next(killed.memory.bytes());
   EXPECT_TRUE(next.table.KnowsLeft(5));
   InFlightOperation after(&next.entries, 5, true);
   EXPECT_FALSE(Removal().Begin(after));
@@ -106,7 +106,7 @@ TEST(InFlightTest, RequestsOfAnOperationThatDoesNotBeginAgainAreTaken) {
   sent.Send(before, 9);
   other.Begin(begun_again);
 
-  Process next(killed);
+  Process next(killed.memory.bytes());
   const InFlightOperation again(&next.entries, 7, true);
   EXPECT_EQ(next.table.Left(), std::vector<uint64_t>{5});
   InFlightOperation dropped(&next.entries, 5, true);
@@ -130,7 +130,7 @@ TEST(InFlightTest, OnlyTheOpensOfTheGivenOwnerAreTaken) {
   before.Begin(chain);
   before.Sent(sent);
 
-  Process next(killed);
+  Process next(killed.memory.bytes());
   InFlightOperation dropped(&next.entries, 5, true);
   Call<wire::OpenArgs> open;
   open.args.owner = "of the request";
@@ -147,7 +147,7 @@ TEST(InFlightTest, AnsweredOperationIsForgotten) {
   sent.Send(before, 9);
   before.End();
 
-  Process next(killed);
+  Process next(killed.memory.bytes());
   InFlightOperation after(&next.entries, 5, true);
   EXPECT_FALSE(Removal().Begin(after));
 }
@@ -159,14 +159,14 @@ TEST(InFlightTest, SecondKillFindsTheSame) {
   sent.Begin(before);
   sent.Send(before, 9);
 
-  Process second(first);
-  Process third(second);  // killed before the kernel sent the operation again
+  Process second(first.memory.bytes());
+  Process third(second.memory.bytes());  // killed before the kernel sent the operation again
   InFlightOperation again(&third.entries, 5, true);
   Removal found;
   ASSERT_TRUE(found.Begin(again));
   found.Send(again, 10);
 
-  Process fourth(third);
+  Process fourth(third.memory.bytes());
   InFlightOperation last(&fourth.entries, 5, true);
   Removal latest;
   ASSERT_TRUE(latest.Begin(last));
@@ -196,7 +196,7 @@ TEST(InFlightTest, ChangeAfterARefusedReturnOfADelegationIsMadeAgain) {
   before.Answered(sent.give_back, refusal, wire::ByteOrder::kLittle, DafsStatus::kBadStateId);
   before.Answered(sent.removal, refusal, wire::ByteOrder::kLittle, DafsStatus::kChainBroken);
 
-  Process next(killed);
+  Process next(killed.memory.bytes());
   InFlightOperation after(&next.entries, 5, true);
   Removal again;
   EXPECT_FALSE(again.Begin(after));
@@ -212,7 +212,7 @@ TEST(InFlightTest, MembersAfterARefusedOneWereNotExecuted) {
   before.Answered(sent.give_back, std::vector<std::byte>(64), wire::ByteOrder::kLittle,
                   DafsStatus::kGrace);
 
-  Process next(killed);
+  Process next(killed.memory.bytes());
   InFlightOperation after(&next.entries, 5, true);
   ReturnAndRemoval again;
   CallBase* const chain[] = {&again.give_back, &again.removal};
@@ -233,7 +233,7 @@ TEST(InFlightTest, ManyRefusalsLeaveRoomForTheAnswer) {
     sent.Send(before, number);
     before.Answered(sent, refusal, wire::ByteOrder::kLittle, DafsStatus::kGrace);
   }
-  Process waiting(killed);
+  Process waiting(killed.memory.bytes());
   InFlightOperation refused(&waiting.entries, 5, true);
   Removal found;
   ASSERT_TRUE(found.Begin(refused));
@@ -249,7 +249,7 @@ TEST(InFlightTest, RequestOfAnotherFileIsNoneOfTheOperation) {
   sent.Begin(before);
   sent.Send(before, 9);
 
-  Process next(killed);
+  Process next(killed.memory.bytes());
   InFlightOperation after(&next.entries, 5, true);
   Removal other(2);
   EXPECT_TRUE(other.Begin(after));
@@ -265,7 +265,7 @@ TEST(InFlightTest, OperationWithMoreRequestsThanRecordsIsNotRepeated) {
     one.Send(before, i);
   }
 
-  Process next(killed);
+  Process next(killed.memory.bytes());
   InFlightOperation after(&next.entries, 5, true);
   Removal again;
   EXPECT_TRUE(again.Begin(after));
@@ -279,18 +279,18 @@ TEST(InFlightTest, OperationWithoutAnEntryIsUnknown) {
     operations.push_back(std::make_unique<InFlightOperation>(&killed.entries, i, false));
     Removal().Begin(*operations.back());
   }
-  Process next(killed);
+  Process next(killed.memory.bytes());
   EXPECT_TRUE(next.table.KnowsLeft(InFlightTable::kEntries));
   EXPECT_FALSE(next.table.KnowsLeft(InFlightTable::kEntries + 1));
 
   operations.pop_back();
-  EXPECT_TRUE(Process(killed).table.KnowsLeft(InFlightTable::kEntries + 1));
+  EXPECT_TRUE(Process(killed.memory.bytes()).table.KnowsLeft(InFlightTable::kEntries + 1));
   operations.clear();
   InFlightOperation reuses(&killed.entries, 9999, false);
   Removal sent;
   sent.Begin(reuses);
   sent.Send(reuses, 1);
-  Process last(killed);
+  Process last(killed.memory.bytes());
   InFlightOperation again(&last.entries, 9999, true);
   EXPECT_TRUE(Removal().Begin(again));
 }
@@ -391,7 +391,7 @@ TEST(InFlightTest, KilledProcessLeavesWholeRecords) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
 
-    Process next(killed);
+    Process next(killed.memory.bytes());
     uint64_t number = 0;
     std::memcpy(&number, killed.memory.bytes().data() + InFlightTable::kEntryBytes, 8);
     if (number == 0) continue;

@@ -5,19 +5,17 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/time.h"
 #include "runtime/files/unique_fd.h"
 #include "runtime/log/log.h"
+#include "runtime/log/log_budget.h"
 #include "runtime/loop/loop.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/procedures/shared/data_access.h"
@@ -41,16 +39,6 @@ constexpr mode_t kFileMode = 0600;  // if no MODE was given: never more access t
 constexpr int kCreateAttempts = 16;
 constexpr int kAttemptsAtOnce = 8;
 constexpr auto kFirstPause = std::chrono::microseconds(100);  // doubled each time: 26 ms in total
-
-// At most one line in ten seconds, because a client may repeat its request as often as it likes.
-bool MayLog() {
-  constexpr int64_t kEverySeconds = 10;
-  static constinit std::atomic<int64_t> next{0};  // publishes nothing else
-  const int64_t now = absl::ToUnixSeconds(Loop::Now());
-  int64_t due = next.load(std::memory_order_relaxed);
-  return now >= due &&
-         next.compare_exchange_strong(due, now + kEverySeconds, std::memory_order_relaxed);
-}
 
 }  // namespace
 
@@ -89,7 +77,8 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, Opened* opene
     if (status != DafsStatus::kExist) return status;
   }
   // Not DELAY: the client would try again for ever.
-  if (MayLog()) {
+  thread_local LogBudget budget;  // a client may repeat its request as often as it likes
+  if (budget.Admits(Loop::Now())) {
     LogWarning(absl::StrFormat(
         "create of '%s' in export %s: EEXIST, but a lookup finds no such name; the client gets an "
         "I/O error; check that file system",
