@@ -123,13 +123,12 @@ class CallBase {
   bool sent = false;      // the request was given to the transport
   bool answered = false;  // `status` is the server's
   bool damaged = false;   // the response had a bad checksum and was dropped
-  // It was sent by a process that was killed (client/exchange/in_flight.h), and that process had
-  // its response.
+  // It was sent by a process that was killed (client/exchange/in_flight.h).
   bool left = false;
-  bool was_answered = false;
-  Xid xid;  // once `sent`
+  bool was_answered = false;  // `left`, and that process had its response
+  Xid xid;                    // once `sent`
   wire::DafsStatus status = wire::DafsStatus::kOk;
-  // Promises of the response (client/state/promises.h): the sequence before the request was sent,
+  // Promises of the response (client/state/promises.h): sequence() before the request was sent,
   // and the bits of the response; 0 if the result was fetched from a Response Cache.
   uint64_t asked = 0;
   uint16_t spec_cond = 0;
@@ -142,7 +141,7 @@ class CallBase {
   std::optional<wire::StateId> source_open;  // the same for the source of a copy
   // Where it is recorded for the case that this process is killed; null: nowhere.
   InFlightOperation* in_flight = nullptr;
-  uint8_t in_flight_record = 0;
+  uint8_t in_flight_record = 0;  // its place in that operation
   // Pinned while the server may access the advertised buffer.
   const BufferLease* advertised = nullptr;
   MemoryUse* memory_use = nullptr;  // the same for application memory

@@ -33,6 +33,11 @@ constexpr Number NumberOf(uint32_t least, uint32_t most) {
 }
 
 template <auto kField>
+constexpr Number SecondsOf(uint32_t least, uint32_t most) {
+  return {least, most, [](Options& o, uint32_t n) { o.*kField = absl::Seconds(n); }};
+}
+
+template <auto kField>
 constexpr Number TransferSize() {
   return {kPage, kLargestTransfer, [](Options& o, uint32_t n) { o.*kField = n / kPage * kPage; },
           /*clamps=*/true};
@@ -190,8 +195,7 @@ constexpr OptionRow kOptions[] = {
     {kConnection, "names", "", Text{"FILE", SetPath<&Options::names>},
      "configuration of the name services, with a DAFS name as source (default: "
      "/etc/dafs/names.conf)"},
-    {kConnection, "failover_after", "",
-     Number{0, 3600, [](Options& o, uint32_t n) { o.failover_after = absl::Seconds(n); }},
+    {kConnection, "failover_after", "", SecondsOf<&Options::failover_after>(0, 3600),
      "seconds after which a mount tries the alternate locations of a server that is silent "
      "(default "
      "10); if given, a silent server is noticed after 2 to 3 s"},
@@ -232,8 +236,7 @@ constexpr OptionRow kOptions[] = {
      "largest request and response in bytes, {} (default 16384)"},
     {kSizes, "buffers", "", NumberOf<&Options::buffers>(4, 4096),
      "data buffers of each session in MiB, {} (default 64); allocated on demand"},
-    {kSizes, "idle_release", "",
-     Number{0, 86400, [](Options& o, uint32_t n) { o.idle_release = absl::Seconds(n); }},
+    {kSizes, "idle_release", "", SecondsOf<&Options::idle_release>(0, 86400),
      "seconds after which unused memory is released, {} (default 60; 0: never)"},
     {kSizes, "uncommitted", "", NumberOf<&Options::uncommitted>(1, 4096),
      "written data kept until it is on the server's disk, in MiB, {} (default 64)"},

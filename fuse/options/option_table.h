@@ -1,8 +1,6 @@
 // The table of the mount options. The parser and --help are made from it, and scripts/check-options
 // compares the manual with it. Pure lookups; any thread.
-//
-// To add an option: a field of Options with its default, a row of kOptions, its use, and its text
-// in man/mount.dafs.8.
+// CONTRIBUTING.md says how to add an option.
 #pragma once
 
 #include <cstddef>

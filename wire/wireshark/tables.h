@@ -13,8 +13,8 @@ namespace dafs::wire::wireshark {
 //   procedures       {number = {name=, args_size=, res_size=, args={fields}, res={fields},
 //                      carries={claim type of OPEN = {status = true}}}}: the layout of arguments
 //                      and results, and the errors that carry a result. Claim 0 is for all others.
-// Throws std::logic_error if a field list cannot be described, or contradicts the table of
-// procedures.
+// Throws std::logic_error, which ends the step of the build, if a field list cannot be described,
+// or contradicts the table of procedures.
 std::string Tables();
 
 }  // namespace dafs::wire::wireshark

@@ -1,4 +1,5 @@
-// State that the workers of one mount share. Everything in it is thread-safe or constant.
+// State that the workers of one mount share. Everything in it is thread-safe, constant, or set
+// before the workers serve.
 #pragma once
 
 #include <atomic>
@@ -79,10 +80,11 @@ struct MountState {
   OpenFiles open_files;
   OpenDirectories open_directories;
   LockOwners lock_owners;
-  // The live record of the three tables; set before the first request.
+  // Their record for a process that goes on after this one was killed; set before the first
+  // request.
   LiveFiles live_files{nullptr};
-  LeftOpens left_opens;    // after a crash
-  OutdatedFiles outdated;  // after a crash
+  LeftOpens left_opens;    // what a killed process had opened for requests not answered
+  OutdatedFiles outdated;  // what may have changed since a process was killed
   // With sec=krb5: the clients of the users; set before the first request. Null: all users share
   // the session of the mount.
   UserClients* users = nullptr;

@@ -17,7 +17,9 @@ namespace dafs::fuse {
 // Returns the mode with which to create an object in `directory` for a caller with this umask.
 Task<uint32_t> ModeOfNew(Context& context, const client::Identity& user, const InodeView& directory,
                          uint32_t mode, uint32_t umask);
-// `nodeid` was created in `directory` at or after `made`.
+// Notes what is known of the extended attributes of `nodeid`, which was created in `directory` at
+// or after `made`: it has no capability and no label, and no ACL if the directory has no default
+// ACL.
 void NoteNew(MountState& state, uint64_t nodeid, uint64_t directory, absl::Time made);
 
 }  // namespace dafs::fuse

@@ -43,8 +43,8 @@ class ServerOpens {
   std::optional<client::OpenFile> OpenLocally(const client::Identity& user, const InodeView& node,
                                               uint32_t flags, std::string owner);
 
-  // Adds the file that `call` has opened to the table. Returns the answer for the kernel. If
-  // the kernel did not get the answer of a killed program, this file replaces that one's.
+  // Adds the file that `call` has opened to the table. Returns the answer for the kernel. If the
+  // request was sent again after a kill, drops what the killed process had opened for it.
   fuse_open_out Add(const Call& call, const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
                     CallerIdentity user, bool keep_cache);
   // The kernel has released it. Call it before the answer.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -113,6 +115,27 @@ TEST(ProcedureTableTest, FileHandlesAreWhereTheTableSays) {
         return each.second == chained;
       })) << info.name;
     });
+  }
+}
+
+// Some functions name the procedures that concern them, and have a default for all others. A new
+// procedure that modifies something is decided in each of them, then added here.
+TEST(ProcedureTableTest, EveryChangeHasBeenDecided) {
+  const std::set<std::string_view> decided = {
+      "ALLOCATE",       "APPEND_DIRECT",  "APPEND_INLINE",  "BATCH_SUBMIT",   "CLOSE",
+      "COMMIT",         "COPY_RANGE",     "CREATE",         "DELEGPURGE",     "DELEGRETURN",
+      "HURRY_UP",       "LINK",           "LOCK",           "LOCKT",          "LOCKU",
+      "MAKE_NODE",      "OPEN",           "OPEN_DELEGATED", "OPEN_DOWNGRADE", "OPEN_EXECUTE",
+      "OPEN_HANDLE",    "OPEN_OWNER",     "REMOVE",         "RENAME",         "RENAME2",
+      "SETATTR_DIRECT", "SETATTR_INLINE", "WRITE_DIRECT",   "WRITE_INLINE"};
+  for (const ProcInfo& row : kProcedures) {
+    if (!ModifiesState(row.category)) continue;
+    EXPECT_TRUE(decided.contains(row.name))
+        << row.name << ": see Executed (server/store/procedures/recheck.cc), MakeAnswer "
+        << "(server/clients/recovery.cc), ClassOf (server/session/audited_requests.cc), IsOfData "
+        << "(client/recovery/calls/chain_members.cc), IsRecorded (client/exchange/in_flight.cc) "
+           "and "
+        << "OtherFileHandle (wire/messages/chain.h)";
   }
 }
 

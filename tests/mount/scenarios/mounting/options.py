@@ -48,7 +48,7 @@ def flags(rig):
 
 @scenario(timeout=120, where="server")
 def accepted(rig):
-    """Every documented option mounts, alone and all together."""
+    """Options of every kind mount, alone and all together."""
     server = rig.serve()
     (rig.export / "file").write_text("x" * 100_000)
     proto = f"proto={rig.server_proto}"
