@@ -3,11 +3,11 @@
 //
 // A delegation that is not returned within recall-time is revoked. A client that has not answered a
 // recall or an announcement in half of recall-time relies on nothing after the other half. So its
-// other delegations are revoked at the same time, and later ones at once: in sum it delays others
-// for recall-time, until it sends PROMISES again. A client that answers BADHANDLE
-// or BAD_STATEID does not know it: perhaps the response that grants it is on its way, so the recall
-// is sent again. A client with an expired lease is not waited for. A client without a channel
-// is recalled when it sends PROMISES again.
+// other delegations are revoked at the same time, and later ones at once: it delays others for
+// recall-time once, not once per change, until it sends PROMISES again. A client that answers
+// BADHANDLE or BAD_STATEID does not know it: perhaps the response that grants it is on its way, so
+// the recall is sent again. A client with an expired lease is not waited for. A client without a
+// channel is recalled when it sends PROMISES again.
 //
 // Also asks, by BC_RECALL, about opens that a client may not know (OpenTable::Doubt). No request
 // waits for these: one that the client does not know ends, and without an answer nothing changes.

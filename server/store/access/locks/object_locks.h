@@ -1,6 +1,6 @@
 // The mutexes that serialise requests on one file, or on one name of a directory. They are held
 // during system calls, which may hang, so each export has its own.
-// Thread-safe. Lock order: ReclaimLock, NameGuard, FileLock, AppendLock.
+// Thread-safe. Lock order: NameGuard or ReclaimLock (never both), FileLock, AppendLock.
 #pragma once
 
 #include <array>
