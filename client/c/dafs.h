@@ -76,9 +76,11 @@ struct dafs_options {
   size_t size;
   const char *server;      /* "host", "host:port", "[v6]:port" */
   const char *export_path; /* "/data" */
-  const char *transport;   /* "tcp", "rdma", or NULL: rdma where a device leads there, else tcp */
-  const char *client_id;   /* NULL: unique. A program that gives the same after its restart breaks
-                              the PERSIST locks of its former run at once. At most 1024 bytes */
+  const char *transport;   /* "tcp", "rdma", or NULL: rdma if a device has a route to the
+                              server, else tcp */
+  const char *client_id;   /* NULL: unique. A program that passes the same id after a restart
+                              immediately breaks the PERSIST locks of its earlier run. At most
+                              1024 bytes */
   const char *fence_id;    /* in fencing lists; NULL: none, and no list admits it */
   const char *tls_name;    /* not NULL: TLS, with a certificate of the server for this name */
   const char *tls_ca;      /* file of the accepted CAs; NULL: those of the system */
@@ -122,7 +124,8 @@ struct dafs_open_options {
   uint32_t reserved;
 };
 
-/* `options` NULL: for reading. -EACCES with the code DENIED or KEY_MISMATCH: another open. */
+/* `options` NULL: for reading. -EACCES with status DENIED or KEY_MISMATCH: it conflicts with
+ * another open. */
 int dafs_open(dafs_session *session, const char *path, const struct dafs_open_options *options,
               dafs_file **file);
 /* Releases its locks. -EBUSY: I/O is outstanding, and the file stays open. After any other error
@@ -130,7 +133,7 @@ int dafs_open(dafs_session *session, const char *path, const struct dafs_open_op
 int dafs_close(dafs_file *file);
 
 /* At most DAFS_MOST_BYTES at once (-EINVAL). Reads return fewer bytes only at the end of the file.
- * Of no bytes: 0. */
+ * A size of 0 returns 0. */
 #define DAFS_MOST_BYTES ((size_t)1 << 30)
 int64_t dafs_read(dafs_file *file, void *into, size_t size, uint64_t offset);
 int64_t dafs_write(dafs_file *file, const void *from, size_t size, uint64_t offset);
@@ -140,7 +143,7 @@ int64_t dafs_append(dafs_file *file, const void *from, size_t size);
 int dafs_truncate(dafs_file *file, uint64_t size);
 /* Makes all writes so far stable, as fsync(2). */
 int dafs_commit(dafs_file *file);
-/* For `size` bytes from `offset` on; 0: to the end of the file. */
+/* Announces how the program will use `size` bytes from `offset` (0: to the end of the file). */
 int dafs_hint(dafs_file *file, uint64_t offset, uint32_t size, enum dafs_pattern pattern);
 
 /* ---- Names and attributes ---- */
@@ -184,7 +187,8 @@ int dafs_fstat(dafs_file *file, struct dafs_attributes *attributes);
 /* Sets the mode, size and mtime that are valid. */
 int dafs_set_attributes(dafs_session *session, const char *path,
                         const struct dafs_attributes *attributes);
-/* Whether the server has exactly the valid attributes, by VERIFY or NVERIFY: 1 or 0 in both. */
+/* Return 1 if the server's attributes equal the valid ones, otherwise 0: both functions alike, by
+ * VERIFY or NVERIFY. */
 int dafs_verify(dafs_session *session, const char *path, const struct dafs_attributes *attributes);
 int dafs_nverify(dafs_session *session, const char *path, const struct dafs_attributes *attributes);
 int dafs_mkdir(dafs_session *session, const char *path, uint32_t mode);

@@ -22,6 +22,7 @@ struct LastError {
   std::string message;
   uint32_t status = 0;
 };
+// Valid until the next Fail of this thread.
 const LastError& Last();
 
 }  // namespace dafs::c

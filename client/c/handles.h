@@ -21,7 +21,9 @@ class HandleTable {
 
   // Returns the handle of `object`; 0: there are too many.
   uintptr_t Add(Kind kind, void* object) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Null: there is no such object of this kind.
+  // Null: there is no such object of this kind. Does not keep the object, which ends when its
+  // handle is closed. Only the thread of its session may use and close it (dafs.h); a call by
+  // another thread that races with the close is an error of the program.
   void* Find(Kind kind, uintptr_t handle) const ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(uintptr_t handle) ABSL_LOCKS_EXCLUDED(mutex_);
 

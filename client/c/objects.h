@@ -79,7 +79,7 @@ struct List {
   Session& owner() { return session; }
 };
 
-// A call of the program: takes the loop of the session, and lends it again.
+// One call of the program: takes the session's loop at the start and releases it at the end.
 class Turn {
  public:
   explicit Turn(Session& session) : session_(session) {
