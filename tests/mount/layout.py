@@ -1,4 +1,4 @@
-"""The layout of values in DAFS messages, written from WIRE.md alone: shares no code with ours."""
+"""The layout of values in DAFS messages, written from docs/wire.md alone: shares no code with ours."""
 
 import struct
 

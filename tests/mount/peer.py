@@ -1,4 +1,4 @@
-"""A DAFS client of its own, for tests: made from WIRE.md, it shares no code with ours.
+"""A DAFS client of its own, for tests: made from docs/wire.md, it shares no code with ours.
 
 A `Peer` sends requests on a Connection. It does what the test says, right or wrong, and checks no rule on the
 client's behalf.

@@ -1,4 +1,4 @@
-"""A DAFS server of its own, for tests: made from WIRE.md, it shares no code with ours, and differs from it where
+"""A DAFS server of its own, for tests: made from docs/wire.md, it shares no code with ours, and differs from it where
 allowed.
 
 Files live in memory. `Quirks` set its behaviour; each is allowed to a server, unless `hostile`. It offers only the

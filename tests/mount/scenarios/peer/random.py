@@ -141,7 +141,7 @@ def peer_random(rig):
         for _ in streams:
             response = peer.result()
             statuses[response.status] = statuses.get(response.status, 0) + 1
-            check(not response.status.isdigit(), f"status {response.status}, which WIRE.md does not have")
+            check(not response.status.isdigit(), f"status {response.status}, which docs/wire.md does not have")
             if response.status == "OK" and len(response.body) == 152:
                 table.handles.append(response.raw(0, 64))
                 table.states.append(response.raw(64, 8))
