@@ -1,17 +1,14 @@
 #include "wire/dat/iwarp/transmit.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
-#include <functional>
+#include <optional>
+#include <utility>
 
 namespace dafs::dat::iwarp {
 namespace {
 
-constexpr size_t kMaxPieces = 256;
-// Enough data for an efficient sendmsg. Less with CRC, so that the kernel copies data that is still
-// in the CPU cache.
-constexpr uint64_t kBatchBytes = 1 << 20;
-constexpr uint64_t kBatchBytesWithCrc = 128 << 10;
 // Whole pages in an FPDU of maximum length, so that the next payload's target stays aligned.
 constexpr size_t kLongPayloadBytes = size_t{15} * 4096;
 // The most batches in one Flush, so that a fast peer cannot keep the thread here.
@@ -29,16 +26,14 @@ Transmit::Transmit(const EndpointOptions& options, IwarpDomain& domain,
       queue_(options.max_sends),
       waiting_reads_(options.max_sends),
       reads_(options.max_rdma_reads),
-      responses_(kMaxInboundReads),
-      control_(new std::byte[kControlBytes]),
-      pieces_(kMaxPieces),
-      marks_(kMaxBatchFpdus) {
+      responses_(kMaxInboundReads) {
   free_work_.reserve(options.max_sends);
   for (uint32_t i = options.max_sends; i-- > 0;) free_work_.push_back(i);
 }
 
 void Transmit::Start(const StreamOptions& options) {
   options_ = options;
+  batch_.UseCrc(options.crc);
   held_ = options.wait_for_first_fpdu;
 }
 
@@ -108,7 +103,7 @@ bool Transmit::drained() const {
 }
 
 bool Transmit::CanSend() const {
-  return pieces_sent_ < pieces_used_ || message_.kind != MessageKind::kNone || !queue_.empty() ||
+  return !batch_.empty() || message_.kind != MessageKind::kNone || !queue_.empty() ||
          !responses_.empty() ||
          (!waiting_reads_.empty() && reads_.size() < options_.max_rdma_reads);
 }
@@ -117,7 +112,7 @@ absl::Status Transmit::Flush() {
   if (held_) return absl::OkStatus();
   blocked_ = !options_.stream.Flush();
   for (int batch = 0; !blocked_ && batch < kMaxBatchesPerFlush; ++batch) {
-    if (pieces_sent_ == pieces_used_ && !FillBatch()) break;
+    if (batch_.empty() && !FillBatch()) break;
     absl::Status error;
     if (!SendBatch(&error)) return error;
   }
@@ -126,21 +121,12 @@ absl::Status Transmit::Flush() {
 
 // Makes FPDUs until no room or no work is left. Returns false if there was no work.
 bool Transmit::FillBatch() {
-  control_used_ = pieces_used_ = pieces_sent_ = fpdus_ = 0;
-  batch_bytes_ = batch_sent_ = 0;
-  marks_used_ = marks_done_ = 0;
-  while (BatchHasRoom()) {
+  batch_.Clear();
+  while (batch_.HasRoom()) {
     if (message_.kind == MessageKind::kNone && !PickMessage()) break;
     if (message_.kind != MessageKind::kNone && !AddMessageFpdu()) break;
   }
-  return pieces_used_ > 0;
-}
-
-bool Transmit::BatchHasRoom() const {
-  // Keep three pieces for one header, one payload and one trailer.
-  return fpdus_ < kMaxBatchFpdus && control_used_ + kFpduRoomBytes <= kControlBytes &&
-         pieces_used_ + 3 <= kMaxPieces &&
-         batch_bytes_ < (options_.crc ? kBatchBytesWithCrc : kBatchBytes);
+  return !batch_.empty();
 }
 
 // Chooses the next message. A read that exceeds the limit of reads in flight waits, and later posts
@@ -196,10 +182,10 @@ void Transmit::AddReadRequest() {
   header.qn = kReadRequestQueue;
   header.msn = next_msn_[kReadRequestQueue]++;
   constexpr size_t kBytes = kUntaggedHeaderBytes + kReadRequestBytes;
-  std::byte* fpdu = BeginFpdu(kBytes);
+  std::byte* fpdu = batch_.BeginFpdu(kBytes);
   EncodeSegmentHeader(header, fpdu + kFpduHeaderBytes);
   EncodeReadRequest(request, fpdu + kFpduHeaderBytes + kUntaggedHeaderBytes);
-  EndFpdu(fpdu, kBytes, 0);
+  batch_.EndFpdu(fpdu, kBytes, 0);
 }
 
 size_t Transmit::PayloadLimit(bool tagged) const {
@@ -232,22 +218,22 @@ bool Transmit::AddMessageFpdu() {
   const size_t limit = std::min<uint64_t>(PayloadLimit(header.tagged), total - message_.offset);
   std::byte* source = nullptr;
   if (message_.kind == MessageKind::kResponse && !FindSource(limit, &source)) return false;
-  std::byte* fpdu = BeginFpdu(header.size_bytes());
+  std::byte* fpdu = batch_.BeginFpdu(header.size_bytes());
   size_t payload = limit;
   if (message_.kind == MessageKind::kWork) {
     payload = AddWorkPayload(limit);
   } else if (limit > 0) {
-    AddPayload(source, limit);
+    batch_.AddPayload(source, limit);
   }
   message_.offset += payload;
   header.last = message_.offset == total;
   EncodeSegmentHeader(header, fpdu + kFpduHeaderBytes);
-  EndFpdu(fpdu, header.size_bytes(), payload);
+  batch_.EndFpdu(fpdu, header.size_bytes(), payload);
   if (!header.last) return true;
   if (message_.kind == MessageKind::kWork) {
     queued_bytes_ -= total;
     if (!header.tagged) ++next_msn_[kSendQueue];
-    marks_[marks_used_++] = {.end = batch_bytes_, .work = message_.work};
+    batch_.Mark(message_.work);
   } else {
     responses_.pop_front();
   }
@@ -259,11 +245,11 @@ bool Transmit::AddMessageFpdu() {
 size_t Transmit::AddWorkPayload(size_t limit) {
   const std::span<const Segment> segments = SegmentsOf(message_.work);
   size_t added = 0;
-  while (added < limit && pieces_used_ + 1 < kMaxPieces) {
+  while (added < limit && batch_.HasRoomForPayload()) {
     const Segment& segment = segments[message_.segment];
     const size_t size =
         std::min<size_t>(limit - added, segment.size_bytes - message_.segment_offset);
-    AddPayload(segment.data + message_.segment_offset, size);
+    batch_.AddPayload(segment.data + message_.segment_offset, size);
     added += size;
     message_.segment_offset += static_cast<uint32_t>(size);
     if (message_.segment_offset == segment.size_bytes) {
@@ -285,10 +271,22 @@ bool Transmit::FindSource(size_t size, std::byte** source) {
   return !lost_source_;
 }
 
-void Transmit::CompleteMarks() {
-  while (marks_done_ < marks_used_ && marks_[marks_done_].end <= batch_sent_) {
-    FinishWork(marks_[marks_done_++].work, absl::OkStatus());
+// Sends as much of the batch as possible. Returns false if the socket accepted only a part, or
+// failed (`*error`).
+bool Transmit::SendBatch(absl::Status* error) {
+  if (!batch_.Send(options_.stream)) {
+    if (IsWaiting(errno)) {
+      blocked_ = true;
+    } else {
+      *error = options_.stream.Error("send");
+    }
+    return false;
   }
+  while (const std::optional<uint32_t> work = batch_.NextSent()) {
+    FinishWork(*work, absl::OkStatus());
+  }
+  blocked_ = !batch_.empty() || options_.stream.has_output();
+  return !blocked_;
 }
 
 void Transmit::FinishWork(uint32_t slot, absl::Status status) {
@@ -310,10 +308,8 @@ void Transmit::FinishWork(uint32_t slot, absl::Status status) {
 
 bool Transmit::SendTerminate(const Terminate& terminate) {
   absl::Status error;
-  if (pieces_sent_ < pieces_used_ && !SendBatch(&error)) return false;
-  control_used_ = pieces_used_ = pieces_sent_ = fpdus_ = 0;
-  batch_bytes_ = batch_sent_ = 0;
-  marks_used_ = marks_done_ = 0;
+  if (!batch_.empty() && !SendBatch(&error)) return false;
+  batch_.Clear();
   std::array<std::byte, kMaxTerminateBytes> payload;
   const size_t payload_bytes = EncodeTerminate(terminate, payload.data());
   SegmentHeader header;
@@ -321,10 +317,10 @@ bool Transmit::SendTerminate(const Terminate& terminate) {
   header.opcode = Opcode::kTerminate;
   header.qn = kTerminateQueue;
   header.msn = next_msn_[kTerminateQueue]++;
-  std::byte* fpdu = BeginFpdu(kUntaggedHeaderBytes + payload_bytes);
+  std::byte* fpdu = batch_.BeginFpdu(kUntaggedHeaderBytes + payload_bytes);
   EncodeSegmentHeader(header, fpdu + kFpduHeaderBytes);
   std::memcpy(fpdu + kFpduHeaderBytes + kUntaggedHeaderBytes, payload.data(), payload_bytes);
-  EndFpdu(fpdu, kUntaggedHeaderBytes + payload_bytes, 0);
+  batch_.EndFpdu(fpdu, kUntaggedHeaderBytes + payload_bytes, 0);
   return SendBatch(&error);
 }
 
@@ -341,20 +337,9 @@ void Transmit::FailAll(const absl::Status& why) {
   reads_.clear();
   responses_.clear();
   message_ = {};
-  pieces_used_ = pieces_sent_ = 0;
-  marks_used_ = marks_done_ = 0;
+  batch_.Clear();
   queued_bytes_ = 0;
   blocked_ = false;
-}
-
-bool Transmit::RefersTo(std::span<const std::byte> memory) const {
-  const std::less<const std::byte*> before;
-  const std::byte* end = memory.data() + memory.size();
-  for (size_t i = pieces_sent_; i < pieces_used_; ++i) {
-    const auto* at = static_cast<const std::byte*>(pieces_[i].iov_base);
-    if (before(at, end) && before(memory.data(), at + pieces_[i].iov_len)) return true;
-  }
-  return false;
 }
 
 }  // namespace dafs::dat::iwarp

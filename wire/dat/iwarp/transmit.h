@@ -4,12 +4,8 @@
 // WIRE 11.6 (FPDU size). Belongs to its endpoint; not thread-safe; never blocks.
 #pragma once
 
-#include <sys/uio.h>
-
 #include <array>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,7 +15,7 @@
 #include "wire/dat/iwarp/completions.h"
 #include "wire/dat/iwarp/ddp.h"
 #include "wire/dat/iwarp/domain.h"
-#include "wire/dat/iwarp/mpa.h"
+#include "wire/dat/iwarp/fpdu_batch.h"
 #include "wire/dat/iwarp/ring.h"
 
 namespace dafs::dat::iwarp {
@@ -93,7 +89,7 @@ class Transmit {
   void FailAll(const absl::Status& why);
 
   // Whether FPDUs not yet sent refer to `memory`.
-  bool RefersTo(std::span<const std::byte> memory) const;
+  bool RefersTo(std::span<const std::byte> memory) const { return batch_.RefersTo(memory); }
 
  private:
   enum class WorkKind : uint8_t { kSend, kWrite, kRead };
@@ -120,10 +116,6 @@ class Transmit {
     uint32_t segment = 0;
     uint32_t segment_offset = 0;
   };
-  struct Mark {  // `work` is done after `end` bytes of the batch are sent
-    uint64_t end = 0;
-    uint32_t work = 0;
-  };
 
   uint32_t NewWork(WorkKind kind, uint64_t cookie, std::span<const Segment> segments);
   std::span<const Segment> SegmentsOf(uint32_t work) const;
@@ -134,14 +126,8 @@ class Transmit {
   bool AddMessageFpdu();
   size_t AddWorkPayload(size_t limit);
   bool FindSource(size_t size, std::byte** source);
-  std::byte* AddControl(size_t size);
-  std::byte* BeginFpdu(size_t header_bytes);
-  void AddPayload(const std::byte* from, size_t size);
-  void EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_bytes);
   size_t PayloadLimit(bool tagged) const;
-  bool BatchHasRoom() const;
   bool SendBatch(absl::Status* error);
-  void CompleteMarks();
   void FinishWork(uint32_t work, absl::Status status);
 
   IwarpDomain& domain_;
@@ -165,29 +151,7 @@ class Transmit {
   Ring<ReadRequest> responses_;
   Message message_;
   std::array<uint32_t, kQueueCount> next_msn_ = {1, 1, 1};
-
-  // The batch: FPDUs made and not completely sent. Headers, trailers and small payloads are
-  // consecutive in control_, so that they form one piece.
-  static constexpr size_t kMaxBatchFpdus = 64;
-  // Copying up to this many bytes costs less than one more piece in sendmsg.
-  static constexpr size_t kCopiedBytes = 512;
-  // Header, the longest control payload (a Terminate), pad and CRC.
-  static constexpr size_t kFpduRoomBytes =
-      kFpduHeaderBytes + kMaxHeaderBytes + kMaxTerminateBytes + 8;
-  static constexpr size_t kControlBytes = kMaxBatchFpdus * (kFpduRoomBytes + kCopiedBytes);
-  std::unique_ptr<std::byte[]> control_;
-  size_t control_used_ = 0;
-  size_t fpdu_piece_ = 0;  // the piece in which the current FPDU begins
-  size_t fpdu_at_ = 0;     // its offset in that piece
-  std::vector<iovec> pieces_;
-  size_t pieces_used_ = 0;
-  size_t pieces_sent_ = 0;
-  size_t fpdus_ = 0;
-  uint64_t batch_bytes_ = 0;
-  uint64_t batch_sent_ = 0;
-  std::vector<Mark> marks_;
-  size_t marks_used_ = 0;
-  size_t marks_done_ = 0;
+  FpduBatch batch_;
 };
 
 }  // namespace dafs::dat::iwarp

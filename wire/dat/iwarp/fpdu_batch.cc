@@ -1,16 +1,25 @@
-// Lays out FPDUs as pieces of memory and sends them.
-// Spec: RFC 5044, 4.
+#include "wire/dat/iwarp/fpdu_batch.h"
+
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
+#include <functional>
 
 #include "runtime/crc32c.h"
 #include "wire/dat/iwarp/bytes.h"
-#include "wire/dat/iwarp/transmit.h"
 
 namespace dafs::dat::iwarp {
+
+FpduBatch::FpduBatch()
+    : control_(new std::byte[kControlBytes]), pieces_(kMaxPieces), marks_(kMaxFpdus) {}
+
+void FpduBatch::Clear() {
+  control_used_ = pieces_used_ = pieces_sent_ = fpdus_ = 0;
+  made_bytes_ = sent_bytes_ = 0;
+  marks_used_ = marks_done_ = 0;
+}
+
 // Takes the next `size` bytes of control_. Extends the last piece if the bytes follow it directly.
-std::byte* Transmit::AddControl(size_t size) {
+std::byte* FpduBatch::AddControl(size_t size) {
   std::byte* bytes = &control_[control_used_];
   control_used_ += size;
   if (pieces_used_ > 0) {
@@ -24,8 +33,7 @@ std::byte* Transmit::AddControl(size_t size) {
   return bytes;
 }
 
-// Reserves the FPDU's header and `header_bytes` of the ULPDU.
-std::byte* Transmit::BeginFpdu(size_t header_bytes) {
+std::byte* FpduBatch::BeginFpdu(size_t header_bytes) {
   const size_t size = kFpduHeaderBytes + header_bytes;
   std::byte* fpdu = AddControl(size);
   fpdu_piece_ = pieces_used_ - 1;
@@ -33,7 +41,7 @@ std::byte* Transmit::BeginFpdu(size_t header_bytes) {
   return fpdu;
 }
 
-void Transmit::AddPayload(const std::byte* from, size_t size) {
+void FpduBatch::AddPayload(const std::byte* from, size_t size) {
   if (size <= kCopiedBytes && control_used_ + size + kFpduRoomBytes <= kControlBytes) {
     std::memcpy(AddControl(size), from, size);
   } else {
@@ -41,14 +49,13 @@ void Transmit::AddPayload(const std::byte* from, size_t size) {
   }
 }
 
-// Fills in the length, and adds pad and CRC after the payload.
-void Transmit::EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_bytes) {
+void FpduBatch::EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_bytes) {
   const size_t ulpdu_bytes = header_bytes + payload_bytes;
   PutBig(fpdu, static_cast<uint16_t>(ulpdu_bytes));
   const size_t pad = PadBytes(ulpdu_bytes);
   std::byte* trailer = AddControl(pad + kCrcBytes);
   std::memset(trailer, 0, pad + kCrcBytes);
-  if (options_.crc) {
+  if (crc_) {
     uint32_t crc = 0;
     size_t left = kFpduHeaderBytes + ulpdu_bytes + pad;
     size_t at = fpdu_at_;
@@ -60,22 +67,13 @@ void Transmit::EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_byte
     PutCrc(trailer + pad, crc);
   }
   ++fpdus_;
-  batch_bytes_ += FpduBytes(ulpdu_bytes);
+  made_bytes_ += FpduBytes(ulpdu_bytes);
 }
 
-// Sends as much of the batch as possible. Returns false if the socket accepted only a part, or
-// failed (`*error`).
-bool Transmit::SendBatch(absl::Status* error) {
-  const ssize_t sent = options_.stream.Send({&pieces_[pieces_sent_], pieces_used_ - pieces_sent_});
-  if (sent < 0) {
-    if (IsWaiting(errno)) {
-      blocked_ = true;
-    } else {
-      *error = options_.stream.Error("send");
-    }
-    return false;
-  }
-  batch_sent_ += static_cast<uint64_t>(sent);
+bool FpduBatch::Send(const ByteStream& stream) {
+  const ssize_t sent = stream.Send({&pieces_[pieces_sent_], pieces_used_ - pieces_sent_});
+  if (sent < 0) return false;
+  sent_bytes_ += static_cast<uint64_t>(sent);
   size_t left = static_cast<size_t>(sent);
   while (pieces_sent_ < pieces_used_ && left >= pieces_[pieces_sent_].iov_len) {
     left -= pieces_[pieces_sent_++].iov_len;
@@ -85,9 +83,17 @@ bool Transmit::SendBatch(absl::Status* error) {
     piece.iov_base = static_cast<std::byte*>(piece.iov_base) + left;
     piece.iov_len -= left;
   }
-  CompleteMarks();
-  blocked_ = pieces_sent_ < pieces_used_ || options_.stream.has_output();
-  return !blocked_;
+  return true;
+}
+
+bool FpduBatch::RefersTo(std::span<const std::byte> memory) const {
+  const std::less<const std::byte*> before;
+  const std::byte* end = memory.data() + memory.size();
+  for (size_t i = pieces_sent_; i < pieces_used_; ++i) {
+    const auto* at = static_cast<const std::byte*>(pieces_[i].iov_base);
+    if (before(at, end) && before(memory.data(), at + pieces_[i].iov_len)) return true;
+  }
+  return false;
 }
 
 }  // namespace dafs::dat::iwarp
