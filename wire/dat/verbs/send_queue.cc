@@ -20,6 +20,34 @@ uint64_t TotalBytes(std::span<const ibv_sge> segments) {
   return total;
 }
 
+// The kind of request, with the context that it binds or invalidates.
+void SetOpcode(const SendQueue::Operation& operation, ibv_send_wr* request) {
+  switch (operation.event) {
+    case Event::kRdmaWrite:
+      request->opcode = IBV_WR_RDMA_WRITE;
+      break;
+    case Event::kRdmaRead:
+      request->opcode = IBV_WR_RDMA_READ;
+      break;
+    case Event::kInvalidated:
+      if (operation.window != nullptr) {
+        request->opcode = IBV_WR_BIND_MW;
+        request->bind_mw = {operation.window, operation.window_key, operation.bind};
+      } else {
+        request->opcode = IBV_WR_LOCAL_INV;
+        request->invalidate_rkey = *operation.invalidate_context;
+      }
+      break;
+    default:
+      request->opcode = operation.invalidate_context ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+      if (operation.invalidate_context) {
+        request->invalidate_rkey = *operation.invalidate_context;
+        request->wr.rdma.rkey = *operation.invalidate_context;  // libsiw reads it here
+      }
+      break;
+  }
+}
+
 }  // namespace
 
 SendQueue::SendQueue(const SendQueueLimits& limits, ReadyList& ready)
@@ -104,59 +132,44 @@ std::span<ibv_sge> SendQueue::NextChainSegments() {
   return std::span(chain_segments_).subspan(chain_.size() * each, each);
 }
 
-absl::Status SendQueue::PostNext(uint32_t slot) {
-  Slot& entry = operations_[slot];
-  const Operation& operation = entry.operation;
-  const bool is_read = operation.event == Event::kRdmaRead;
-  const std::span<ibv_sge> segments = SegmentsOf(slot);
-  const size_t most_segments = is_read ? limits_.max_read_segments : limits_.max_request_segments;
-  const std::span<ibv_sge> part = NextChainSegments();
-
-  uint64_t bytes = 0;
+// Takes the next part of `entry` that one request can have, and writes its segments to `part`.
+// Returns the number of segments; `*bytes` is their length.
+size_t SendQueue::TakePart(Slot& entry, std::span<const ibv_sge> segments, size_t most_segments,
+                           std::span<ibv_sge> part, uint64_t* bytes) const {
   size_t count = 0;
   while (entry.next_segment < segments.size() && count < most_segments &&
-         bytes < limits_.max_request_bytes) {
+         *bytes < limits_.max_request_bytes) {
     const ibv_sge& whole = segments[entry.next_segment];
     const uint32_t length = static_cast<uint32_t>(
-        std::min<uint64_t>(whole.length - entry.next_offset, limits_.max_request_bytes - bytes));
+        std::min<uint64_t>(whole.length - entry.next_offset, limits_.max_request_bytes - *bytes));
     if (length > 0) {
       part[count++] = {
           .addr = whole.addr + entry.next_offset, .length = length, .lkey = whole.lkey};
     }
-    bytes += length;
+    *bytes += length;
     entry.next_offset += length;
     if (entry.next_offset < whole.length) break;
     ++entry.next_segment;
     entry.next_offset = 0;
   }
+  return count;
+}
+
+absl::Status SendQueue::PostNext(uint32_t slot) {
+  Slot& entry = operations_[slot];
+  const Operation& operation = entry.operation;
+  const bool is_read = operation.event == Event::kRdmaRead;
+  const std::span<ibv_sge> segments = SegmentsOf(slot);
+  const std::span<ibv_sge> part = NextChainSegments();
+  uint64_t bytes = 0;
+  const size_t count =
+      TakePart(entry, segments, is_read ? limits_.max_read_segments : limits_.max_request_segments,
+               part, &bytes);
 
   ibv_send_wr request = {};
   request.sg_list = part.data();
   request.num_sge = static_cast<int>(count);
-  switch (operation.event) {
-    case Event::kRdmaWrite:
-      request.opcode = IBV_WR_RDMA_WRITE;
-      break;
-    case Event::kRdmaRead:
-      request.opcode = IBV_WR_RDMA_READ;
-      break;
-    case Event::kInvalidated:
-      if (operation.window != nullptr) {
-        request.opcode = IBV_WR_BIND_MW;
-        request.bind_mw = {operation.window, operation.window_key, operation.bind};
-      } else {
-        request.opcode = IBV_WR_LOCAL_INV;
-        request.invalidate_rkey = *operation.invalidate_context;
-      }
-      break;
-    default:
-      request.opcode = operation.invalidate_context ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
-      if (operation.invalidate_context) {
-        request.invalidate_rkey = *operation.invalidate_context;
-        request.wr.rdma.rkey = *operation.invalidate_context;  // libsiw reads it here
-      }
-      break;
-  }
+  SetOpcode(operation, &request);
   if (operation.event == Event::kRdmaWrite || is_read) {
     request.wr.rdma.remote_addr = operation.remote.target_address + entry.bytes_posted;
     request.wr.rdma.rkey = operation.remote.context;

@@ -135,6 +135,8 @@ class SendQueue {
   // Keeps one place for Flush.
   bool HasRoom() const { return tail_ - head_ < limits_.max_requests - 1; }
   bool RoomForRead() const { return HasRoom() && reads_in_flight_ < limits_.max_reads; }
+  size_t TakePart(Slot& entry, std::span<const ibv_sge> segments, size_t most_segments,
+                  std::span<ibv_sge> part, uint64_t* bytes) const;
   absl::Status PostNext(uint32_t slot);
   std::span<ibv_sge> NextChainSegments();
   absl::Status Post(const ibv_send_wr& request, uint64_t bytes, Request entry);
