@@ -153,8 +153,7 @@ DafsStatus BackControl::Execute(std::span<const std::byte> message,
       const DafsStatus status = wire::DecodeArgs(message, verdict.order, args);
       if (status != DafsStatus::kOk) return status;
       if (handler_ == nullptr) return DafsStatus::kBadHandle;
-      return handler_->OnRecall(args.filehandle, args.state_id) ? DafsStatus::kOk
-                                                                : DafsStatus::kBadStateId;
+      return handler_->OnRecall(args.filehandle, args.state_id);
     }
     default:
       return DafsStatus::kNotSupp;

@@ -38,8 +38,11 @@ class BackControlHandler {
   }
   // BC_LOCK_FREE: the range of a LOCK that was denied is free.
   virtual void OnLockFree(const wire::FileHandle&, uint64_t /*offset*/, uint64_t /*length*/) {}
-  // BC_RECALL. The delegation is returned later. False: it is not known.
-  virtual bool OnRecall(const wire::FileHandle&, const wire::StateId&) { return false; }
+  // BC_RECALL. The delegation is returned later. BADHANDLE: there is no delegation of the file.
+  // BAD_STATEID: the state id is not that of its delegation.
+  virtual wire::DafsStatus OnRecall(const wire::FileHandle&, const wire::StateId&) {
+    return wire::DafsStatus::kBadHandle;
+  }
   // BC_GETATTR: whether the client has a write delegation of the file.
   virtual bool HoldsWriteDelegation(const wire::FileHandle&) { return false; }
 };

@@ -355,18 +355,22 @@ void Delegations::Drop(const wire::FileHandle& file) {
   if (delegation->locals.empty() && !delegation->upgrading) MakeDue(delegation);
 }
 
-bool Delegations::Recall(const wire::FileHandle& file, const wire::StateId& state_id) {
+wire::DafsStatus Delegations::Recall(const wire::FileHandle& file, const wire::StateId& state_id) {
   absl::MutexLock lock(&mutex_);
   const DelegationPtr delegation = Find(file);
   if (delegation != nullptr && delegation->state_id == state_id) {
     ++counts_.recalls;
     delegation->recalled_at = Loop::Now();
     MakeDue(delegation);
-    return true;
+    return wire::DafsStatus::kOk;
   }
-  if (returning_.contains(state_id)) return true;
+  const auto returning = returning_.find(state_id);
+  if (returning != returning_.end() && returning->second->file == file) {
+    return wire::DafsStatus::kOk;
+  }
   Doom(file);  // the answer that grants it is on its way
-  return false;
+  const bool has_none = delegation == nullptr && !returning_files_.contains(file);
+  return has_none ? wire::DafsStatus::kBadHandle : wire::DafsStatus::kBadStateId;
 }
 
 void Delegations::EndAll() {

@@ -40,6 +40,7 @@
 #include "wire/messages/open_close.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/lock_ranges.h"
+#include "wire/protocol/status.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -241,8 +242,9 @@ class Delegations {
   DelegationPtr TakeIdle(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
   // The file is not used any more: its delegation is due when it has no local opens.
   void Drop(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
-  // BC_RECALL. False: the delegation is not known.
-  bool Recall(const wire::FileHandle& file, const wire::StateId& state_id)
+  // BC_RECALL. BADHANDLE: the file has no delegation, not even one that is being returned.
+  // BAD_STATEID: the state id is not that of its delegation.
+  wire::DafsStatus Recall(const wire::FileHandle& file, const wire::StateId& state_id)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // All are due: they cannot be recalled any more, or the mount ends.
   void EndAll() ABSL_LOCKS_EXCLUDED(mutex_);

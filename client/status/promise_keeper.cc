@@ -308,11 +308,13 @@ void PromiseKeeper::OnLockFree(const wire::FileHandle& file, uint64_t offset, ui
   client_.locks().Announce(file, offset, length);
 }
 
-bool PromiseKeeper::OnRecall(const wire::FileHandle& file, const wire::StateId& state_id) {
-  if (client_.opens().HasStateId(state_id)) return true;  // the server asks whether it is in use
-  const bool known = client_.delegations().Recall(file, state_id);
+wire::DafsStatus PromiseKeeper::OnRecall(const wire::FileHandle& file,
+                                         const wire::StateId& state_id) {
+  // The server asks whether an open is in use.
+  if (client_.opens().HasStateId(state_id)) return wire::DafsStatus::kOk;
+  const wire::DafsStatus status = client_.delegations().Recall(file, state_id);
   ReturnDelegations();
-  return known;
+  return status;
 }
 
 bool PromiseKeeper::HoldsWriteDelegation(const wire::FileHandle& file) {

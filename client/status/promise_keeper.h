@@ -21,6 +21,7 @@
 #include "runtime/loop/loop.h"
 #include "runtime/loop/task.h"
 #include "wire/messages/promises.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::client {
 
@@ -47,7 +48,7 @@ class PromiseKeeper final : public BackControlHandler {
   // BackControlHandler: BC_CHANGED, BC_LOCK_FREE, BC_RECALL, BC_GETATTR.
   void OnChanged(std::vector<wire::Changed> changed, absl::AnyInvocable<void()> answer) override;
   void OnLockFree(const wire::FileHandle& file, uint64_t offset, uint64_t length) override;
-  bool OnRecall(const wire::FileHandle& file, const wire::StateId& state_id) override;
+  wire::DafsStatus OnRecall(const wire::FileHandle& file, const wire::StateId& state_id) override;
   bool HoldsWriteDelegation(const wire::FileHandle& file) override;
 
  private:

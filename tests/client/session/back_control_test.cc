@@ -222,7 +222,7 @@ TEST_F(BackControlTest, EveryDirectiveIsAnsweredImmediately) {
   ASSERT_TRUE(Bind([](auto&) {}).ok());
   EXPECT_EQ(Ask(Encode(wire::BcNullArgs())), "DAFS_STATUS_OK");
   EXPECT_EQ(Ask(Encode(wire::BcGetattrArgs())), "DAFSERR_BADHANDLE");
-  EXPECT_EQ(Ask(Encode(wire::BcRecallArgs())), "DAFSERR_BAD_STATEID");
+  EXPECT_EQ(Ask(Encode(wire::BcRecallArgs())), "DAFSERR_BADHANDLE");
   EXPECT_EQ(Ask(Encode(Completions(5, 3))), "DAFS_STATUS_OK");
   EXPECT_THAT(reported_, testing::ElementsAre(5, 6, 7));
   // Invalid requests and other procedures do not reach the handler.

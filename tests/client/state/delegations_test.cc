@@ -126,7 +126,8 @@ TEST_F(DelegationsTest, NoLocalOpenWhileAnUpgradeIsUnderWay) {
 // under it could not become opens at the server any more.
 TEST_F(DelegationsTest, NoOpenInPlaceOfADelegationThatIsBeingReturned) {
   Grant(1);
-  ASSERT_TRUE(table().Recall(File(1), wire::OpaqueFromUint64<wire::StateId>(1001)));
+  ASSERT_EQ(table().Recall(File(1), wire::OpaqueFromUint64<wire::StateId>(1001)),
+            wire::DafsStatus::kOk);
   EXPECT_FALSE(table().PlanOpen(File(1), user_, wire::kShareWrite).delegated);
   EXPECT_TRUE(table().PlanOpen(File(2), user_, wire::kShareWrite).delegated);
   const std::vector<DelegationPtr> due = table().TakeDue();

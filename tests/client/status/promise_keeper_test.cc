@@ -400,7 +400,8 @@ TEST_F(PromiseKeeperTest, ObserverMayFinishAfterTheEnd) {
 }
 
 // Shows DAFS-6.5.10-02: this client has no delegations from before, so it purges them at once.
-// Shows DAFS-6.6.4-02, DAFS-6.6.4-04: a recall is answered before the delegation is returned.
+// Shows DAFS-6.6.4-02: a recall is answered before the delegation is returned.
+// Shows DAFS-6.6.4-04: an unknown file and a wrong state id have different answers.
 TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
   options_.delegations = true;
   StartActive(nullptr);
@@ -416,9 +417,9 @@ TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
     client_->delegations().Settle(open, true, "");
     client_->delegations().Close(open);
   };
-  const auto recall = [this](uint8_t number, uint16_t stream) {
+  const auto recall = [this](uint8_t file, uint8_t number, uint16_t stream) {
     wire::BcRecallArgs args;
-    args.filehandle = HandleOf(number);
+    args.filehandle = HandleOf(file);
     args.state_id = wire::OpaqueFromUint64<wire::StateId>(number);
     server_.directive_answers.clear();
     server_.BackControl()->Direct(args, stream);
@@ -428,9 +429,15 @@ TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
   EXPECT_EQ(server_.Count(Proc::kDelegpurge), 1);
   grant(1);
   grant(2);
-  EXPECT_EQ(recall(1, 0), DafsStatus::kOk);
+  EXPECT_EQ(recall(1, 1, 0), DafsStatus::kOk);
   EXPECT_EQ(server_.Count(Proc::kDelegreturn), 0);
-  EXPECT_EQ(recall(3, 1), DafsStatus::kBadStateId);
+  EXPECT_EQ(recall(3, 3, 1), DafsStatus::kBadHandle);
+  EXPECT_EQ(recall(3, 2, 2), DafsStatus::kBadHandle);
+  EXPECT_EQ(recall(2, 3, 3), DafsStatus::kBadStateId);
+  // While it is being returned, the file still has it.
+  EXPECT_EQ(recall(1, 1, 4), DafsStatus::kOk);
+  EXPECT_EQ(recall(1, 3, 5), DafsStatus::kBadStateId);
+  EXPECT_EQ(recall(2, 1, 6), DafsStatus::kBadStateId);
   std::vector<DelegationPtr> due = client_->delegations().TakeDue();
   ASSERT_EQ(due.size(), 1u);
   EXPECT_EQ(due[0]->file, HandleOf(1));

@@ -97,7 +97,7 @@ class DelegatingTest : public ScriptedTest {
     return sent;
   }
   bool Recall() {
-    const bool known = client_->delegations().Recall(file_, Delegation());
+    const bool known = client_->delegations().Recall(file_, Delegation()) == DafsStatus::kOk;
     files_->delegating().ReturnDue();
     return known;
   }
@@ -291,7 +291,7 @@ TEST_F(DelegatingTest, RecallBeforeTheGrantIsNotLost) {
   server_.script = [this](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kOpenDelegated) return false;
     server_.Serve(c, request);  // its answer is not read yet
-    EXPECT_FALSE(client_->delegations().Recall(file_, Delegation()));
+    EXPECT_EQ(client_->delegations().Recall(file_, Delegation()), DafsStatus::kBadHandle);
     return true;
   };
   const wire::StateId open = Open();
@@ -649,14 +649,14 @@ TEST_F(LocalLocksTest, OpenByNameLeavesADelegationWithReadLocks) {
 TEST_F(DelegatingTest, QuietWorkerReturnsWhatIsDueAfterAnAnswer) {
   server_.delegates = Type::kRead;
   Close(Open());
-  EXPECT_TRUE(client_->delegations().Recall(file_, Delegation()));
+  EXPECT_EQ(client_->delegations().Recall(file_, Delegation()), DafsStatus::kOk);
   files_->delegating().ReturnDueIfAnswered();
   AwaitReturned();
   Close(Open());
   Await(loop_->Sleep(absl::Milliseconds(1100)));
   Sent();
   server_.hold = true;
-  EXPECT_TRUE(client_->delegations().Recall(file_, Delegation()));
+  EXPECT_EQ(client_->delegations().Recall(file_, Delegation()), DafsStatus::kOk);
   files_->delegating().ReturnDueIfAnswered();
   EXPECT_TRUE(Until([this] { return !server_.log.empty(); }));
   EXPECT_TRUE(client_->delegations().any_due());
