@@ -24,7 +24,7 @@ TEST(LocationTest, NameIsShortUtf8WithoutSeparators) {
   }
 }
 
-// Shows DAFS-A.4-01, DAFS-A.4.1-01, DAFS-A.4.1-04, DAFS-A.4.2-01.
+// Shows DAFS-A.4-01, DAFS-A.4.1-01, DAFS-A.4.1-04.
 TEST(LocationTest, LocationHasTransportHostPortAndPath) {
   const absl::StatusOr<Location> plain = ParseLocation("files1.example.com:2049:/a/b/");
   ASSERT_TRUE(plain.ok()) << plain.status();

@@ -1,7 +1,9 @@
 // The handle of the root at a server whose handles expire. Spec: 4.1.4.
 #include "client/state/server/root_handle.h"
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/client/scripted_fixture.h"
 
@@ -92,6 +94,37 @@ TEST_F(ExpiringRootTest, IsFoundAgainByItsPath) {
   other.fileid.bytes[0] = 'x';
   ASSERT_OK(Await(files_->names().Rename(user_, first_, "a", other, "b")));
   EXPECT_EQ(server_.executed[Proc::kRename], 4);
+}
+
+class ExportPathTest : public ScriptedTest {};
+
+// Shows DAFS-A.4.2-01: one LOOKUP of all components, from the handle that GET_ROOT_HANDLE returns.
+TEST_F(ExportPathTest, IsLookedUpByItsComponentsFromTheRoot) {
+  options_.export_path = {"a", "b"};
+  std::optional<wire::FileHandle> from;
+  std::vector<wire::Pathname> paths;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kGetRootHandle) {
+      wire::GetRootHandleRes res;
+      res.root_handle = c.current = Handle(1);
+      c.Answer(request, res);
+      return true;
+    }
+    if (request.header.procedure == Proc::kLookup) {
+      const auto args = request.Decode<wire::LookupArgs>();
+      from = (request.header.chain_flags & wire::kChfFh) != 0 ? c.current : args.directory;
+      paths.push_back(args.path);
+    }
+    return false;
+  };
+  MakeFiles();
+  absl::StatusOr<Node> root = Await(files_->Mount(user_));
+  ASSERT_OK(root);
+  EXPECT_NE(root->handle, Handle(1));
+  EXPECT_EQ(from, Handle(1));
+  ASSERT_EQ(paths.size(), 1u);
+  EXPECT_EQ(paths[0], (wire::Pathname{"a", "b"}));
+  server_.script = nullptr;
 }
 
 TEST_F(ExpiringRootTest, ErrorIsReturnedIfTheServerHasNoOtherHandle) {
