@@ -23,7 +23,7 @@ struct PingOptions {
 // Adds the command. `options` outlives `app`.
 CLI::App* AddPingCommand(CLI::App& app, PingOptions& options);
 
-// Prints the session, a line for each request, and their times in sum. Errors are one line for
+// Prints the session, a line for each request, and the sum of their times. Errors are one line for
 // people: the address, no connection by any transport, or no reply.
 absl::Status Ping(const PingOptions& options);
 

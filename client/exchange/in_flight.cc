@@ -141,7 +141,7 @@ void InFlightTable::TakeLeft(std::span<const std::byte> left) {
     is_left_[i] = true;
     left_.emplace(operation, entry);
   }
-  // Nor is more known about them by the next process.
+  // The next process must not assume more about them either.
   if (left_unrecorded_) unrecorded().store(1, std::memory_order_release);
 }
 
@@ -250,7 +250,8 @@ bool InFlightOperation::Begin(std::span<CallBase* const> chain) {
     if (left.has_value()) {
       left_ &= ~(uint32_t{1} << *left);
       call->in_flight_record = *left;
-      // After a refused member none was executed, though the process was killed before it noted so.
+      // No member after a refused one was executed, even if the process was killed before it
+      // recorded that.
       if (broken) {
         Store(entry_->records[*left].state, 0);
         continue;
@@ -263,7 +264,7 @@ bool InFlightOperation::Begin(std::span<CallBase* const> chain) {
       continue;
     }
     missed = true;
-    // What the killed process sent instead, and was not refused, may be this change.
+    // A different request of the killed process that was not refused may be this change.
     contradicts_ |= !broken && (left_ & changes_) != 0 && !call->idempotent();
     call->in_flight_record = next_ < InFlightTable::kRecords ? next_++ : kNoRecord;
     if (call->in_flight_record == kNoRecord) {
@@ -342,7 +343,7 @@ void InFlightOperation::Answered(const CallBase& call, std::span<const std::byte
   head.is_big_endian = order == wire::ByteOrder::kBig ? 1 : 0;
   const size_t bytes = sizeof(head) + message.size();
   if (bytes > entry_->responses.size() - response_bytes_) {
-    // Of a change that was refused nothing needs to be known.
+    // A refused change need not be recorded.
     if (status != wire::DafsStatus::kOk) return Store(record.state, 0);
     return Store(record.answer, kAnswered);
   }

@@ -1,9 +1,7 @@
-// A table of the requests that change something while the program that waits for them has no
-// answer. It lies in memory that outlives this process. If the process is killed, the kernel sends
-// the operation of the program again, and the process that continues the mount finds here which
-// requests of it were sent: their keys in the server's Response Cache, or the response itself if it
-// had arrived. So the operation runs again, from its beginning, and each of its requests is
-// executed once (docs/restart.md).
+// The changes under way: for each operation whose program has no answer yet, the modifying requests
+// that were sent. The table is in memory that outlives this process. After a kill the kernel sends
+// the operation again. The next process finds here which requests were sent, with their keys in the
+// Response Cache or their responses, so each is executed once (docs/restart.md).
 //
 // A record is written before its request is posted, and its checksum last. So it is whole or absent
 // whenever the process is killed. Nothing here makes a system call.
@@ -36,7 +34,7 @@ class CallBase;
 // The table of a mount. Thread-safe; its workers share it.
 class InFlightTable {
  public:
-  // Operations at a time. Of more, the requests are not recorded.
+  // At most this many operations are recorded at a time; the requests of further ones are not.
   static constexpr uint32_t kEntries = 512;
   // Requests of one operation.
   static constexpr size_t kRecords = 24;

@@ -60,8 +60,8 @@ struct BufferPoolOptions {
   bool keeps_reserve = true;  // one write buffer is resident from the start
   bool lock_reserve = false;  // keeps it from being paged out (mlock)
   std::string name;           // "server:/export", for the log
-  // Returns so many bytes, from a page on, for the write buffers; they outlive the pool, and are
-  // shared memory. If it is empty or returns none, all buffers are in one slab.
+  // Returns that number of bytes, aligned to a page, for the write buffers; they outlive the pool,
+  // and are shared memory. If it is empty or returns none, all buffers are in one slab.
   std::function<std::span<std::byte>(size_t)> write_memory;
 };
 
@@ -192,7 +192,7 @@ class BufferPool {
     uint32_t quarantined = 0;  // without a lease, but the server may still access them
     uint32_t kept = 0;         // with written data that is not committed
     uint32_t waiting = 0;      // callers that wait for a buffer
-    uint64_t waits = 0;        // callers that have waited so far, and how long in sum
+    uint64_t waits = 0;        // callers that have waited so far, and how long in total
     absl::Duration wait_time;
     size_t bytes = 0;           // the slab
     size_t resident_bytes = 0;  // in memory

@@ -71,7 +71,7 @@ class Promises {
   // wire::kSpcondAttributes. `asked`: the sequence of its request.
   static Promise Given(uint64_t asked, uint16_t spec_cond, uint16_t kind);
   // Whether the response that came with `promise` still holds. `object`: whose attributes they are,
-  // or the directory of the names. Rarely false although it does.
+  // or the directory of the names. In rare cases returns false although it holds.
   // A thread that caches the response first records that it does, where PromiseObserver finds it,
   // and then calls this.
   bool IsGood(const Promise& promise, const wire::FileHandle& object) const {
@@ -91,9 +91,9 @@ class Promises {
            absl::ToInt64Nanoseconds(now - heard) < patience_.load(std::memory_order_relaxed);
   }
 
-  // `object` is about to change. No response to a request that was sent before this is good any
-  // more, nor, rarely, one about another object. Call before the observer looks for what it has
-  // cached.
+  // `object` is about to change. Responses to requests sent before this call are no longer good; in
+  // rare cases (equal hashes) neither are those about other objects. Call before the observer
+  // searches its caches.
   void Changed(const wire::FileHandle& object);
   // The same for all objects. The server continues to give promises.
   void ChangedAll() ABSL_LOCKS_EXCLUDED(mutex_);

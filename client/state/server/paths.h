@@ -89,10 +89,10 @@ class Paths {
   std::optional<Use> Choose(const std::vector<bool>& tried, bool counts, bool alternates = false)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // By `path` a server was reached that said it is `identity`; nullopt: it does not say, which an
-  // alternate must. kUnavailable: that is another server than that of the other paths, so no
-  // session may use it. If all paths that ever reached a server now say the same, the server was
-  // replaced, and the new one is taken. Logs both.
+  // A session reached a server through `path`. `identity` is what that server reported; nullopt:
+  // nothing, which is an error for an alternate. kUnavailable: that is another server than that of
+  // the other paths, so no session may use it. If all paths that ever reached a server now say the
+  // same, the server was replaced, and the new one is taken. Logs both.
   absl::Status Reached(size_t path, const std::optional<wire::ServerIdentityRes>& identity)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The path led to no session, or lost one.

@@ -1,7 +1,7 @@
-// The thread that makes and takes the tokens of GSS exchanges: that may wait for key distribution
-// centres, and the loops of workers must not. One for a client, started by a job, and ended when it
-// was idle for a while: a process may have thousands of clients. Its jobs run one after the other,
-// so that they share the tickets that the first one gets.
+// Runs the steps of GSS exchanges on a thread of its own, because they may wait for key
+// distribution centres and a worker's loop must not. One for a client, started by a job, and ended
+// when it was idle for a while: a process may have thousands of clients. Its jobs run one after the
+// other, so that they share the tickets that the first one gets.
 //
 // Nothing can interrupt a job that waits for a key distribution centre. So the thread may outlive
 // this object: it shares the queue, and each job owns what it uses.
