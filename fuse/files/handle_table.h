@@ -64,8 +64,8 @@ class HandleTable {
     }
   }
   uint64_t next() const { return next_.load(std::memory_order_relaxed); }
-  // Before the first request: the next handle, and an item of before. False: there is one already,
-  // or its handle could be given again.
+  // Before the first request: the next handle, and an item of the earlier process. False: its
+  // handle is in use, or could be given again.
   void SetNext(uint64_t next) { next_.store(next, std::memory_order_relaxed); }
   bool Restore(uint64_t fh, std::shared_ptr<T> item) {
     if (fh == 0 || fh >= next()) return false;

@@ -1,7 +1,7 @@
-// After a kill of mount.dafs: what the killed process had opened for requests whose answer the
-// kernel may not have (docs/restart.md). The kernel sends such a request again, which then opens
-// again or fails. Or the kernel drops it, because its program was killed before it was read again.
-// Nothing else would close what is left then. Thread-safe; nothing blocks.
+// Opens that a killed mount.dafs made for requests the kernel may not have an answer to
+// (docs/restart.md). The kernel sends such a request again, or drops it if its program was killed
+// as well. This table finds the opens that no request uses afterwards, so that they are closed.
+// Thread-safe; nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace dafs::fuse {
 
 class LeftOpens {
  public:
-  // What is left of one request. `open` is an open of the client that no file uses.
+  // The opens that are left of one request. `open` is an open of the client that no file uses.
   struct Left {
     uint64_t file = 0;       // its handle; 0: none
     uint64_t directory = 0;  // likewise
@@ -33,13 +33,13 @@ class LeftOpens {
 
   // Whether something is recorded for the request.
   bool Has(uint64_t request) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The request was read again. What is left of it is for Take.
+  // The request was read again; Take will return its opens.
   void WasSentAgain(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns and forgets what is left of the request.
   Left Take(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
   // Call when all requests that the kernel sends again were read. Returns the opens of the others,
   // which nothing will use, and forgets these requests. Their files and directories stay: the
-  // kernel has their handles, except if it dropped a request in the moment of its answer.
+  // kernel has their handles, except if it dropped a request while it was being answered.
   std::vector<wire::StateId> TakeDropped() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

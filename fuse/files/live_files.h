@@ -43,7 +43,7 @@ class LiveFiles {
   void Put(uint64_t fh, DirectoryState& open) const;
   void Drop(const DirectoryState& open) const;
 
-  // Returns the new slot of an owner. `before`: that of before, or 0.
+  // Returns the new slot of an owner. `before`: its present slot, or 0.
   LiveRecord::Slot Put(const SavedLockOwner& owner, bool ended, LiveRecord::Slot before) const;
   void End(LiveRecord::Slot owner) const;
   void Drop(LiveRecord::Slot slot) const;  // of an owner or a piece

@@ -1,4 +1,5 @@
-// The part of Worker that a restart needs: it drains, passes on what it was asked, and goes on.
+// The part of Worker that a restart needs: it drains, passes on the requests it has read, and
+// continues.
 #include <functional>
 #include <memory>
 #include <utility>

@@ -2,8 +2,9 @@
 // any of them, and FUSE's OPEN does not say which. If the file's CHANGE differs since the name was
 // sent to the kernel, the name may belong to another file now.
 //
-// Only the latest name is kept, and it is looked up again in that case. Of all others it is known
-// until when the kernel may use one: if CHANGE differs then, the kernel must walk its path again.
+// Only the latest name is kept; it is looked up again in that case. For older names only the time
+// is kept until which the kernel may use one. If CHANGE differs before that time, the kernel must
+// walk its path again.
 //
 // Not thread-safe: InodeTable keeps it under its mutex.
 #pragma once

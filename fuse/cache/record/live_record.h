@@ -47,7 +47,7 @@ class LiveRecord {
   // For the guardian.
   int memfd() const { return memfd_.get(); }
 
-  // Stores an item in place of `old`, its slot of before, or zero. Returns its slot. Zero: the body
+  // Stores an item in place of `old`, its present slot, or zero. Returns its slot. Zero: the body
   // is too large or the record is full; then there is no such item any more.
   Slot Put(uint8_t kind, uint64_t key, std::span<const std::byte> body, uint64_t count, Slot old);
   // Zero: nothing.

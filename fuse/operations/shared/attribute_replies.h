@@ -44,8 +44,8 @@ class AttributeReplies {
   OwnChanges::Change BeginWrite(uint64_t nodeid);
   // `after`: the attributes after the write; none of them valid: not known.
   void EndWrite(uint64_t nodeid, const OwnChanges::Change& change, client::Attributes after);
-  // Whether a write shall bring the attributes after it. git(1) requests them after a write, tar(1)
-  // does not: so writes do after such a request, kWritesWithAttributes more.
+  // Whether a write also requests the attributes after it: git(1) reads them after a write, tar(1)
+  // does not. After such a read the next kWritesWithAttributes writes request them.
   bool WantsAfterWrite();
 
  private:
