@@ -14,7 +14,7 @@ endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(dafs_flags INTERFACE -Wthread-safety)
 elseif(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # False alarms about std::string assignment at -O2 and above (GCC bug 105651, mended in 13).
+  # False alarms about std::string assignment at -O2 and above (GCC bug 105651, fixed in 13).
   target_compile_options(dafs_flags INTERFACE -Wno-restrict)
 else()
   # GCC reports variables of a coroutine's frame as uninitialised after a StatusOr that was checked.

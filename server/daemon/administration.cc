@@ -66,7 +66,7 @@ absl::StatusOr<std::string> Administration::Reload(std::string_view by) {
   add(changes->changed, "changed the options of");
   if (said.empty()) said = "no export has changed";
   TellClientsOfLocations();
-  // What each of them reads was decided by the exports before.
+  // The former exports decided what each of their clients may read.
   EndReferenceChannels();
   LogNotice(absl::StrCat("reload by ", Text(by), ": ", said));
   AuditAdministration(uses_.audit, "RELOAD", by, said);

@@ -1,5 +1,5 @@
-// What an administrator does to a server that serves: reload its exports, announce that they move.
-// Each is logged and goes into the audit log. Thread-safe.
+// The commands of an administrator to a running server: reload its exports, announce that they
+// move. Each is logged and goes into the audit log. Thread-safe.
 #pragma once
 
 #include <memory>

@@ -11,8 +11,8 @@ namespace dafs::server {
 // With the addresses to listen on, and the number of workers, where they were left out.
 ServerOptions CompleteOptions(ServerOptions options);
 
-// What a server cannot start with: kInvalidArgument with the option and its bounds, or what is
-// wrong with the protection of an export or with the password file, which it reads.
+// Returns why a server cannot start with them: kInvalidArgument with the option and its bounds, or
+// what is wrong with the protection of an export or with the password file, which it reads.
 absl::Status CheckOptions(const ServerOptions& options);
 
 // Logs if exports get no delegations because the recall time is too long for leases of the kernel.

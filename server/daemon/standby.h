@@ -14,7 +14,7 @@ namespace dafs::server {
 
 // Returns the lock on the state directory. Blocks while another server holds it; calls `on_wait`
 // before that. Then reads exports and certificates again, because they may have changed meanwhile;
-// if that fails, logs why and leaves those of before. Errors: those of CheckStateDir and
+// if that fails, logs why and keeps the former ones. Errors: those of CheckStateDir and
 // StateLock::Await.
 absl::StatusOr<std::unique_ptr<StateLock>> AwaitTurn(ServerOptions& options,
                                                      absl::AnyInvocable<void()> on_wait);

@@ -12,7 +12,7 @@
 namespace dafs::server {
 namespace {
 
-// Wakes the request after so many answers.
+// Wakes the request after `count` answers.
 class Answers final : public CallGroup {
  public:
   Answers(size_t count, LoopWait::Waker waker) : left_(count), waker_(std::move(waker)) {}

@@ -20,7 +20,7 @@ struct ProcedureTotals {
   uint64_t sent_bytes = 0;
   uint64_t received_bytes = 0;
   // Requests that had to wait before that (client: for a slot or credit), or before they were
-  // executed (server; part of `time`), and how long they did in sum.
+  // executed (server; part of `time`), and how long they did in total.
   uint64_t queued = 0;
   absl::Duration queue_time;
   // Only of a client.

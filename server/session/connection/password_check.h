@@ -11,7 +11,8 @@ namespace dafs::server {
 
 class PasswordCheck {
  public:
-  // After a wrong password the response waits this long, and after so many the connection ends.
+  // After a wrong password the response waits this long. After kMostFailures the connection
+  // ends.
   static constexpr absl::Duration kDelay = absl::Seconds(1);
   static constexpr int kMostFailures = 5;
 

@@ -44,11 +44,11 @@ class Recalls {
 
  private:
   using Recall = Delegations::Recall;
-  // A recall is sent again so long after the client did not know the delegation.
+  // A recall is repeated after this time if the client did not know the delegation.
   static constexpr absl::Duration kAgainAfter = absl::Seconds(1);
   // The most between two questions about an open.
   static constexpr absl::Duration kInquireAgainAfter = absl::Seconds(10);
-  // GETATTR waits so long for the holder, then returns what the server knows.
+  // GETATTR waits this long for the holder, then returns what the server knows.
   static constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
   using Doubt = OpenTable::Doubt;

@@ -6,7 +6,7 @@
 namespace dafs::server {
 namespace {
 
-// One of so many requests for files that are not counted is examined, for all of them. That keeps
+// One in kExamined requests for files that are not counted is examined, for all of them. That keeps
 // the cost low while requests go to many files.
 constexpr uint32_t kExamined = 32;
 

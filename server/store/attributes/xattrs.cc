@@ -100,7 +100,7 @@ DafsStatus ReadXattr(decltype(getxattr)* read, const char* path, const char* nam
     value->assign(room, static_cast<size_t>(n));
     return DafsStatus::kOk;
   }
-  return DafsStatus::kIo;  // not DELAY: the client would try again for ever
+  return DafsStatus::kIo;  // not DELAY: the client would retry forever
 }
 
 }  // namespace

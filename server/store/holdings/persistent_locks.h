@@ -15,8 +15,8 @@
 //              server/store/parts/rollbacks.h). All use of the range gets DELAY. Afterwards the
 //              record is gone; if it is PERSIST too, broken; after ABORT, held
 //
-// The database has held and breakable as one, and so broken and in repair: after a restart
-// no owner holds anything yet. It has undoing apart, unless after ABORT.
+// The database stores held and breakable as one state, and broken and in repair as one, because no
+// owner holds anything after a restart. Undoing is a state of its own, except after ABORT.
 //
 // The ranges are mandatory among clients: CheckIo. A flock(2) lock stands for the whole file.
 // Programs on the server are kept out only while an owner holds the lock.
@@ -193,8 +193,8 @@ class PersistentLocks {
   };
   std::vector<Entry> List() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A client with so many broken locks gets no other persistent lock: RESOURCE. Otherwise one that
-  // returns as a new instance again and again would fill the disk.
+  // A client with this many broken locks gets no other persistent lock: RESOURCE. Otherwise one
+  // that returns as a new instance again and again would fill the disk.
   static constexpr size_t kMostBroken = 256;
 
  private:

@@ -154,7 +154,7 @@ class Rechecker {
     if (result_.new_after == 0) result_.new_after = ChangeNow(intent_.new_directory);
   }
 
-  // The first error after which the file system may still have what was asked for; kOk if none.
+  // The first error after which the file system may still contain the object; kOk if none.
   DafsStatus failure() const { return failure_; }
 
  private:

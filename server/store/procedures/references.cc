@@ -91,7 +91,7 @@ DafsStatus DataProcedures::GetReferences(const Caller& caller, const wire::GetRe
     }
     if (found.has_value()) references->push_back({block, found->position, found->version});
   }
-  // What came meanwhile, as a lock or a fencing list, may have dropped the file's blocks too early.
+  // A lock or fencing list that arrived meanwhile may have dropped the file's blocks too early.
   const bool still_leased = needs_lease || file.fs().exported->only_clients_change;
   if (!still_leased || !MayBeExported(store_, file)) {
     store_.exported.Drop(key);

@@ -56,7 +56,7 @@ DafsStatus StatusFromErrno(int error) {
     case ENFILE:
     case EMFILE:
       return DafsStatus::kResource;
-    // CephFS has evicted this machine. If the state directory was there, too, this server ends
+    // CephFS has evicted this machine. If the state directory was on it, too, this server ends
     // (server/daemon/state_watch.h), and another one answers the request.
     case ESHUTDOWN:
     case EAGAIN:  // a lease of a local process is being broken

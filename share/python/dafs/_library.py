@@ -27,7 +27,7 @@ lib = ffi.dlopen(os.environ.get("DAFS_LIBRARY", "libdafs.so.1"))
 
 
 class Error(OSError):
-    """A call has failed. `errno` and `strerror` as ever; `status` is the server's DAFSERR code, or 0.
+    """A call has failed. `errno` and `strerror` are those of OSError; `status` is the server's DAFSERR code, or 0.
 
     The exception is also of the class that Python has for its errno: FileNotFoundError, PermissionError and the like.
     """

@@ -41,8 +41,8 @@ class KeptOrphans {
   // Removes the orphans in the exports `ended` that no client has reclaimed, now and on file
   // systems that are found later. For exports that may hang, perhaps later.
   void Sweep(const std::vector<size_t>& ended);
-  // Orphans::LinkLeft and Orphans::Leave. If the export keeps none any more, since the period has
-  // ended after the caller's check and its sweep is over, they remove the file's link at once.
+  // Orphans::LinkLeft and Orphans::Leave. If the grace period ended and its sweep is over since the
+  // caller checked, they remove the file's link at once.
   void LinkLeft(Object& file) {
     Of(file.fs()).LinkLeft(file);
     SweepUnlessKept(file.fs());

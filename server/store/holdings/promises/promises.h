@@ -93,8 +93,9 @@ class Promises {
   bool Void(Promisee client) ABSL_LOCKS_EXCLUDED(clients_mutex_);
 
   // The client is late with an answer: until Admit it gets no promise, and its responses carry
-  // kSpcondVoid, but it still is called. So when Void follows, the client has dropped its promises:
-  // it relies on none that is older than its last answered request by more than the time between.
+  // kSpcondVoid, but it is still called. A client that receives such a response drops its
+  // promises. So when Void follows, the client relies on promises only if none of its requests was
+  // answered in between.
   void Overdue(Promisee client, absl::Time now) ABSL_LOCKS_EXCLUDED(clients_mutex_);
   // Since when it is late; InfiniteFuture if it is not.
   absl::Time OverdueSince(Promisee client) const ABSL_LOCKS_EXCLUDED(clients_mutex_);
@@ -193,7 +194,7 @@ class Promises {
   bool IsBeingChanged(const ObjectKey& key, const Changing* own);
 
   // Making room. A client that has nearly as many promises as it may, or the one with the most if
-  // that holds for all in sum, is crowded: `on_crowded` is called once, on the thread of a Give,
+  // that holds for all in total, is crowded: `on_crowded` is called once, on the thread of a Give,
   // which holds no lock of this class. Must not block. Call before the first Admit.
   void SetOnCrowded(std::function<void(Promisee)> on_crowded) {
     on_crowded_ = std::move(on_crowded);
@@ -240,7 +241,7 @@ class Promises {
  private:
   static constexpr size_t kShards = 64;
   static constexpr size_t kClientsMax = 4096;  // more are not admitted
-  // After so many calls that name one entry of a directory, without a Give in between, the next
+  // After this many calls that name one entry of a directory, without a Give in between, the next
   // call ends the promise: an idle client must not be called forever.
   static constexpr uint8_t kNamedCallsMax = 8;
 
@@ -280,7 +281,7 @@ class Promises {
 
   // Counts; they publish no other data.
   std::atomic<uint64_t> held_{0}, called_{0}, voided_{0}, refused_{0};
-  std::atomic<bool> is_crowded_{false};  // on_crowded_ was called for all in sum
+  std::atomic<bool> is_crowded_{false};  // on_crowded_ was called for all in total
 
   struct Waiter {
     std::string by_name;

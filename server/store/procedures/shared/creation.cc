@@ -76,7 +76,7 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, Opened* opene
     }
     if (status != DafsStatus::kExist) return status;
   }
-  // Not DELAY: the client would try again for ever.
+  // Not DELAY: the client would retry forever.
   thread_local LogBudget budget;  // a client may repeat its request as often as it likes
   if (budget.Admits(Loop::Now())) {
     LogWarning(absl::StrFormat(

@@ -44,7 +44,7 @@ void EntryAttributes::Read(const dirent64& entry, wire::FileAttributes* attribut
   } else if (by_handle) {
     FromHandle(entry.d_name, attributes);
   } else {
-    promises_.NoAttributes();  // only a handle tells the object
+    promises_.NoAttributes();  // only a handle identifies the object
     FromStat(entry.d_name, attributes);
   }
 }

@@ -19,8 +19,8 @@ struct Grant {
 };
 
 // Opens the file for `request`, or grants a delegation of at most `grant.most` in place of that. A
-// read delegation of the client may so become a write delegation. The caller holds the file's lock,
-// and has checked the rights of the client.
+// read delegation of the client may thereby become a write delegation. The caller holds the file's
+// lock, and has checked the rights of the client.
 wire::DafsStatus OpenOrDelegate(StoreParts& store, const Caller& caller, const Grant& grant,
                                 const OpenRequest& request, Opened* opened);
 // Undoes it if a delegation was granted. The caller holds no lock of a file.
