@@ -192,7 +192,7 @@ class Dafs(System):
 
 
 class DafsBefore(Dafs):
-    """The same options with the programs of another build, for instance of before a change."""
+    """The same options with the programs of another build, for instance from before a change."""
 
     name = "dafs-before"
     about = "mount.dafs and dafsd of the build that --before names"

@@ -4,9 +4,10 @@
 // unknown flags, sizes of structures that no version has, paths of every shape. Every call returns
 // what dafs.h documents, an error has a text, and the session works afterwards.
 //
-// What a library cannot check is left out: memory that is not the program's, strings without an
-// end. Memory that the library may fill is allocated in the size that it was given, so that ASan
-// sees a byte too many. Needs root. All files are in one directory of /tmp and stay small.
+// Errors that a library cannot detect are left out: memory that is not the program's, strings
+// without an end. Memory that the library may fill is allocated in the size that it was given, so
+// that ASan sees a byte too many. Needs root. All files are in one directory of /tmp and stay
+// small.
 #include <dafs.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -42,7 +42,7 @@ class Head:
         subprocess.run(["umount", "--lazy", str(self.point)], check=False, stderr=subprocess.DEVNULL)
 
     def evict(self):
-        """What fences a head: CephFS takes nothing from it any more, and its locks fall."""
+        """Fences a head: CephFS takes nothing from it any more, and its locks fall."""
         self.cluster.ceph("tell", "mds.a", "client", "evict", f"client_metadata.entity_id={self.name}")
 
 

@@ -178,7 +178,7 @@ TEST_F(ReferenceReadsTest, AStormOfEvictionsReturnsTheRightData) {
 
 // Torn reads: another thread changes a file all the time, each time all of it, and no read returns
 // a mixture, or an older state than an earlier read.
-TEST_F(ReferenceReadsTest, NoReadIsTornOrGoesBack) {
+TEST_F(ReferenceReadsTest, ReadsAreNeverTornNorOlderThanEarlierOnes) {
   Start();
   MakeLocal("file", std::string(2 * kBlock, 'a'));
   std::unique_ptr<IoFile> file = Open(*session_, "file");

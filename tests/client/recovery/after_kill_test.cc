@@ -149,7 +149,7 @@ TEST_F(AfterKillTest, ResponseThatHadArrivedIsUsed) {
   EXPECT_FALSE(made_ == wire::FileHandle());
 }
 
-TEST_F(AfterKillTest, ArrivedResponseThatIsDamagedIsFetched) {
+TEST_F(AfterKillTest, DamagedRecordedResponseIsFetchedFromTheServer) {
   EXPECT_OK(RunAcrossKill(MakeDirectory(), [this] {
     // The responses follow the records, and the first is longer than this.
     left_[2 * InFlightTable::kEntryBytes - InFlightTable::kResponseBytes + 60] ^= std::byte{1};

@@ -62,7 +62,7 @@ TEST_F(UserClientsTest, LeastRecentlyUsedClientMakesRoom) {
   EXPECT_GT(users.version(), version);
 }
 
-TEST_F(UserClientsTest, UsedClientsDoNotMakeRoom) {
+TEST_F(UserClientsTest, ClientsInUseAreNotEvicted) {
   UserClients users = Of(2);
   absl::StatusOr<UserClients::Pin> one = users.Enter(1, At(0));
   absl::StatusOr<UserClients::Pin> two = users.Enter(2, At(1));

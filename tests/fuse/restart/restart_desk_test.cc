@@ -15,7 +15,7 @@ std::string TextOf(RestartDesk& desk, std::string_view request) {
   return answer->ok() ? **answer : std::string(answer->status().message());
 }
 
-TEST(RestartDeskTest, PassesARequestOnAndReportsWhatCameOfIt) {
+TEST(RestartDeskTest, PassesARequestOnAndReportsItsResult) {
   RestartDesk desk;
   desk.Open(true, 4);
   EXPECT_FALSE(desk.Take().has_value());

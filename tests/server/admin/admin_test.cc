@@ -467,7 +467,7 @@ TEST_F(AdminTest, LocksThatOutliveTheirClientAreMarked) {
 }
 
 // Shows DAFS-4.4.1.2-36
-TEST_F(AdminTest, UnlockReleasesTheLocksOfOneOwnerWhichLearnsIt) {
+TEST_F(AdminTest, UnlockReleasesTheLocksOfOneOwnerAndNotifiesIt) {
   Opened holder = Open("c1", {"f"}), waiter = Open("c2", {"f"});
   ASSERT_EQ(holder.Lock(0, 10, LockType::kWrite), "DAFS_STATUS_OK");
   ASSERT_EQ(holder.Lock(20, 10, LockType::kWrite), "DAFS_STATUS_OK");

@@ -91,7 +91,7 @@ TEST_F(StartOrderTest, AServerWithoutItsExportDoesNotListen) {
   EXPECT_EQ(listened_, 0);
 }
 
-// Its loading has settled nothing: the clients of before may still reclaim what they had open.
+// Its loading has settled nothing: the earlier clients may still reclaim what they had open.
 TEST_F(StartOrderTest, AStartThatCannotListenForgetsNoClient) {
   Start().IgnoreError();
   const auto open = [this] {

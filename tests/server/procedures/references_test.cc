@@ -133,7 +133,7 @@ TEST_F(ReferencesTest, AClientReachesTheSlabOfItsExportAndNothingElse) {
   const auto all = static_cast<uint32_t>(63 * wire::kExportedStride + wire::kExportedFirst +
                                          wire::kExportedFrame);
   ASSERT_TRUE(Read(*one.channel, memory, cache_a.context, cache_a.address, all));
-  // Of the other's blocks there is not even a part; single bytes may be those of a checksum.
+  // It contains no part of the other's blocks; single bytes may be those of a checksum.
   EXPECT_EQ(std::search_n(memory.bytes.begin(), memory.bytes.end(), 16, std::byte{'b'}),
             memory.bytes.end());
   EXPECT_GE(std::count(memory.bytes.begin(), memory.bytes.end(), std::byte{'a'}), 2 * kBlock);
@@ -144,7 +144,7 @@ TEST_F(ReferencesTest, AClientReachesTheSlabOfItsExportAndNothingElse) {
   // Beyond the end.
   EXPECT_FALSE(Read(*two.channel, memory, cache_b.context, cache_b.address + kSlab - 32, 64));
   EXPECT_EQ(two.session->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
-  // The channel can be bound again, and its memory must be asked for again.
+  // The channel can be bound again, and its memory must be requested again.
   two.channel = Channel(two, 2);
   EXPECT_EQ(two.channel->Call(Bind(two)).name(), "DAFS_STATUS_OK");
   wire::GetRefsArgs early;

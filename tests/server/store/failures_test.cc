@@ -345,7 +345,7 @@ TEST_F(StoreFailuresTest, FileOfUnknownSizeIsNotRemovedAsUnfinished) {
 }
 
 // ceph-fuse 16 does so with hard links.
-TEST_F(StoreFailuresTest, NameThatExistsAndIsNotFoundFailsInsteadOfDelayingForEver) {
+TEST_F(StoreFailuresTest, NameThatExistsAndIsNotFoundFailsInsteadOfDelayingForever) {
   MustOpen(root_, CreateArgs(A(), "f", 0644));
   name_error = ENOENT;
   failing_names = 1 << 30;

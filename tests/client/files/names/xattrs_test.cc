@@ -167,7 +167,7 @@ TEST_P(FilesXattrsTest, AclsAreSetAndReadBack) {
   absl::StatusOr<std::vector<wire::Ace>> acl = Await(files_->acls().GetAcl(root_user_, file_));
   ASSERT_STATUS_OK(acl);
   ASSERT_EQ(acl->size(), 3u);
-  // So many users that the ACL does not fit into a small message.
+  // With this many users the ACL does not fit into a small message.
   wire::Ace ace = acl->back();
   for (uint32_t i = 0; i < 60; ++i) {
     ace.who = std::to_string(1000 + i);
@@ -178,7 +178,7 @@ TEST_P(FilesXattrsTest, AclsAreSetAndReadBack) {
   ASSERT_STATUS_OK(found);
   EXPECT_TRUE(*found == *acl);
   EXPECT_EQ(Behind("system.posix_acl_access").size(), 4 + 8 * 64u);
-  acl->back().who = "nobody in particular";
+  acl->back().who = "an unknown name";
   absl::Status refused = Await(files_->acls().SetAcl(root_user_, file_, *acl));
   EXPECT_EQ(wire::DafsFromStatus(refused), DafsStatus::kInval);
   acl->back().who = "EVERYONE@";

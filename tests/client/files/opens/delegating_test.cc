@@ -318,7 +318,7 @@ TEST_F(DelegatingTest, WithoutPromisesDelegationsAreReturned) {
   Close(open);
 }
 
-// Promises of before are not those of now, even if the server gives some again.
+// Delegations of earlier promises are not used, even if the server gives new promises.
 TEST_F(DelegatingTest, NewPromisesDoNotMakeOldDelegationsGood) {
   server_.delegates = Type::kRead;
   Close(Open());

@@ -142,7 +142,7 @@ TEST_F(PathsTest, ServerThatReplacesItAtAllAddressesIsTaken) {
   EXPECT_TRUE(paths_->Reached(0, ServerNumber(2)).ok());
   Make({"192.0.2.1"});
   ASSERT_TRUE(paths_->Reached(0, ServerNumber(1)).ok());
-  EXPECT_TRUE(paths_->Reached(0, ServerNumber(2)).ok()) << "with one address, as ever";
+  EXPECT_TRUE(paths_->Reached(0, ServerNumber(2)).ok()) << "one address is never refused";
   EXPECT_TRUE(paths_->Reached(0, std::nullopt).ok());
 }
 

@@ -25,7 +25,7 @@ void Hang(const std::shared_ptr<Hanging>& shared) {
   shared->ended.Notify();
 }
 
-TEST(TokenThreadTest, JobThatHangsDoesNotHoldTheEnd) {
+TEST(TokenThreadTest, HangingJobDoesNotBlockTheDestructor) {
   auto loop = *Loop::Create();
   const auto shared = std::make_shared<Hanging>();
   bool is_done = false;

@@ -62,7 +62,7 @@ class InBackground(threading.Thread):
             self.error = error
 
     def ends(self, seconds):
-        """The call must work, at most so many seconds from now."""
+        """The call must work within `seconds` from now."""
         self.join(seconds)
         check(not self.is_alive(), f"{self.call.__name__}{self.arguments} hangs")
         equal(self.error, None, f"the error of {self.call.__name__}{self.arguments}")
@@ -182,7 +182,7 @@ def check_recalled(point, seconds=RECALL):
 
 
 def check_seen(point, within):
-    """The changes of check_recalled() are seen, after so many seconds at most; 0: at the first look."""
+    """The changes of check_recalled() are seen within `within` seconds; 0: at the first look."""
     directory = point / "directory"
     seen_within(within, "chmod", lambda: os.stat(directory / "file0").st_mode & 0o777 == 0o600)
     seen_within(within, "create", lambda: os.path.exists(directory / "made"))

@@ -248,7 +248,7 @@ def _handles(first, second):
         os.close(directory)
         return found, ctypes.get_errno()
 
-    # Mounts use the same inode numbers: among so many files some have the same number on both.
+    # Mounts use the same inode numbers: among this number of files some have the same number on both.
     with contextlib.ExitStack() as stack:
         handles = []
         for i in range(200):

@@ -148,7 +148,7 @@ def tls_identities(rig):
             ("tls", "", "mount with xprtsec=tls", "takes only connections with TLS"),
             ("plain", tls, "without TLS (xprtsec=none)", "takes only connections without TLS"),
             ("any", tls, "mount with xprtsec=mtls", "takes only clients with a certificate"),
-            # Its own name: that of before belongs to the owner of the good certificate until its lease ends.
+            # Its own name: the former one belongs to the owner of the good certificate until its lease ends.
             ("named", mutual(bad) + ",clientid=bad", "no such export", "certificate for host.bad.example; add it")):
         status, line = refused(rig, source(name), options)
         equal(status, 32 if name == "named" else 1, f"exit status for {name} with {options}")

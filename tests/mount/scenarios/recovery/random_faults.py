@@ -21,7 +21,7 @@ from .restarting import need_survival, program_of, restart, restarts_of
 
 SECONDS = float(os.environ.get("DAFS_FAULTS_SECONDS", "120"))  # of each scenario
 GUARDED = "guardian,nconnect=2"
-LONGEST_STOP = 3  # seconds; a mount that is silent for --recall-time shows what it knows of before
+LONGEST_STOP = 3  # seconds; a mount that is silent for --recall-time shows what it has cached
 
 
 class Place:

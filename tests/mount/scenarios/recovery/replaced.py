@@ -100,7 +100,7 @@ def replaced_by_unsafe(rig):
     equal(server.log.read_text().count(refused), 1, "lines about it in the log")
     rig.export.unlink()
     old.rename(rig.export)
-    equal((rig.mnt / "file").read_text(), "old", "a file after the path was mended")
+    equal((rig.mnt / "file").read_text(), "old", "a file after the path was restored")
     equal(errno.errorcode.get(errno_of(os.stat, rig.mnt / "absent")), "ENOENT", "an absent file")
     rig.umount()
     server.stop()

@@ -68,7 +68,7 @@ class FencedStoreTest : public StoreTest {
 };
 
 // Shows DAFS-4.4.4.4-05, DAFS-4.4.4.4-08, DAFS-4.4.4.3-04, FAST03-3.2-03, FAST03-3.2-05.
-TEST_F(FencedStoreTest, AFencedSessionIsRefusedWhatIsNoReleaseOfState) {
+TEST_F(FencedStoreTest, AFencedSessionMayOnlyReleaseState) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "content"));
   const Opened g = MustOpen(user_, CreateArgs(A(), "g"));

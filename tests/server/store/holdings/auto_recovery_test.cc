@@ -314,7 +314,7 @@ TEST_F(AutoRecoveryTest, OldBytesBeyondTheLimitAreRefusedAndNothingChanges) {
   EXPECT_OK(Write(user_, mine_, 70000, "second"));
 }
 
-TEST_F(AutoRecoveryTest, ADatabaseThatCannotBeWrittenKeepsTheChangeOut) {
+TEST_F(AutoRecoveryTest, ADatabaseThatCannotBeWrittenRejectsTheChange) {
   ASSERT_OK(Lock(user_, mine_, 0, 4, kAuto));
   Store::RestoreServerIdentity();
   sqlite3* other = nullptr;
@@ -360,7 +360,7 @@ TEST_F(AutoRecoveryTest, ALockThatCannotBeRecordedChangesNoOtherLock) {
   EXPECT_EQ(fcntl(local.get(), F_OFD_SETLK, &range), 0);
 }
 
-TEST_F(AutoRecoveryTest, AFailedSaveKeepsTheChangeOutAndLeavesNoFile) {
+TEST_F(AutoRecoveryTest, AFailedSaveRejectsTheChangeAndLeavesNoFile) {
   const std::string large(size_t{3} << 20, 'o');
   constexpr size_t kPart = 1 << 20;
   for (size_t at = 0; at < large.size(); at += kPart) {

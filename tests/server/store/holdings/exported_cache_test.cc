@@ -27,7 +27,7 @@ class ExportedCacheTest : public testing::Test {
     std::memset(filling->data().data(), content, wire::kExportedBlock);
     return std::move(*filling).Publish();
   }
-  // What an RDMA read copies, in the order of `backwards`.
+  // Copies as an RDMA read does, in the order of `backwards`.
   static std::array<std::byte, wire::kExportedFrame> Copy(std::span<const std::byte> slab,
                                                           uint64_t position, bool backwards) {
     std::array<std::byte, wire::kExportedFrame> copy;

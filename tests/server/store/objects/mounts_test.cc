@@ -863,7 +863,7 @@ TEST_F(StoreHungExportTest, ReloadsThatWantItUseOneThread) {
   }));
 }
 
-TEST_F(StoreHungExportTest, RefusalAfterTheStartDelaysRequestsUntilItIsMended) {
+TEST_F(StoreHungExportTest, RefusalAfterTheStartDelaysRequestsUntilTheExportCanBeServed) {
   ASSERT_TRUE(Answers([this] {
     Begin();
     EndHang();

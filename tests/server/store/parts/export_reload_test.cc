@@ -262,7 +262,7 @@ TEST_F(ExportReloadTest, ARemovedExportRefusesRequestsAndReleasesWhatIsHeld) {
   EXPECT_OK(Close(root_, kept));
 }
 
-TEST_F(ExportReloadTest, AnExportThatReturnsHasTheHandlesOfBefore) {
+TEST_F(ExportReloadTest, AnExportThatReturnsKeepsItsHandles) {
   const wire::FileHandle b = Handle({"deep", "b"});
   const std::vector<Export> all = exports_;
   for (int i = 0; i < 20; ++i) {

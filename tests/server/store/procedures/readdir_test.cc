@@ -176,7 +176,7 @@ TEST_F(StoreReaddirTest, AttributesOfEntriesMatchGetattr) {
 
 // The ACL has more entries than a message may have. All other attributes are returned.
 TEST_F(StoreReaddirTest, AclTooLargeForMessageIsNotValid) {
-  char memory[] = "/dev/shm/dafs-store-XXXXXX";  // other file systems do not store so many entries
+  char memory[] = "/dev/shm/dafs-store-XXXXXX";  // others may not store this ACL
   if (mkdtemp(memory) == nullptr) GTEST_SKIP() << "no /dev/shm";
   exports_[0].directory = memory;
   Start();

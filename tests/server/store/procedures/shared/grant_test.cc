@@ -562,11 +562,11 @@ TEST_F(GrantTest, ADelegationTakesThePlaceOfAnOpen) {
                                                    &attributes));
 }
 
-TEST_F(GrantTest, TheWishAdmitsAClient) {
+TEST_F(GrantTest, RequestingADelegationAdmitsTheClient) {
   EXPECT_EQ(OpenXor(root_, OpenArgs(A(), "f", wire::kShareRead)).delegation_type, Type::kRead);
 }
 
-TEST_F(GrantTest, WhereNoDelegationIsGrantedTheWishIsAnOpen) {
+TEST_F(GrantTest, ARefusedDelegationRequestBecomesAnOpen) {
   ASSERT_OK(OpenAs(other_, wire::kShareRead));
   wire::OpenDelegatedRes res = OpenXor(root_, wire::kShareWrite);
   EXPECT_EQ(res.delegation_type, Type::kNone);
