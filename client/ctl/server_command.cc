@@ -41,7 +41,7 @@ constexpr Word kWords[] = {
     {"log", "Set how much the server logs", "LEVEL", "error, warning, notice, info or debug", true},
     {"evict", "End the sessions of a client, and release its opens and locks", "CLIENT",
      "its id or name, as clients shows them", true},
-    {"unlock", "Release locks of a file: their owners lose the file", kFile,
+    {"unlock", "Release locks of a file: their owners lose their open of the file", kFile,
      "the file, as locks shows it", true},
     {"drain", "Take no new clients, before maintenance"},
     {"reload", "Read the exports of the configuration file again, and serve these"},
@@ -175,7 +175,8 @@ CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request) {
       ->add_option("--to", request.to,
                    "HOST[:PORT] where the server continues: notify the clients, then stop dafsd")
       ->excludes(undo);
-  drain->add_option("--wait", request.wait_s, "wait so many seconds until no client is left")
+  drain
+      ->add_option("--wait", request.wait_s, "wait up to this many seconds until no client is left")
       ->check(CLI::Range(0.0, 86400.0));
   return server;
 }

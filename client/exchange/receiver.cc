@@ -118,7 +118,8 @@ absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
     // The server has not executed the request, so it counts as one that was not sent.
     if (slot.call != nullptr) slot.call->sent = false;
     return absl::UnavailableError(
-        "the server no longer accepts what this side has proven; the next session proves it again");
+        "the server no longer accepts this client's authentication; the next session authenticates "
+        "again");
   }
   if (slot.exchange == nullptr) return absl::OkStatus();  // the waiter has given up
   CallBase& call = *slot.call;

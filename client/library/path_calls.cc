@@ -97,7 +97,8 @@ absl::StatusOr<std::vector<DirectoryEntry>> PathCalls::ListDirectory(
     }
     RETURN_IF_ERROR(page.entries.status());
     if (page.eof) return entries;
-    if (!any || cookie == before) return absl::DataLossError("the server repeats a page");
+    if (!any || cookie == before)
+      return absl::DataLossError("the server returned the same directory page twice");
   }
 }
 

@@ -16,14 +16,14 @@ constexpr absl::Duration kJoinAgain = absl::Seconds(1);
 // A channel that answers no read for this long is ended.
 constexpr absl::Duration kMostSilence = absl::Seconds(1);
 
-// A block without a reference is not asked for again before this.
+// A block without a reference is not requested again before this.
 constexpr absl::Duration kAskAgain = absl::Seconds(1);
 // In place of a reference, with the time until which none is requested in place of the position.
 constexpr uint64_t kNoVersion = 0;
 
 uint64_t NanosOf(absl::Time time) { return static_cast<uint64_t>(absl::ToUnixNanos(time)); }
 
-// Whether the server's values can be used as they are.
+// Whether the server's values can be used.
 bool IsUsable(const wire::ExportCacheRes& cache) {
   return cache.block_bytes == wire::kExportedBlock && cache.size_bytes >= wire::kExportedStride &&
          cache.address <= UINT64_MAX - cache.size_bytes;
@@ -96,7 +96,8 @@ Task<void> ReferenceReads::Join() {
     CallBase* const chain[] = {&call};
     Task<absl::Status> asking = files_.context().executor.RunAll(&user_, chain, "export cache");
     status = co_await asking;
-    if (status.ok() && !IsUsable(call.res)) status = absl::DataLossError("values of another kind");
+    if (status.ok() && !IsUsable(call.res))
+      status = absl::DataLossError("the server returned invalid values");
     // The channel may have been lost meanwhile: its context is then gone.
     if (status.ok() && channel() != nullptr) {
       cache_ = call.res;

@@ -12,9 +12,9 @@ std::string WhatPrevents(const Located& one, const Transports& transports) {
   const std::string& type = one.location.transport;
   const bool is_usable =
       type.empty() || (type == kIwarp && transports.tcp) || (type == kRdma && transports.rdma);
-  if (!is_usable) return absl::StrCat("this mount has no transport ", type);
+  if (!is_usable) return absl::StrCat("this mount cannot use transport ", type);
   if (!IsSpoken(one.location.version)) {
-    return absl::StrCat("DAFS version ", one.location.version, " is not spoken here");
+    return absl::StrCat("DAFS version ", one.location.version, " is not supported");
   }
   if (one.addresses.empty()) return one.problem.empty() ? "no address" : one.problem;
   return "";

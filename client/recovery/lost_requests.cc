@@ -28,7 +28,7 @@ std::optional<wire::StateId> OpenedBy(const CallBase& call) {
 absl::Status FailUnknownOutcome(const SessionKeeper& session_keeper, const CallBase& call,
                                 const absl::Status& why) {
   std::string text = absl::StrCat(Text(wire::Name(call.proc())),
-                                  ": not known whether it was carried out: ", why.message());
+                                  ": not known whether the server executed it: ", why.message());
   LogError(absl::StrCat(session_keeper.name(), ": ", text));
   return absl::UnknownError(text);
 }

@@ -233,7 +233,7 @@ Task<absl::StatusOr<LostRequests::Next>> RequestExecutor::AfterLoss(
                                      [](const CallBase* call) { return call->outlives_answer(); });
     if (unknown == nullptr && !goes_on) co_return LostRequests::Next::kRest;
     if (goes_on || unknown->xid.cached) {
-      session->GiveUp(absl::UnavailableError("an answer to a change arrived damaged"));
+      session->GiveUp(absl::UnavailableError("the response to a modifying request is damaged"));
     }
   }
   Task<absl::StatusOr<LostRequests::Next>> task =
@@ -256,7 +256,7 @@ Task<absl::Status> RequestExecutor::AfterKill(const InFlightOperation& operation
   if (operation.contradicts()) {
     absl::Status unknown = absl::UnknownError(
         absl::StrCat(NamesOf(chain),
-                     ": not known whether it was carried out: mount.dafs was killed, and its "
+                     ": not known whether the server executed it: mount.dafs was killed, and its "
                      "record of the request is damaged or of another request"));
     LogError(absl::StrCat(session_keeper_.name(), ": ", unknown.message(), "; it fails with EIO"));
     co_return unknown;

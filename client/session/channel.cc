@@ -210,7 +210,7 @@ Task<absl::Status> Channel::Bind(wire::ConnectBindArgs args, absl::Time deadline
     if (!status.ok()) co_return status;  // the session may have ended, and this with it
     if (ended_) co_return why_;
     if (*dialogue->progress != auth::Exchange::Progress::kDone) {
-      co_return absl::UnauthenticatedError("Kerberos: the server has not proven who it is");
+      co_return absl::UnauthenticatedError("Kerberos: the server did not authenticate itself");
     }
   }
   co_return status;

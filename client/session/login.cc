@@ -141,7 +141,7 @@ Task<absl::Status> Login::Exchange(absl::Time deadline) {
       co_return absl::OkStatus();
     }
   }
-  co_return absl::UnauthenticatedError("Kerberos: the exchange with the server does not end");
+  co_return absl::UnauthenticatedError("Kerberos: the exchange with the server did not complete");
 }
 
 void Login::Renew() {
@@ -167,7 +167,7 @@ Task<void> Login::RenewNow() {
   const absl::Duration left = expires_ - Loop::Now();
   if (left <= absl::ZeroDuration()) {
     context_.link.Fail(absl::UnavailableError(
-        absl::StrCat("what this side has proven has expired: ", status.message())));
+        absl::StrCat("the client's credentials have expired: ", status.message())));
     co_return;
   }
   LogWarning(absl::StrCat(

@@ -308,7 +308,7 @@ bool Mount::ForgetOutdated() {
 
 // Opens that the killed program was about to close, those of requests that the kernel has dropped
 // because their programs were killed, too, and its delegations, which it may have used in ways that
-// the record does not have. `all_read`: no request of before is left to be read.
+// the record does not have. `all_read`: no earlier request is left to be read.
 void Mount::TidyUp(const HandoverRecord& record, bool all_read) {
   std::vector<wire::StateId> unused;
   std::vector<uint64_t> dropped;
@@ -378,7 +378,7 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   state_.rules.KeepNothing(false);
   if (killed) {
     LogWarning(absl::StrCat(state_.options.source.text, ": ", facts_.mount_point,
-                            " goes on after mount.dafs was killed, with ", record.files.size(),
+                            " continues after mount.dafs was killed, with ", record.files.size(),
                             " open files"));
     return {};
   }

@@ -233,8 +233,8 @@ bool Worker::Refuses(const fuse_in_header& header) {
   if (MayBeRepeated(header.opcode)) return false;
   if (state_.in_flight != nullptr && state_.in_flight->KnowsLeft(number)) return false;
   LogError(state_.options.source.text + ": " + OpcodeName(header.opcode) +
-           ": not known whether it was carried out: mount.dafs was killed while it had no record "
-           "of all changes under way; it fails with EIO");
+           ": not known whether the server executed it: mount.dafs was killed while it had no "
+           "record of all changes under way; it fails with EIO");
   return true;
 }
 

@@ -159,9 +159,9 @@ constexpr OptionRow kOptions[] = {
     {kConnection, "tlskey", "", Text{"FILE", SetPath<&Options::tls_key>},
      "its private key, which other users must not be able to read"},
     {kConnection, "sec", "", ChoiceOf<&Options::sec>("sys|krb5host|text|krb5|krb5i|krb5p"),
-     "how the mount authenticates: by its address and port (default), by the Kerberos keys of "
-     "this machine, which then acts for its users, by a name and password, as that user only, or "
-     "each user by a ticket of their own; krb5p and krb5i are krb5 with xprtsec=tls"},
+     "how the mount authenticates: sys: by address and port (default); krb5host: by the Kerberos "
+     "keys of this machine, for all its users; text: by a name and password, as that user; krb5: "
+     "each user by a ticket; krb5p, krb5i: krb5 with xprtsec=tls"},
     {kConnection, "credentials", "", Text{"FILE", SetPath<&Options::credentials>},
      "the name and password, for sec=text: lines username=NAME and password=PASSWORD, which other "
      "users must not be able to read"},
@@ -196,9 +196,8 @@ constexpr OptionRow kOptions[] = {
      "configuration of the name services, with a DAFS name as source (default: "
      "/etc/dafs/names.conf)"},
     {kConnection, "failover_after", "", SecondsOf<&Options::failover_after>(0, 3600),
-     "seconds after which a mount tries the alternate locations of a server that is silent "
-     "(default "
-     "10); if given, a silent server is noticed after 2 to 3 s"},
+     "seconds without the server after which the mount tries alternate locations (default 10); if "
+     "given, a silent server is noticed after 2 to 3 s"},
     {kConnection, "resvport", "noresvport", Switch<&Options::reserved_port>(),
      "whether the mount connects from a port below 1024; exports without `insecure` require one "
      "(default: yes, if the mount has the right)"},
@@ -265,7 +264,7 @@ constexpr OptionRow kOptions[] = {
      "with noac: only free locks)"},
     {kCaching, "delegations", "nodelegations", Switch<&Options::delegations>(),
      "whether files are opened and closed without a request while no other client uses them, if\n"
-     "the server can tell (default: yes; with nocallbacks or noac: no)"},
+     "the server supports it (default: yes; with nocallbacks or noac: no)"},
     {kCaching, "sync_on_close", "nosync_on_close", Switch<&Options::sync_on_close>(),
      "whether close(2) waits for the server's disk (default: no)"},
     {kCaching, "write_behind", "nowrite_behind", Switch<&Options::write_behind>(),
@@ -277,8 +276,8 @@ constexpr OptionRow kOptions[] = {
      }},
      "the same as local_lock=none, local_lock=all"},
     {kLocking, "persist_locks", "nopersist_locks", Switch<&Options::persist_locks>(),
-     "whether locks outlive this client, so that others learn that it failed under them\n"
-     "(default: no)"},
+     "whether locks outlive this client, so that a failed client leaves them broken instead of\n"
+     "released (default: no)"},
     {kOthers, "slow", "",
      Number{0, 3'600'000, [](Options& o, uint32_t n) { o.slow = absl::Milliseconds(n); }},
      "milliseconds after which an operation is logged as slow, {} (default 0: none)"},
@@ -286,7 +285,7 @@ constexpr OptionRow kOptions[] = {
        o.guardian = is_name;
        o.guardian_given = true;
      }},
-     "whether a process stays beside the mount, so that dafsctl restart can replace mount.dafs, "
+     "whether a guardian process runs, so that dafsctl restart can replace mount.dafs, "
      "and a crash does not end the mount (default: if root mounts, except with -f)"},
     {kOthers, "remount", "", Elsewhere{}, "change ro, rw, nosuid and similar flags of a mount"},
     {kOthers, "context=, fscontext=, defcontext=, rootcontext=", "", Elsewhere{},

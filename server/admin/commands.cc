@@ -131,8 +131,8 @@ absl::StatusOr<std::string> ForgetLocks(const AdminView& view, const std::string
     const std::string said = absl::StrCat(
         count, " broken locks forgotten on ", argument,
         given_up > 0 ? absl::StrCat(", and the undo for ", given_up, " owners given up") : "");
-    LogNotice(absl::StrCat("forget-locks by ", Text(by), ": ", said,
-                           "; whether the file is whole is not known"));
+    LogNotice(
+        absl::StrCat("forget-locks by ", Text(by), ": ", said, "; the file may be half changed"));
     return absl::StrCat(said, "\n");
   }
   return absl::NotFoundError(absl::StrCat("no broken lock or failed undo on ", argument,

@@ -24,8 +24,9 @@ void DeclareExports(CLI::App& app, Arguments& arguments) {
   app.add_option("--export", arguments.exports,
                  "/NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N]"
                  "[,anongid=N][,secure|insecure][,clients=CIDR ...]"
-                 "[,xprtsec=none:tls:mtls][,certs=NAME ...][,sec=sys:krb5:krb5p]"
+                 "[,xprtsec=none:tls:mtls][,certs=NAME ...][,sec=sys:krb5:krb5p:text]"
                  "[,principals=NAME@REALM ...][,handles=lasting]"
+                 "[,failover=HOST[:PORT]:/NAME ...]"
                  "[,changed_by=clients|anyone]: "
                  "serve DIR under /NAME")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -73,8 +74,10 @@ void DeclareProcess(CLI::App& app, Config& config, Arguments& arguments) {
   app.add_option("--audit-classes", arguments.audit_classes,
                  "what is recorded: auth,open,change,acl,deny,admin, or all; default: "
                  "auth,acl,deny,admin");
-  app.add_option("--confine", arguments.confine,
-                 "off: keep capabilities and system calls that a server does not need")
+  app.add_option(
+         "--confine", arguments.confine,
+         "on (default): drop capabilities and refuse system calls that a server does not need; "
+         "off: keep them")
       ->check(CLI::IsMember({"on", "off"}));
   app.add_option("--slow-log", arguments.slow_ms,
                  "log requests that take this many milliseconds; 0: none");
@@ -138,7 +141,7 @@ void DeclareRecovery(CLI::App& app, Arguments& arguments) {
 // Limits of the caches of clients.
 void DeclareCaching(CLI::App& app, ServerOptions& s, Arguments& arguments) {
   app.add_option("--export-cache", arguments.export_cache_mib,
-                 "MiB of memory of each export that libdafs reads without a request; 0: none");
+                 "MiB for each export from which libdafs programs read without a request; 0: none");
   app.add_option("--promises", s.max_promises,
                  "promises of exact caching to one client, at most; 0: none");
   app.add_option("--delegations", arguments.delegations,
@@ -147,7 +150,7 @@ void DeclareCaching(CLI::App& app, ServerOptions& s, Arguments& arguments) {
   app.add_option("--max-delegations", s.delegations.of_client,
                  "delegations of one client, at most");
   app.add_option("--recall-time", arguments.recall_time_s,
-                 "seconds that a request waits for a client that caches what it concerns");
+                 "seconds that a request waits for a client whose cache it affects");
 }
 
 absl::Status ConvertAddresses(const Arguments& arguments, ServerOptions& server) {

@@ -14,8 +14,9 @@ namespace {
 
 void ReadAgain(ServerOptions& options) {
   const auto failed = [](const absl::Status& why) {
-    LogError(absl::StrCat("standby: ", why.ToString(),
-                          "; it takes over with what it had read when it began to wait"));
+    LogError(absl::StrCat(
+        "standby: ", why.ToString(),
+        "; it takes over with the exports and certificates that it read at its start"));
   };
   if (options.read_exports != nullptr) {
     absl::StatusOr<std::vector<Export>> exports = options.read_exports();

@@ -40,7 +40,8 @@ class PasswordExchange final : public auth::Exchange {
     if (!secret.ok()) return secret.status();
     if (secret->name.empty() || secret->name.find('\0') != std::string::npos ||
         secret->password.find('\0') != std::string::npos) {
-      return absl::FailedPreconditionError("Password: the name is empty, or one has a NUL");
+      return absl::FailedPreconditionError(
+          "Password: the name is empty, or the name or password contains a NUL byte");
     }
     // Reserved first: no copy of the password is left in memory that is too small.
     answer->reserve(secret->name.size() + 1 + secret->password.size());

@@ -173,7 +173,7 @@ Callbacks::Items Callbacks::VoidLocked(Promisee promisee, Holder& holder) {
 void Callbacks::LogVoid(const Holder& holder, std::string_view why) const {
   LogWarning(
       absl::StrCat("client ", ClientName(holder.name), ": ", Text(why),
-                   "; its promises have ended: it caches nothing until it has dropped them"));
+                   "; its promises are void; it gets new ones after it has dropped its caches"));
 }
 
 // ---- Calls -------------------------------------------------------------------------------------
@@ -339,14 +339,14 @@ void Callbacks::LogOverdue(const Holder& holder) const {
                                         " (--recall-time) to the announcement of a change, which "
                                         "waited; check its machine and the network to it"));
   }
-  LogNotice(absl::StrCat("client ", ClientName(holder.name), ": not back ", time,
+  LogNotice(absl::StrCat("client ", ClientName(holder.name), ": has not reconnected ", time,
                          " after its session was lost; its promises have ended"));
 }
 
 void Callbacks::EndReturning() {
   for (const std::string& name : store_.promises().EndReturning()) {
     if (name == ClientRecords::kUnknownClient) continue;
-    LogNotice(absl::StrCat("client ", ClientName(name), ": not back ",
+    LogNotice(absl::StrCat("client ", ClientName(name), ": has not reconnected ",
                            absl::FormatDuration(recall_time_),
                            " after the start; its promises have ended"));
   }

@@ -140,7 +140,7 @@ absl::Status Database::Unreadable(const absl::Status& why) const {
                        ? "; free some space on its file system"
                        : "; it says which clients are fenced off, which locks are broken and which "
                          "changes are to be undone: restore it from a backup, or remove it to "
-                         "forget all that"));
+                         "discard these records"));
 }
 
 absl::StatusOr<bool> Database::OpenExisting() {

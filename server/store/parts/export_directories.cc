@@ -148,7 +148,7 @@ DafsStatus ExportDirectories::Reopen(size_t export_index) {
       LogError(
           absl::StrCat("the path of an export leads to another directory, which cannot be "
                        "served: ",
-                       status.message(), "; lookups of the export fail until that is mended"));
+                       status.message(), "; lookups of the export fail until it can be served"));
     }
     return DafsStatus::kAcces;
   }

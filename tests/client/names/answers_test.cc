@@ -82,8 +82,8 @@ TEST(PlacesTest, LocationsThatTheMountCannotUseAreLeftOut) {
   EXPECT_THAT(PlacesOf({vi, later, lost, At("rdma://d/x")}, {.tcp = true, .rdma = false}, &why),
               IsEmpty());
   EXPECT_EQ(why,
-            "a:/x: this mount has no transport VI; b:/x: DAFS version 2.0 is not spoken here; "
-            "c:/x: c: Name or service not known; d:/x: this mount has no transport RDMA");
+            "a:/x: this mount cannot use transport VI; b:/x: DAFS version 2.0 is not supported; "
+            "c:/x: c: Name or service not known; d:/x: this mount cannot use transport RDMA");
   why.clear();
   EXPECT_EQ(PlacesOf({At("rdma://d/x"), At("tcp://d/x")}, {}, &why).size(), 1u);
 }

@@ -120,7 +120,7 @@ class InitiatorExchange final : public KerberosExchange {
     if ((major_ & GSS_S_CONTINUE_NEEDED) != 0) return Progress::kContinues;
     // 6.2.3: the client relies on it, since no SERVER_AUTH follows.
     if ((flags & GSS_C_MUTUAL_FLAG) == 0) {
-      return absl::UnauthenticatedError("Kerberos: the server has not proven who it is");
+      return absl::UnauthenticatedError("Kerberos: the server did not authenticate itself");
     }
     SetLifetime(seconds);
     peer_name_ = absl::StrCat("dafs@", options_.server_host);
@@ -252,7 +252,7 @@ class AcceptorExchange final : public KerberosExchange {
     }
     if ((flags & GSS_C_ANON_FLAG) != 0) return absl::UnauthenticatedError("anonymous");
     if ((flags & GSS_C_MUTUAL_FLAG) == 0) {
-      return absl::UnauthenticatedError("the client does not want to know who the server is");
+      return absl::UnauthenticatedError("the client did not request mutual authentication");
     }
     // The library refuses another binding, but not the absence of one.
     if (!binding_data_.empty() && (flags & GSS_C_CHANNEL_BOUND_FLAG) == 0) {

@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Region>> IwarpDomain::Register(std::span<std::byt
 
 absl::Status IwarpDomain::windows() const {
   return absl::FailedPreconditionError(
-      "over TCP this program checks them itself, which costs time and protects nothing more");
+      "over TCP this program would enforce them itself, at a cost and without more protection");
 }
 
 void IwarpDomain::Deregister(IwarpRegion* region) {

@@ -118,7 +118,8 @@ absl::StatusOr<PeerHello> JudgeReply(const MpaFrame& frame,
                                      std::span<const std::byte> private_data) {
   if (frame.reject) {
     return absl::UnavailableError(
-        "MPA: the peer rejected the connection: a limit of its sessions, which its log names");
+        "MPA: the peer rejected the connection, probably because of a limit of its sessions; see "
+        "its log");
   }
   return JudgeFrame(frame, private_data);
 }

@@ -109,7 +109,7 @@ void Openings::Run(size_t export_index) {
     if (!status.ok() && has_started_) {
       if (logged != status.message()) {
         logged = std::string(status.message());
-        LogError(logged + "; its clients wait until that is mended");
+        LogError(logged + "; its clients wait until it can be served");
       }
       const Opening& opening = all_.at(export_index);
       const auto is_over = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {

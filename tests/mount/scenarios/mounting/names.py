@@ -279,7 +279,7 @@ def names_ldap(rig):
         rig.mount(None, option, source="projects")
         (rig.mnt / "file").write_text("once")
         await_paths(rig, at[0], at[1])
-        check("locations that are not used: server28:/data: this mount has no transport VI" in log_of(rig), "it is not logged")
+        check("locations that are not used: server28:/data: this mount cannot use transport VI" in log_of(rig), "it is not logged")
         equal([one["transport"] for one in answers(rig, "projects")["ldap"]["locations"]], ["VI", "IWARP", "IWARP"],
               "transports")
         equal(answers(rig, "proj*", None)["ldap"]["result"], "unknown", "answer for a name with a wildcard")

@@ -348,7 +348,7 @@ def hung_start_outcome(rig):
 
 @scenario(timeout=120, where="server")
 def hung_start_refused(rig):
-    """An export that cannot be served when it answers is logged, disturbs no other, and is served when mended."""
+    """An export that cannot be served when it answers is logged, disturbs no other, and is served when it can be."""
     rig.expect("no answer", "its clients wait", "session .* lost", "no session for",
                "ended", "Transport endpoint")
     hanging, hung = Hanging(rig), rig.base / "hung"
@@ -359,7 +359,7 @@ def hung_start_refused(rig):
         process = rig.mounted.pop(hanging.mount)
         process.kill()
         process.wait()
-        check(processes.wait_until(lambda: "its clients wait until that is mended" in server.log.read_text(), 20 * rig.slowness),
+        check(processes.wait_until(lambda: "its clients wait until it can be served" in server.log.read_text(), 20 * rig.slowness),
               "the refusal is not logged")
         source = f"{rig.address}:{server.port}:/hung"
         status = subprocess.run(rig.mount_command(source, hung, "soft,timeo=20"),
@@ -370,7 +370,7 @@ def hung_start_refused(rig):
     hanging.middle.mkdir()
     (hanging.middle / "below").write_text("below")
     rig.mount(server, "retry=1", export="/hung", point=hung)
-    equal((hung / "below").read_text(), "below", "a file of the export that was mended")
+    equal((hung / "below").read_text(), "below", "a file of the repaired export")
     for point in (hung, rig.mnt):
         rig.umount(point)
     server.stop()

@@ -1,4 +1,4 @@
-"""What a killed mount.dafs has sent, or had still to send, when the next one continues the mount (docs/restart.md)."""
+"""Requests that a killed mount.dafs has sent, or had still to send, when the next one continues (docs/restart.md)."""
 
 import fcntl
 import json
@@ -42,7 +42,7 @@ def let_arrive(rig, relay):
 def restart_killed_late_requests(rig):
     """A write and an unlock of a killed mount.dafs are not executed after what its programs do next."""
     need_survival()
-    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    rig.expect(".*continues after mount.dafs was killed.*", ".*session.*", ".*no session.*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
     with proxy.Proxy(server.port) as relay:
         mount_through(rig, relay, server, "guardian,nowrite_behind,nodelegations")
@@ -87,7 +87,7 @@ def opens_of(rig, server, name):
 def restart_killed_twice_closes(rig):
     """A file that was closed while the server was away is closed there in the end, though mount.dafs is killed twice."""
     need_survival()
-    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*", ".*reclaimed.*")
+    rig.expect(".*continues after mount.dafs was killed.*", ".*session.*", ".*no session.*", ".*reclaimed.*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
     rig.mount(server, "guardian,nodelegations")
     (rig.mnt / "file").write_text("content")

@@ -247,7 +247,7 @@ def check_exclusive(rig, point, excluded):
 def restart_killed(rig):
     """A mount outlives mount.dafs that is killed: paths, open files, listings and locks go on, also for other mounts."""
     need_survival()
-    rig.expect(".*goes on after mount.dafs was killed.*")
+    rig.expect(".*continues after mount.dafs was killed.*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
     rig.mount(server, "guardian,nconnect=2")
     second = rig.base / "second"
@@ -421,7 +421,7 @@ def restart_killed_without_server(rig):
     """mount.dafs is killed while the server is away: programs that look at the mount wait, and all goes on with the
     server. The kernel gives up a mount for good whose root has wrong attributes. dafsctl does not wait with them."""
     need_survival()
-    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    rig.expect(".*continues after mount.dafs was killed.*", ".*session.*", ".*no session.*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash"])
     rig.mount(server, "guardian")
     inode = os.stat(rig.mnt).st_ino
@@ -475,7 +475,7 @@ def restart_killed_notifying(rig):
 def restart_killed_not_continued(rig):
     """While no program continues the mount, dafsctl says so within its time limit."""
     need_survival()
-    rig.expect(".*goes on after mount.dafs was killed.*")
+    rig.expect(".*continues after mount.dafs was killed.*")
     rig.mount(rig.serve(), "guardian")
     equal(restarts_of(rig, rig.mnt), 0, "restarts")  # its guardian knows by now how to continue the mount
     guardian = rig.mounted[rig.mnt].pid
@@ -495,7 +495,7 @@ def restart_killed_not_continued(rig):
 def restart_killed_changes(rig):
     """Changes that are under way when mount.dafs is killed are made once, and their programs see no error."""
     need_survival()
-    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    rig.expect(".*continues after mount.dafs was killed.*", ".*session.*", ".*no session.*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
     with proxy.Proxy(server.port) as relay:
         mount_through(rig, relay, server, "guardian,nconnect=2")
@@ -530,7 +530,7 @@ def kill_within_open(rig, relay, segment):
 def restart_killed_opens(rig):
     """mount.dafs is killed before it learns of a delegation: the server does not keep the file when it is removed."""
     need_survival()
-    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    rig.expect(".*continues after mount.dafs was killed.*", ".*session.*", ".*no session.*")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"], ("--recall-time", "1"))
     kills = 0
     with proxy.Proxy(server.port) as relay:
@@ -541,7 +541,7 @@ def restart_killed_opens(rig):
         rig.umount()
 
 
-# Stops mount.dafs, while a file is there, in the moment in which the kernel has an answer: to the order to send requests
+# Stops mount.dafs, while a file exists, in the moment in which the kernel has an answer: to the order to send requests
 # again (PAUSE_AFTER_RESEND), or to an OPEN or CREATE (PAUSE_AFTER_OPEN).
 PAUSES = r"""
 #define _GNU_SOURCE
@@ -577,7 +577,7 @@ ssize_t writev(int fd, const struct iovec* parts, int count) {
 
 @contextlib.contextmanager
 def pausing(rig, name, pause):
-    """What is mounted within it stops at the pause `name` while the file `pause` is there."""
+    """A mount made within it stops at the pause `name` while the file `pause` exists."""
     library = rig.base / "pauses.so"
     rig.run(["gcc", "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", library], cwd="/", stdin=PAUSES.encode())
     os.environ.update({"LD_PRELOAD": str(library), name: str(pause)})
@@ -636,7 +636,7 @@ def restart_killed_with_opener(rig):
     open of it."""
     need_survival()
     rig.need("gcc")
-    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    rig.expect(".*continues after mount.dafs was killed.*", ".*session.*", ".*no session.*")
     pause = rig.base / "pause"
     server = rig.serve([f"/data={rig.export},rw,no_root_squash"], ["--delegations", "none"])
     kills = 0
@@ -658,7 +658,7 @@ def restart_killed_after_open(rig):
     """mount.dafs is killed when the kernel has its answer to an open, and before it has noted so: the file stays open."""
     need_survival()
     rig.need("gcc")
-    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*no session.*")
+    rig.expect(".*continues after mount.dafs was killed.*", ".*session.*", ".*no session.*")
     pause = rig.base / "pause"
     server = rig.serve([f"/data={rig.export},rw,no_root_squash"], ["--delegations", "none"])
     with pausing(rig, "PAUSE_AFTER_OPEN", pause):
@@ -766,7 +766,7 @@ def scribbler(path, size, rest):
 def restart_killed_writing(rig):
     """Twenty kills, often before the last one is settled, under buffered writes: no byte is lost, no fsync fails."""
     need_survival()
-    rig.expect(".*goes on after mount.dafs was killed.*", ".*session.*", ".*were written again")
+    rig.expect(".*continues after mount.dafs was killed.*", ".*session.*", ".*were written again")
     server = rig.serve([f"/data={rig.export},rw,no_root_squash,changed_by=clients"])
     rig.mount(server, "guardian,nconnect=2")
     size = 1 << 20

@@ -127,7 +127,7 @@ def locks_pass_restart(rig):
 def locks_pass_client_gone(rig):
     """The mount of a holder, or of the first waiter, is killed: the next waiter gets the lock."""
     with Stage(rig) as stage:
-        rig.expect("lost", "no session", "expired", "not back", "promises", "took no part")
+        rig.expect("lost", "no session", "expired", "has not reconnected", "promises", "took no part")
         third = rig.base / "third"
         third.mkdir()
         rig.mount(stage.server, point=third)
@@ -158,7 +158,7 @@ def locks_pass_holder_gone(rig):
     (rig.export / "f").write_bytes(b"x")
     second = rig.base / "second"
     second.mkdir()
-    rig.expect("expired", "not back", "promises")
+    rig.expect("expired", "has not reconnected", "promises")
     rig.mount(server)
     rig.mount(server, point=second)
     holder, waiter = Actor(), Actor()
