@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -23,23 +21,12 @@ namespace dafs::names {
 namespace {
 
 constexpr size_t kMostOutputBytes = 1 << 20;
-// The variables that the helper gets: settings of libldap and of the resolver.
-constexpr const char* kPassedOn[] = {"LDAPCONF", "LDAPTLS_CACERT", "RES_OPTIONS", "LOCALDOMAIN"};
-
+// The variables that the helper gets are settings of libldap and of the resolver.
 std::vector<std::string> EnvironmentOfHelper() {
-  std::vector<std::string> all = {"PATH=/usr/bin:/bin"};
-  for (const char* name : kPassedOn) {
-    if (const char* value = getenv(name)) all.push_back(absl::StrCat(name, "=", value));
-  }
+  std::vector<std::string> all =
+      PassedOn({"LDAPCONF", "LDAPTLS_CACERT", "RES_OPTIONS", "LOCALDOMAIN"});
+  all.emplace_back("PATH=/usr/bin:/bin");
   return all;
-}
-
-std::vector<char*> PointersTo(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 }  // namespace
@@ -52,37 +39,13 @@ absl::StatusOr<std::unique_ptr<NameQuery>> NameQuery::Start(const NameQueryOptio
   query->output_ = UniqueFd(ends[0]);
   query->deadline_ = now + kMostQueryTime;
   const UniqueFd theirs(ends[1]);
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  sigset_t signals;
-  sigemptyset(&signals);
-  posix_spawnattr_setsigmask(&attributes, &signals);
-  sigfillset(&signals);
-  posix_spawnattr_setsigdefault(&attributes, &signals);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::vector<std::string> arguments = {"dafs-names", options.all ? "all" : "first", options.name};
   if (!options.conf.empty()) arguments.push_back(options.conf);
-  std::vector<std::string> environment = EnvironmentOfHelper();
-  const int error = posix_spawn(&query->pid_, options.helper.c_str(), &actions, &attributes,
-                                PointersTo(arguments).data(), PointersTo(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error == 0) return query;
-  query->pid_ = -1;
-  return absl::FailedPreconditionError(absl::StrCat(options.helper, ": ", std::strerror(error)));
-}
-
-NameQuery::~NameQuery() {
-  if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  RETURN_IF_ERROR(query->helper_.Start({.path = options.helper,
+                                        .arguments = std::move(arguments),
+                                        .environment = EnvironmentOfHelper(),
+                                        .output = theirs.get()}));
+  return query;
 }
 
 std::optional<absl::StatusOr<Answers>> NameQuery::Poll(absl::Time now) {
@@ -105,10 +68,7 @@ std::optional<absl::StatusOr<Answers>> NameQuery::Poll(absl::Time now) {
 
 // The output is complete, so the helper ends now.
 absl::StatusOr<Answers> NameQuery::Finish() {
-  int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = -1;
+  const int status = helper_.Wait();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ParseAnswers(text_);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 1) {
     return absl::InvalidArgumentError(text_.substr(0, text_.find('\n')));

@@ -2,8 +2,6 @@
 // destructor blocks, until the helper is killed.
 #pragma once
 
-#include <sys/types.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +10,7 @@
 #include "absl/time/time.h"
 #include "client/names/answers.h"
 #include "runtime/files/unique_fd.h"
+#include "runtime/helper_process.h"
 
 namespace dafs::names {
 
@@ -30,7 +29,6 @@ class NameQuery {
   // `now`: of Loop::Now. kFailedPrecondition: the helper cannot be started.
   static absl::StatusOr<std::unique_ptr<NameQuery>> Start(const NameQueryOptions& options,
                                                           absl::Time now);
-  ~NameQuery();
   NameQuery(const NameQuery&) = delete;
   NameQuery& operator=(const NameQuery&) = delete;
 
@@ -45,8 +43,8 @@ class NameQuery {
   NameQuery() = default;
   absl::StatusOr<Answers> Finish();
 
+  HelperProcess helper_;
   UniqueFd output_;
-  pid_t pid_ = -1;
   absl::Time deadline_;
   std::string text_;
 };

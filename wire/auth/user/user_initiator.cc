@@ -1,13 +1,7 @@
 #include "wire/auth/user/user_initiator.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -19,52 +13,29 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/files/unique_fd.h"
+#include "runtime/helper_process.h"
 #include "wire/auth/user/helper_message.h"
 
 namespace dafs::auth {
 namespace {
 
-// The variables that the helper gets: where the realm is, and whether gssproxy is used.
-constexpr const char* kPassedOn[] = {"KRB5_CONFIG", "GSS_USE_PROXY"};
-
+// The variables that the helper gets say where the realm is, and whether gssproxy is used.
 std::vector<std::string> Environment(const std::string& ccache) {
-  std::vector<std::string> all;
-  for (const char* name : kPassedOn) {
-    if (const char* value = getenv(name)) all.push_back(absl::StrCat(name, "=", value));
-  }
+  std::vector<std::string> all = PassedOn({"KRB5_CONFIG", "GSS_USE_PROXY"});
   if (!ccache.empty()) all.push_back(absl::StrCat("KRB5CCNAME=", ccache));
   return all;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 // A process with one end of a socket as its standard input. Killed by the destructor.
 class Helper {
  public:
-  Helper() = default;
-  ~Helper() {
-    socket_.Close();
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-  Helper(const Helper&) = delete;
-  Helper& operator=(const Helper&) = delete;
-
   absl::Status Start(const UserInitiatorOptions& options);
   // Sends a request, and waits for the reply.
   absl::StatusOr<HelperReply> Ask(const HelperRequest& request);
 
  private:
+  HelperProcess process_;
   UniqueFd socket_;
-  pid_t pid_ = -1;
 };
 
 absl::Status Helper::Start(const UserInitiatorOptions& options) {
@@ -74,30 +45,13 @@ absl::Status Helper::Start(const UserInitiatorOptions& options) {
   }
   socket_ = UniqueFd(ends[0]);
   const UniqueFd theirs(ends[1]);
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDIN_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  sigset_t signals;
-  sigemptyset(&signals);
-  posix_spawnattr_setsigmask(&attributes, &signals);
-  sigfillset(&signals);
-  posix_spawnattr_setsigdefault(&attributes, &signals);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::vector<std::string> arguments = {"dafs-gss-user", std::to_string(options.uid)};
-  std::vector<std::string> environment = Environment(options.ccache);
-  const int error = posix_spawn(&pid_, options.helper.c_str(), &actions, &attributes,
-                                Pointers(arguments).data(), Pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error == 0) return absl::OkStatus();
-  pid_ = -1;
-  return absl::FailedPreconditionError(
-      absl::StrCat("Kerberos: ", options.helper, ": ", std::strerror(error)));
+  const absl::Status started =
+      process_.Start({.path = options.helper,
+                      .arguments = {"dafs-gss-user", std::to_string(options.uid)},
+                      .environment = Environment(options.ccache),
+                      .input = theirs.get()});
+  if (started.ok()) return started;
+  return absl::FailedPreconditionError(absl::StrCat("Kerberos: ", started.message()));
 }
 
 absl::StatusOr<HelperReply> Helper::Ask(const HelperRequest& request) {
