@@ -97,18 +97,10 @@ Task<absl::Status> RequestExecutor::RunGated(Gate gate, const Identity* user,
   if (gate == Gate::kReclaimed) {
     auto* const operation = static_cast<InFlightOperation*>(co_await GetOperation());
     if (operation != nullptr && operation->Begin(whole)) {
-      Task<absl::Status> finding = AfterKill(*operation, whole, attempt.deadline);
-      CO_RETURN_IF_ERROR(co_await finding);
-      const size_t done = AnsweredWell(chain);
-      if (done == chain.size()) co_return absl::OkStatus();
-      attempt.begun = done > 0;
-      if (chain[done]->answered) {
-        Task<absl::StatusOr<bool>> deciding = AfterRefusal(attempt, chain, done);
-        absl::StatusOr<bool> again = co_await deciding;
-        if (!again.ok()) co_return again.status();
-        if (!*again) co_return absl::OkStatus();
-      }
-      chain = Rest(chain, done);
+      Task<absl::StatusOr<Chain>> finding = AfterKill(*operation, attempt, whole);
+      absl::StatusOr<Chain> left = co_await finding;
+      if (!left.ok() || left->empty()) co_return left.status();
+      chain = *left;
     }
   }
   for (;;) {
@@ -141,18 +133,27 @@ Task<absl::Status> RequestExecutor::RunGated(Gate gate, const Identity* user,
     } else if (!status.ok()) {
       co_return status;
     }
-    const size_t done = AnsweredWell(chain);
-    if (done == chain.size()) co_return absl::OkStatus();
-    attempt.begun |= done > 0;
-    if (chain[done]->answered) {
-      const TimedWait wait(operation_clock_, attempt.operation);
-      Task<absl::StatusOr<bool>> deciding = AfterRefusal(attempt, chain, done);
-      absl::StatusOr<bool> again = co_await deciding;
-      if (!again.ok()) co_return again.status();
-      if (!*again) co_return absl::OkStatus();
-    }
-    chain = Rest(chain, done);
+    const TimedWait wait(operation_clock_, attempt.operation);
+    Task<absl::StatusOr<Chain>> deciding = AfterAnswers(attempt, chain);
+    absl::StatusOr<Chain> left = co_await deciding;
+    if (!left.ok() || left->empty()) co_return left.status();
+    chain = *left;
   }
+}
+
+// Returns the members of `chain` that are still to be sent. Empty: the operation has ended.
+Task<absl::StatusOr<RequestExecutor::Chain>> RequestExecutor::AfterAnswers(Attempt& attempt,
+                                                                           Chain chain) {
+  const size_t done = AnsweredWell(chain);
+  if (done == chain.size()) co_return Chain();
+  attempt.begun |= done > 0;
+  if (chain[done]->answered) {
+    Task<absl::StatusOr<bool>> deciding = AfterRefusal(attempt, chain, done);
+    absl::StatusOr<bool> again = co_await deciding;
+    if (!again.ok()) co_return again.status();
+    if (!*again) co_return Chain();
+  }
+  co_return Rest(chain, done);
 }
 
 void RequestExecutor::NoteRetry(std::span<CallBase* const> chain) {
@@ -250,9 +251,9 @@ Task<absl::Status> RequestExecutor::FindOutcome(std::span<CallBase* const> chain
 }
 
 // Finds out what the server did with the requests of `chain` that a killed process has sent.
-Task<absl::Status> RequestExecutor::AfterKill(const InFlightOperation& operation,
-                                              std::span<CallBase* const> chain,
-                                              absl::Time deadline) {
+// Returns as AfterAnswers.
+Task<absl::StatusOr<RequestExecutor::Chain>> RequestExecutor::AfterKill(
+    const InFlightOperation& operation, Attempt& attempt, Chain chain) {
   if (operation.contradicts()) {
     absl::Status unknown = absl::UnknownError(
         absl::StrCat(NamesOf(chain),
@@ -261,9 +262,13 @@ Task<absl::Status> RequestExecutor::AfterKill(const InFlightOperation& operation
     LogError(absl::StrCat(session_keeper_.name(), ": ", unknown.message(), "; it fails with EIO"));
     co_return unknown;
   }
-  Task<absl::StatusOr<LostRequests::Next>> task = lost_.Resolve(chain, WasKilled(), deadline);
+  Task<absl::StatusOr<LostRequests::Next>> task =
+      lost_.Resolve(chain, WasKilled(), attempt.deadline);
   absl::StatusOr<LostRequests::Next> next = co_await task;
-  co_return next.status();
+  if (!next.ok()) co_return next.status();
+  Task<absl::StatusOr<Chain>> deciding = AfterAnswers(attempt, chain);
+  absl::StatusOr<Chain> left = co_await deciding;
+  co_return left;
 }
 
 // chain[done] was refused. Returns true if it is to be issued again.

@@ -77,6 +77,7 @@ class RequestExecutor {
   OperationClock& operation_clock() { return operation_clock_; }
 
  private:
+  using Chain = std::span<CallBase* const>;
   struct Attempt;
   class TimedWait;
   Session* TryPrepare(Attempt& attempt, std::span<CallBase* const> chain);
@@ -85,8 +86,9 @@ class RequestExecutor {
   Task<absl::StatusOr<LostRequests::Next>> AfterLoss(Attempt& attempt,
                                                      std::span<CallBase* const> chain,
                                                      absl::Status why);
-  Task<absl::Status> AfterKill(const InFlightOperation& operation, std::span<CallBase* const> chain,
-                               absl::Time deadline);
+  Task<absl::StatusOr<Chain>> AfterKill(const InFlightOperation& operation, Attempt& attempt,
+                                        Chain chain);
+  Task<absl::StatusOr<Chain>> AfterAnswers(Attempt& attempt, Chain chain);
   Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
                                           size_t done);
   void NoteRetry(std::span<CallBase* const> chain);

@@ -62,29 +62,81 @@ void AppendSession(const SessionReport& s, std::string* out) {
   }
 }
 
+void AppendCaching(const MountReport& report, std::string* out) {
+  absl::StrAppend(out, "  caching ", Text(report.CachingName()));
+  if (const Promises::Counts& counts = report.promises; counts.breaks.count() + counts.voids > 0) {
+    absl::StrAppendFormat(out, ", %u changes announced, answered in %s on average, %u voids",
+                          counts.breaks.count(), Short(counts.breaks.Mean()), counts.voids);
+  }
+  absl::StrAppend(out, "\n");
+}
+
+void AppendDelegations(const Delegations::Counts& delegations, std::string* out) {
+  if (delegations.read + delegations.write + delegations.local_opens == 0) return;
+  absl::StrAppendFormat(
+      out, "  delegations %u read, %u write, %u opens and %u locks without a request",
+      delegations.read, delegations.write, delegations.local_opens, delegations.local_locks);
+  if (delegations.recalls > 0) {
+    absl::StrAppendFormat(out, ", %u recalled, returned in %s on average", delegations.recalls,
+                          Short(delegations.returns.Mean()));
+  }
+  absl::StrAppend(out, "\n");
+}
+
+void AppendPaths(const std::vector<Paths::Report>& paths, std::string* out) {
+  if (paths.size() <= 1) return;
+  for (const Paths::Report& path : paths) {
+    absl::StrAppend(out, "  path ", path.address, " over ", path.transport, ": ", path.state,
+                    ", sessions ", path.sessions, "\n");
+  }
+}
+
+void AppendWorker(const WorkerReport& w, std::string* out) {
+  absl::StrAppendFormat(out, "  %s, %u reconnects\n", w.name, w.connects > 0 ? w.connects - 1 : 0);
+  if (w.session.up) {
+    AppendSession(w.session, out);
+  } else {
+    absl::StrAppend(out, "    no session for ", Short(w.not_connected_for), ": ", w.not_connected,
+                    "\n");
+  }
+  if (!w.waiting.empty()) {
+    absl::StrAppend(out, "    waiting for ", Short(w.waiting_for), ": ", w.waiting, "\n");
+  }
+  if (w.fetched + w.reissued > 0) {
+    absl::StrAppendFormat(out, "    lost requests: %u answers fetched, %u issued again\n",
+                          w.fetched, w.reissued);
+  }
+  if (w.buffers.total > 0) {
+    absl::StrAppendFormat(out,
+                          "    buffers %u of %u bytes in all, %u in memory, leased %u, "
+                          "quarantined %u, kept %u, waiting %u\n",
+                          w.buffers.total, w.buffers.bytes, w.buffers.resident_bytes,
+                          w.buffers.leased, w.buffers.quarantined, w.buffers.kept,
+                          w.buffers.waiting);
+  }
+}
+
+void AppendOperations(const MountReport& report, std::string* out) {
+  const std::vector<PendingOperation> operations = report.Operations();
+  for (const PendingOperation& one : operations) {
+    absl::StrAppend(out, "  waiting for ", Short(one.age), ": ", one.operation, " of ",
+                    one.file.empty() ? "an unknown file" : one.file, " by ",
+                    one.process.empty() ? "an unknown process" : one.process, " (pid ", one.pid,
+                    ", uid ", one.uid, ")\n");
+  }
+  if (const size_t all = report.OperationsInHand(); all > operations.size()) {
+    absl::StrAppend(out, "  ", all - operations.size(), " more operations in progress\n");
+  }
+}
+
 }  // namespace
 
 std::string StatusText(const MountReport& report) {
   std::string out = absl::StrFormat(
       "%s on %s\n  lease %u s, last answer %s ago, %u credentials registered\n", report.server_name,
       report.mount_point, report.lease_seconds, Short(report.quiet), report.credentials);
-  absl::StrAppend(&out, "  caching ", Text(report.CachingName()));
-  if (const Promises::Counts& counts = report.promises; counts.breaks.count() + counts.voids > 0) {
-    absl::StrAppendFormat(&out, ", %u changes announced, answered in %s on average, %u voids",
-                          counts.breaks.count(), Short(counts.breaks.Mean()), counts.voids);
-  }
-  absl::StrAppend(&out, "\n");
-  const Delegations::Counts& delegations = report.delegations;
-  if (delegations.read + delegations.write + delegations.local_opens > 0) {
-    absl::StrAppendFormat(
-        &out, "  delegations %u read, %u write, %u opens and %u locks without a request",
-        delegations.read, delegations.write, delegations.local_opens, delegations.local_locks);
-    if (delegations.recalls > 0) {
-      absl::StrAppendFormat(&out, ", %u recalled, returned in %s on average", delegations.recalls,
-                            Short(delegations.returns.Mean()));
-    }
-    absl::StrAppend(&out, "\n");
-  }
+  AppendCaching(report, &out);
+  AppendDelegations(report.delegations, &out);
   if (!report.requests_by.empty()) {
     absl::StrAppend(&out, "  requests by ", report.requests_by, "\n");
   }
@@ -93,50 +145,11 @@ std::string StatusText(const MountReport& report) {
         &out, "  ", report.restarts, " restarts, the last at ",
         absl::FormatTime("%Y-%m-%d %H:%M:%S", report.restarted_at, absl::LocalTimeZone()), "\n");
   }
-  if (report.paths.size() > 1) {
-    for (const Paths::Report& path : report.paths) {
-      absl::StrAppend(&out, "  path ", path.address, " over ", path.transport, ": ", path.state,
-                      ", sessions ", path.sessions, "\n");
-    }
-  }
+  AppendPaths(report.paths, &out);
   if (!report.cpu_latency.empty()) absl::StrAppend(&out, "  ", report.cpu_latency, "\n");
   AppendUsers(report.users, &out);
-  for (size_t i = 0; i < report.workers.size(); ++i) {
-    const WorkerReport& w = report.workers[i];
-    absl::StrAppendFormat(&out, "  %s, %u reconnects\n", w.name,
-                          w.connects > 0 ? w.connects - 1 : 0);
-    if (w.session.up) {
-      AppendSession(w.session, &out);
-    } else {
-      absl::StrAppend(&out, "    no session for ", Short(w.not_connected_for), ": ",
-                      w.not_connected, "\n");
-    }
-    if (!w.waiting.empty()) {
-      absl::StrAppend(&out, "    waiting for ", Short(w.waiting_for), ": ", w.waiting, "\n");
-    }
-    if (w.fetched + w.reissued > 0) {
-      absl::StrAppendFormat(&out, "    lost requests: %u answers fetched, %u issued again\n",
-                            w.fetched, w.reissued);
-    }
-    if (w.buffers.total > 0) {
-      absl::StrAppendFormat(&out,
-                            "    buffers %u of %u bytes in all, %u in memory, leased %u, "
-                            "quarantined %u, kept %u, waiting %u\n",
-                            w.buffers.total, w.buffers.bytes, w.buffers.resident_bytes,
-                            w.buffers.leased, w.buffers.quarantined, w.buffers.kept,
-                            w.buffers.waiting);
-    }
-  }
-  const std::vector<PendingOperation> operations = report.Operations();
-  for (const PendingOperation& one : operations) {
-    absl::StrAppend(&out, "  waiting for ", Short(one.age), ": ", one.operation, " of ",
-                    one.file.empty() ? "an unknown file" : one.file, " by ",
-                    one.process.empty() ? "an unknown process" : one.process, " (pid ", one.pid,
-                    ", uid ", one.uid, ")\n");
-  }
-  if (const size_t all = report.OperationsInHand(); all > operations.size()) {
-    absl::StrAppend(&out, "  ", all - operations.size(), " more operations in progress\n");
-  }
+  for (const WorkerReport& worker : report.workers) AppendWorker(worker, &out);
+  AppendOperations(report, &out);
   if (report.silent_workers > 0) {
     absl::StrAppend(&out, "  ", report.silent_workers, " workers did not answer in time\n");
   }

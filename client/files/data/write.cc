@@ -74,11 +74,23 @@ void Join(WriteResult& total, uint32_t count, wire::StableHow committed,
   total.verifier = verifier;
 }
 
+// Sets the arguments of a write of `size` bytes at `offset`, inline or direct.
+template <class Args>
+void SetTarget(const DataTarget& target, uint64_t offset, uint32_t size, Args& args) {
+  args.filehandle = *target.file;
+  args.state_id = target.state_id;
+  args.offset = offset;
+  args.byte_count = size;
+  args.stable_how = target.stability;
+  args.cache_hint = target.cache_hint;
+}
+
 template <class Part>
 using WriteCall =
     EitherCall<InlineWriteCallOf<Part, wire::WriteInlineArgs>, WriteDirectCallOf<Part>>;
 
-// The same for the response to a write of `size` bytes. *committed: how stable they are.
+// Adds the response to a write of `size` bytes. *committed: how stable
+// they are.
 template <class Part>
 absl::Status Join(WriteResult& total, WriteCall<Part>& write, uint32_t size,
                   wire::StableHow* committed) {
@@ -97,6 +109,18 @@ absl::Status Join(WriteResult& total, WriteCall<Part>& write, uint32_t size,
 
 }  // namespace
 
+// `count` bytes at `offset` were written as `committed`. Returns false if they are unstable, and
+// are to be kept for a rewrite.
+bool DataOperations::AfterStablePart(const DataTarget& target, uint64_t offset, uint32_t count,
+                                     wire::StableHow committed) {
+  if (committed == wire::StableHow::kUnstable) return false;
+  client_.uncommitted().Forget(*target.file, offset, offset + count);
+  if (committed == wire::StableHow::kDataSync) {
+    committer_.NeedCommit(*target.file, *target.user, count);
+  }
+  return true;
+}
+
 template <class Part>
 Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, Part whole) {
   WriteResult total;
@@ -107,14 +131,7 @@ Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, 
     const Transfer transfer = transfers_.ForWrite(whole.size - before, may_be_direct);
     const Part part = whole.Sub(before, transfer.bytes);
     WriteCall<Part> write(transfer.way, part);
-    write.Visit([&](auto& call) {
-      call.args.filehandle = *target.file;
-      call.args.state_id = target.state_id;
-      call.args.offset = offset;
-      call.args.byte_count = part.size;
-      call.args.stable_how = target.stability;
-      call.args.cache_hint = target.cache_hint;
-    });
+    write.Visit([&](auto& call) { SetTarget(target, offset, part.size, call.args); });
     std::optional<AfterCall> stat;
     if (target.after != nullptr && transfer.way == Way::kInline && part.size == whole.size) {
       stat.emplace(*target.file, target.after);
@@ -139,13 +156,7 @@ Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, 
     }
     const uint32_t count = total.count - before;
     if (stat.has_value() && count == part.size) stat->Put();
-    if (committed != wire::StableHow::kUnstable) {
-      client_.uncommitted().Forget(*target.file, offset, offset + count);
-      if (committed == wire::StableHow::kDataSync) {
-        committer_.NeedCommit(*target.file, *target.user, count);
-      }
-      continue;
-    }
+    if (AfterStablePart(target, offset, count, committed)) continue;
     Task<bool> keeping = KeepPart(target, offset, part.Sub(0, count), total.verifier);
     if (!(co_await keeping)) {  // no memory to keep it: write stably instead
       total.count = before;

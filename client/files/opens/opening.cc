@@ -123,17 +123,6 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& user,
   if (set.args.obj_attributes.valid != 0) chain = members;
   Task<absl::Status> task = RunOpen(user, open, parent.In(chain), "open", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
-  const bool granted = open.res.delegation_type != wire::OpenDelegationType::kNone;
-  if (granted && !open.in_place_of_open() && !client_.promises().offered()) {
-    // A server must grant none without a Back-control Channel (3.2.6.3). With one, promises have
-    // ended just now, and the server is about to be notified.
-    if (!std::exchange(said_delegation_, true)) {
-      LogWarning(absl::StrCat(client_.options().server_name,
-                              ": the server grants delegations without a channel to recall them; "
-                              "they are returned"));
-    }
-  }
-  if (granted && !open.in_place_of_open()) GiveBackUnwanted(client_, user, open);
   parent.Put();
   client_.failover().Saw(open.res.filehandle);
   OpenFile file;
@@ -141,33 +130,56 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& user,
   file.state_id = open.res.state_id;
   file.attributes = stat.Take();
   file.names = PromiseOf(open, wire::kSpcondNames);
-  if (open.in_place_of_open()) {
-    if (granted) {
-      Settle(file, ((open.spec_cond | stat.spec_cond) & wire::kSpcondOnlyClients) != 0);
-    } else if (writes) {
-      client_.delegations().Doubt(file.handle);
-    }
-  }
-  if (granted || open.in_place_of_open()) delegating_.ReturnDue();
+  TakeDelegation(open, stat, user, file);
   if (request.truncate && client_.uncommitted().Holds(file.handle)) {
-    // The committer may have rewritten kept data after the OPEN. Truncates again, which excludes
-    // that.
-    const wire::StateId state_id = writes ? file.state_id : wire::StateId();
-    wire::FileAttributes empty;
-    empty.object_size = 0;
-    empty.set(wire::kFattrObjectSize);
-    Task<absl::StatusOr<Attributes>> cutting =
-        attributes_.SetAttributes(user, file.handle, state_id, empty);
-    absl::StatusOr<Attributes> cut = co_await cutting;
-    if (!cut.ok()) {
-      Task<absl::Status> closing = Close(file.state_id);
-      absl::Status ignored = co_await closing;
-      co_return cut.status();
-    }
-    file.attributes = *std::move(cut);
+    Task<absl::Status> truncating = TruncateAgain(user, writes, file);
+    CO_RETURN_IF_ERROR(co_await truncating);
   }
   file.created = WasCreated(request, open.res);
   co_return file;
+}
+
+// Handles the delegation that `open`, an OPEN by name, got or did not get. `stat`: its GETATTR.
+void OpenOperations::TakeDelegation(const OpenCall<wire::OpenArgs>& open, const StatCall& stat,
+                                    const Identity& user, OpenFile& file) {
+  const bool granted = open.res.delegation_type != wire::OpenDelegationType::kNone;
+  if (open.in_place_of_open()) {
+    if (granted) {
+      Settle(file, ((open.spec_cond | stat.spec_cond) & wire::kSpcondOnlyClients) != 0);
+    } else if ((open.args.share_access & wire::kShareWrite) != 0) {
+      client_.delegations().Doubt(file.handle);
+    }
+  } else if (granted) {
+    // A server must grant none without a Back-control Channel (3.2.6.3). With one, promises have
+    // ended just now, and the server is about to be notified.
+    if (!client_.promises().offered() && !std::exchange(said_delegation_, true)) {
+      LogWarning(absl::StrCat(client_.options().server_name,
+                              ": the server grants delegations without a channel to recall them; "
+                              "they are returned"));
+    }
+    GiveBackUnwanted(client_, user, open);
+  }
+  if (granted || open.in_place_of_open()) delegating_.ReturnDue();
+}
+
+// The committer may have rewritten kept data after the OPEN. Truncates again, which excludes that.
+// Closes the file if that fails.
+Task<absl::Status> OpenOperations::TruncateAgain(const Identity& user, bool writes,
+                                                 OpenFile& file) {
+  const wire::StateId state_id = writes ? file.state_id : wire::StateId();
+  wire::FileAttributes empty;
+  empty.object_size = 0;
+  empty.set(wire::kFattrObjectSize);
+  Task<absl::StatusOr<Attributes>> cutting =
+      attributes_.SetAttributes(user, file.handle, state_id, empty);
+  absl::StatusOr<Attributes> cut = co_await cutting;
+  if (!cut.ok()) {
+    Task<absl::Status> closing = Close(file.state_id);
+    absl::Status ignored = co_await closing;
+    co_return cut.status();
+  }
+  file.attributes = *std::move(cut);
+  co_return absl::OkStatus();
 }
 
 // RunAll of a chain that begins with `open`. Closes what it opened if a later member fails.

@@ -29,10 +29,13 @@ namespace dafs::client {
 
 template <class ArgsType>
 class Call;
+template <class ArgsType>
+class OpenCall;
 class AttributeOperations;
 class DelegationOperations;
 class InFlightOperation;
 class LockOperations;
+class StatCall;
 
 class OpenOperations : public OperationGroup {
  public:
@@ -115,6 +118,9 @@ class OpenOperations : public OperationGroup {
   Task<absl::StatusOr<OpenFile>> OpenDelegated(const Identity& user, const wire::FileHandle& file,
                                                uint32_t share_access, std::string_view owner,
                                                Delegations::Plan plan);
+  void TakeDelegation(const OpenCall<wire::OpenArgs>& open, const StatCall& stat,
+                      const Identity& user, OpenFile& file);
+  Task<absl::Status> TruncateAgain(const Identity& user, bool writes, OpenFile& file);
   void Settle(OpenFile& file, bool only_clients);
   Task<void> CloseLocal(Delegations::Closing closing, bool can_wait);
 
