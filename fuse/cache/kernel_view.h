@@ -14,8 +14,8 @@ namespace dafs::fuse {
 
 class KernelView {
  public:
-  // A thread has accepted its reply within this time, so that a reply to a later request is
-  // certainly accepted.
+  // After this time the thread has accepted its reply, so the kernel accepts the reply to a later
+  // request.
   static constexpr absl::Duration kTaken = absl::Milliseconds(50);
   // The time of a reply begins when the kernel's thread runs again, at most this much later.
   static constexpr absl::Duration kTimeStarts = absl::Seconds(1);
@@ -55,9 +55,9 @@ class KernelView {
   bool MustAccept(const wire::FileAttributes& attributes) const {
     return restored_ || rights_ != RightsOf(attributes);
   }
-  // After Send: attributes that the kernel needs were sent, and hide a change. If the kernel's
-  // pages were dropped now, it would discard them, and check permissions and read by the old ones.
-  // So it must ask again at once, and the next answer hides a change, too.
+  // Call after Send if the attributes hide a change and the kernel needs them. Dropping pages now
+  // would make the kernel discard these attributes. So it must ask again at once, and the next
+  // answer reports the hidden change again.
   void OwePages() {
     owes_pages_ = true;
     valid_for_ = absl::ZeroDuration();

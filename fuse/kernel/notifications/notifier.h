@@ -24,7 +24,7 @@ namespace dafs::fuse {
 
 class Notifier {
  public:
-  // Names are dropped by at most so many threads, each made when all others are busy. A change of
+  // At most this many threads drop names, each made when all others are busy. A change of
   // a name in one directory may wait until another mount has dropped a name, which may wait for
   // this mount to drop one in another directory. So a name must not wait for another directory's
   // lock: the names of one directory are dropped one after another, and hold one thread.

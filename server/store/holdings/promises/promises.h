@@ -93,9 +93,9 @@ class Promises {
   bool Void(Promisee client) ABSL_LOCKS_EXCLUDED(clients_mutex_);
 
   // The client is late with an answer: until Admit it gets no promise, and its responses carry
-  // kSpcondVoid, but it is still called. A client that receives such a response drops its
-  // promises. So when Void follows, the client relies on promises only if none of its requests was
-  // answered in between.
+  // kSpcondVoid, but it is still called. A client trusts a promise for half of recall-time after a
+  // request that was answered without kSpcondVoid. So when Void follows after that time, it relies
+  // on none (docs/decisions.md).
   void Overdue(Promisee client, absl::Time now) ABSL_LOCKS_EXCLUDED(clients_mutex_);
   // Since when it is late; InfiniteFuture if it is not.
   absl::Time OverdueSince(Promisee client) const ABSL_LOCKS_EXCLUDED(clients_mutex_);
