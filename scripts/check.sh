@@ -56,7 +56,7 @@ check_scripts() {
   ((${#shell[@]} == 0)) || shellcheck -x "${shell[@]}" || return 1
   python3 -c 'import ast, sys; [ast.parse(open(path).read(), path) for path in sys.argv[1:]]' "${python[@]}"
 }
-check_prose() { ./scripts/prose --self-test >/dev/null && ./scripts/prose --max 0.5 >/dev/null; }
+check_prose() { ./scripts/prose --self-test >/dev/null && ./scripts/prose --depth 3 --max 0.5 >/dev/null; }
 check_manual() {
   need groff || return 1
   local page out bad=0
