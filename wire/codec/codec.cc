@@ -1,4 +1,4 @@
-// The parts that all messages share: headers, lengths, inline data, checksums, 9.3.
+// What needs no message of its own: headers, errors, inline data, 9.3.
 #include "wire/codec/codec.h"
 
 #include <cstring>
@@ -6,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/text.h"
 #include "wire/codec/checksum.h"
-#include "wire/codec/instantiate.h"
+#include "wire/codec/layout.h"
+#include "wire/codec/store_header.h"
 
 namespace dafs::wire {
 namespace {
@@ -14,78 +15,9 @@ namespace {
 using internal::kChecksumAt;
 using internal::LoadAs;
 using internal::NeedsSwap;
-using internal::StoreAs;
+using internal::StoreChecksum;
+using internal::StoreResponseHeader;
 using internal::Up8;
-
-void StoreChecksum(std::span<std::byte> out, Checksum sum, ByteOrder order) {
-  StoreAs(out.data() + kChecksumAt, sum.s2, NeedsSwap(order));
-  StoreAs(out.data() + kChecksumAt + 2, sum.s1, NeedsSwap(order));
-}
-
-// Both headers have the same layout in the first 28 bytes.
-void StoreHeader(std::span<std::byte> out, bool swap, uint32_t magic, uint32_t version,
-                 const uint16_t (&shorts)[4], const Analyzer& analyzer) {
-  StoreAs(out.data(), magic, swap);
-  StoreAs(out.data() + 4, version, swap);
-  for (size_t i = 0; i < 4; ++i) StoreAs(out.data() + 8 + 2 * i, shorts[i], swap);
-  std::memcpy(out.data() + 16, analyzer.bytes.data(), 8);
-  std::memset(out.data() + kChecksumAt, 0, 4);
-}
-
-void StoreRequestHeader(const RequestHeader& h, uint32_t length, ByteOrder order,
-                        std::span<std::byte> out) {
-  const bool swap = NeedsSwap(order);
-  StoreHeader(out, swap, kRequestMagic, h.protocol_version,
-              {h.desired_nreq, h.chain_flags, h.stream_id, h.seq_number}, h.analyzer);
-  std::memcpy(out.data() + 28, h.cred_handle.bytes.data(), 4);
-  StoreAs(out.data() + 32, static_cast<uint32_t>(h.procedure), swap);
-  StoreAs(out.data() + 36, length, swap);
-}
-
-void StoreResponseHeader(const ResponseHeader& h, uint32_t length, ByteOrder order,
-                         std::span<std::byte> out) {
-  const bool swap = NeedsSwap(order);
-  StoreHeader(out, swap, kResponseMagic, h.protocol_version,
-              {h.target_nreq, h.spec_cond, h.stream_id, h.seq_number}, h.analyzer);
-  StoreAs(out.data() + 28, static_cast<uint32_t>(h.status), swap);
-  StoreAs(out.data() + 32, length, swap);
-  StoreAs(out.data() + 36, h.attributes_at, swap);
-}
-
-// Places the data after the bytes that the encoder wrote, pads, and writes the header.
-template <class StoreHeaderFn>
-absl::StatusOr<GatherPrefix> Finish(internal::Encoder& encoder, ByteOrder order,
-                                    std::span<std::byte> out, const EncodeOptions& options,
-                                    bool gather, const StoreHeaderFn& store_header) {
-  const std::span<const std::byte> data = options.inline_data.data;
-  encoder.PadTo(options.inline_data.position);
-  const size_t data_at = encoder.end();
-  const size_t message_bytes = Up8(data_at + data.size());
-  const size_t padding = message_bytes - data_at - data.size();
-  const size_t written = gather ? data_at + padding : message_bytes;
-  if (data.empty() || gather) encoder.PadTo(written);
-  if (encoder.error() != DafsStatus::kOk || written > out.size()) {
-    return StatusFromDafs(
-        encoder.error() == DafsStatus::kOk ? DafsStatus::kTooSmall : encoder.error(),
-        absl::StrCat("encode ", written, " bytes into ", out.size()));
-  }
-  if (!gather && !data.empty()) {
-    std::byte* const place = out.data() + data_at;
-    if (place != data.data()) std::memmove(place, data.data(), data.size());
-    std::memset(place + data.size(), 0, padding);
-  }
-  store_header(static_cast<uint32_t>(message_bytes));
-  if (options.checksum) {
-    Fletcher sum(order);
-    sum.Add(out.first(gather ? data_at : message_bytes));
-    if (gather) {
-      sum.Add(data);
-      sum.Add(out.subspan(data_at, padding));
-    }
-    StoreChecksum(out, sum.Result(), order);
-  }
-  return gather ? GatherPrefix{data_at, padding} : GatherPrefix{message_bytes, 0};
-}
 
 struct Framing {
   ByteOrder order;
@@ -190,41 +122,6 @@ bool IsPreExecutionStatus(DafsStatus status) {
 }
 
 }  // namespace
-
-namespace internal {
-
-absl::StatusOr<GatherPrefix> FinishRequest(Encoder& encoder, const RequestHeader& header,
-                                           ByteOrder order, std::span<std::byte> out,
-                                           const EncodeOptions& options, bool gather) {
-  return Finish(encoder, order, out, options, gather,
-                [&](uint32_t length) { StoreRequestHeader(header, length, order, out); });
-}
-
-absl::StatusOr<GatherPrefix> FinishResponse(Encoder& encoder, const ResponseHeader& header,
-                                            ByteOrder order, std::span<std::byte> out,
-                                            const EncodeOptions& options, bool gather) {
-  return Finish(encoder, order, out, options, gather,
-                [&](uint32_t length) { StoreResponseHeader(header, length, order, out); });
-}
-
-absl::StatusOr<bool> FindResult(size_t message_bytes, const ProcInfo& proc, DafsStatus status,
-                                OpenClaimType claim_type) {
-  if (proc.res_size == 0 || !CarriesResult(proc.number, status, claim_type)) return false;
-  if (status != DafsStatus::kOk && message_bytes == kHeaderSize) return false;
-  if (message_bytes < kHeaderSize + proc.res_size) {
-    return absl::DataLossError(absl::StrCat("response to ", Text(proc.name), ": ", message_bytes,
-                                            " bytes, its result section needs ",
-                                            kHeaderSize + proc.res_size));
-  }
-  return true;
-}
-
-absl::Status MalformedResult(const ProcInfo& proc, DafsStatus fault) {
-  return absl::DataLossError(absl::StrCat("response to ", Text(proc.name), ": malformed result (",
-                                          Text(Name(fault)), ")"));
-}
-
-}  // namespace internal
 
 size_t EncodeResponseHeaderOnly(const ResponseHeader& header, ByteOrder order,
                                 std::span<std::byte> out, bool checksum) {

@@ -1,5 +1,5 @@
 // The bodies of the templates in wire/codec/codec.h, and the macro that instantiates them for one
-// procedure. Only codec.cc and messages.cc include it.
+// procedure. Only messages.cc includes it.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include "wire/codec/codec.h"
 #include "wire/codec/decoder.h"
 #include "wire/codec/encoder.h"
+#include "wire/codec/message_frame.h"
 #include "wire/codec/printer.h"
 
 namespace dafs::wire::internal {
@@ -21,20 +22,6 @@ void Renew(Message& message) {
   std::destroy_at(&message);
   std::construct_at(&message);
 }
-
-// Add the data and the header after the encoder has written the body. The same for all messages
-// (codec.cc).
-absl::StatusOr<GatherPrefix> FinishRequest(Encoder& encoder, const RequestHeader& header,
-                                           ByteOrder order, std::span<std::byte> out,
-                                           const EncodeOptions& options, bool gather);
-absl::StatusOr<GatherPrefix> FinishResponse(Encoder& encoder, const ResponseHeader& header,
-                                            ByteOrder order, std::span<std::byte> out,
-                                            const EncodeOptions& options, bool gather);
-
-// Returns whether there is a result section to decode. kDataLoss if a required one is missing.
-absl::StatusOr<bool> FindResult(size_t message_bytes, const ProcInfo& proc, DafsStatus status,
-                                OpenClaimType claim_type);
-absl::Status MalformedResult(const ProcInfo& proc, DafsStatus fault);
 
 template <class Args>
 absl::StatusOr<GatherPrefix> EncodeRequestWith(const RequestHeader& header, const Args& args,
