@@ -68,7 +68,7 @@ check_manual() {
   return $bad
 }
 check_requirements() { ./scripts/requirements >/dev/null; }
-check_includes() { ./scripts/includes; }
+check_includes() { ./scripts/includes --self-test && ./scripts/includes; }
 check_docs() { ./scripts/check-docs; }
 check_gcc() { ./scripts/build --preset gcc && run_unit build-gcc; }
 check_clang() { ./scripts/build --preset clang && run_unit build-clang; }
