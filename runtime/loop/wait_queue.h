@@ -1,6 +1,7 @@
-// Coroutines that wait, in order of arrival. Every wait that can have several waiters is built on
-// this queue. A waiter lives in the frame of its coroutine, so that no wait allocates. Nothing here
-// is thread-safe: a queue and its waiters belong to one thread.
+// Coroutines that wait, in order of arrival. Every queue of waiting coroutines is one of these. (An
+// event that calls functions, or wakes other threads, has a list of them instead.) A waiter lives
+// in the frame of its coroutine, so that no wait allocates. Nothing here is thread-safe: a queue
+// and its waiters belong to one thread.
 //
 // The owner of a queue wakes each waiter exactly once. Waits that also end at a deadline are in
 // runtime/loop/wait_list.h, at the cost of a timer for each.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/check.h"
 
@@ -58,7 +59,7 @@ DirectBuffers::~DirectBuffers() {
 // exports that may hang.
 bool DirectBuffers::WaitsForHanging(const Pieces& pieces, const DirectShare& share) {
   if (!share.may_hang_) return false;
-  const size_t count = CountOf(pieces, (share.*pieces.part).waiting.front()->size_bytes_);
+  const size_t count = CountOf(pieces, (share.*pieces.part).waiting.first()->size_bytes_);
   return pieces.hanging + count > pieces.most_hanging;
 }
 
@@ -108,9 +109,9 @@ bool DirectBuffers::TryTakeNow(DirectAcquirer& acquirer) {
 
 void DirectBuffers::Wait(DirectAcquirer& acquirer) {
   Pieces& pieces = PiecesFor(acquirer.size_bytes_);
-  std::deque<DirectAcquirer*>& waiting = (acquirer.share_.*pieces.part).waiting;
+  WaitQueue<DirectAcquirer>& waiting = (acquirer.share_.*pieces.part).waiting;
   if (waiting.empty()) pieces.line.push_back(&acquirer.share_);
-  waiting.push_back(&acquirer);
+  waiting.Add(acquirer);
 }
 
 void DirectBuffers::Return(DirectShare& share, std::span<const std::span<std::byte>> pieces) {
@@ -133,7 +134,7 @@ void DirectBuffers::Serve(Pieces& pieces) {
   for (size_t i = 0; i < pieces.line.size();) {
     DirectShare& share = *pieces.line[i];
     DirectShare::Part& part = share.*pieces.part;
-    DirectAcquirer& next = *part.waiting.front();
+    DirectAcquirer& next = *part.waiting.first();
     if (hanging_wait && share.may_hang_) {
       ++i;
       continue;
@@ -148,10 +149,9 @@ void DirectBuffers::Serve(Pieces& pieces) {
       ++i;
       continue;
     }
-    part.waiting.pop_front();
     pieces.line.erase(pieces.line.begin() + static_cast<ptrdiff_t>(i));
-    if (!part.waiting.empty()) pieces.line.push_back(&share);
-    next.waiter_.resume();
+    if (part.waiting.Next(next) != nullptr) pieces.line.push_back(&share);
+    part.waiting.Wake(next, absl::OkStatus());
     hanging_wait = false;
     i = 0;
   }

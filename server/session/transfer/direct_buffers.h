@@ -18,6 +18,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
+#include "runtime/loop/wait_queue.h"
 
 namespace dafs::server {
 
@@ -34,7 +35,7 @@ class DirectShare {
   friend class DirectBuffers;
   struct Part {
     size_t held = 0;
-    std::deque<DirectAcquirer*> waiting;
+    WaitQueue<DirectAcquirer> waiting;
   };
   const bool may_hang_;
   Part small_;
@@ -133,11 +134,12 @@ class DirectBuffers {
   Pieces large_{.size_bytes = kLarge, .part = &DirectShare::large_};
 };
 
-class DirectAcquirer {
+// The awaitable of Acquire; lives in the awaiting coroutine's frame.
+class DirectAcquirer : public Waiter {
  public:
   bool await_ready() { return owner_.TryTakeNow(*this); }
-  void await_suspend(std::coroutine_handle<> waiter) {
-    waiter_ = waiter;
+  void await_suspend(std::coroutine_handle<> handle) {
+    Waiter::await_suspend(handle);
     owner_.Wait(*this);
   }
   DirectLease await_resume() { return std::move(lease_); }
@@ -150,7 +152,6 @@ class DirectAcquirer {
   DirectShare& share_;
   const size_t size_bytes_;
   DirectLease lease_;
-  std::coroutine_handle<> waiter_;
 };
 
 inline DirectAcquirer DirectBuffers::Acquire(DirectShare& share, size_t size_bytes) {

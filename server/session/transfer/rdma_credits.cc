@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
+
 namespace dafs::server {
 
 bool RdmaCredits::TryTake(uint32_t count) {
@@ -10,18 +12,17 @@ bool RdmaCredits::TryTake(uint32_t count) {
   return true;
 }
 
-void RdmaCredits::Waiter::await_suspend(std::coroutine_handle<> waiter) {
-  waiter_ = waiter;
-  credits_.line_.push_back(this);
+void RdmaCredits::Taking::await_suspend(std::coroutine_handle<> handle) {
+  Waiter::await_suspend(handle);
+  credits_.line_.Add(*this);
 }
 
 void RdmaCredits::Return(uint32_t count) {
   free_ += count;
-  while (!line_.empty() && line_.front()->count_ <= free_) {
-    Waiter* next = line_.front();
-    line_.pop_front();
-    free_ -= next->count_;
-    next->waiter_.resume();
+  while (!line_.empty() && line_.first()->count_ <= free_) {
+    Taking& next = *line_.first();
+    free_ -= next.count_;
+    line_.Wake(next, absl::OkStatus());
   }
 }
 

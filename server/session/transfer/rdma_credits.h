@@ -1,11 +1,12 @@
 // Limits the RDMA operations that a session has posted. Transfers wait in order of arrival.
 // Spec: 3.2.3.2 (the server issues all RDMA).
-// Belongs to the session's thread. Does not allocate while no transfer waits.
+// Belongs to the session's thread. Does not allocate.
 #pragma once
 
 #include <coroutine>
 #include <cstdint>
-#include <deque>
+
+#include "runtime/loop/wait_queue.h"
 
 namespace dafs::server {
 
@@ -15,24 +16,11 @@ class RdmaCredits {
   RdmaCredits(const RdmaCredits&) = delete;
   RdmaCredits& operator=(const RdmaCredits&) = delete;
 
-  class Waiter {
-   public:
-    bool await_ready() { return credits_.TryTake(count_); }
-    void await_suspend(std::coroutine_handle<> waiter);
-    void await_resume() const noexcept {}
-
-   private:
-    friend class RdmaCredits;
-    Waiter(RdmaCredits& credits, uint32_t count) : credits_(credits), count_(count) {}
-    RdmaCredits& credits_;
-    const uint32_t count_;
-    std::coroutine_handle<> waiter_;
-  };
-
   // `co_await credits.Take(n)`: waits for room for n operations, at most the count of the
   // constructor. Each credit returns with the completion of its operation, or with the response
   // (Outgoing::rdma_credits).
-  Waiter Take(uint32_t count) { return Waiter(*this, count); }
+  class Taking;
+  Taking Take(uint32_t count);
   // Resumes the transfers that now have room, before it returns.
   void Return(uint32_t count);
 
@@ -40,8 +28,24 @@ class RdmaCredits {
   bool TryTake(uint32_t count);
 
   uint32_t free_;
-  std::deque<Waiter*> line_;
+  WaitQueue<Taking> line_;
 };
+
+// Lives in the awaiting coroutine's frame.
+class RdmaCredits::Taking : public Waiter {
+ public:
+  bool await_ready() { return credits_.TryTake(count_); }
+  void await_suspend(std::coroutine_handle<> handle);
+  void await_resume() const noexcept {}
+
+ private:
+  friend class RdmaCredits;
+  Taking(RdmaCredits& credits, uint32_t count) : credits_(credits), count_(count) {}
+  RdmaCredits& credits_;
+  const uint32_t count_;
+};
+
+inline RdmaCredits::Taking RdmaCredits::Take(uint32_t count) { return Taking(*this, count); }
 
 // RDMA operations with completions, awaited together. Each is posted with the address of an
 // RdmaWork as its cookie. Lives in the awaiting coroutine.
