@@ -45,9 +45,9 @@ IdleFacts IdleFactsOfMachine() {
 
 absl::StatusOr<std::unique_ptr<CpuLatency>> CpuLatency::Open(absl::Duration longest,
                                                              const std::string& device) {
-  const int fd = open(device.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return absl::ErrnoToStatus(errno, device);
-  return std::unique_ptr<CpuLatency>(new CpuLatency(fd, longest));
+  UniqueFd fd(open(device.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, device);
+  return std::unique_ptr<CpuLatency>(new CpuLatency(std::move(fd), longest));
 }
 
 std::unique_ptr<CpuLatency> CpuLatency::For(const CpuLatencyOption& option, const IdleFacts& facts,
@@ -77,11 +77,9 @@ std::unique_ptr<CpuLatency> CpuLatency::For(const CpuLatencyOption& option, cons
   return *std::move(latency);
 }
 
-CpuLatency::~CpuLatency() { close(fd_); }
-
 void CpuLatency::Limit(int32_t microseconds) {
   // Ignore a failure: it only makes calls slower.
-  [[maybe_unused]] ssize_t written = write(fd_, &microseconds, sizeof(microseconds));
+  [[maybe_unused]] ssize_t written = write(fd_.get(), &microseconds, sizeof(microseconds));
 }
 
 void CpuLatency::Hold() {

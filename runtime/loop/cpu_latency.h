@@ -13,11 +13,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs {
 
@@ -49,7 +51,6 @@ class CpuLatency {
   // case sets `said` to what was done and why.
   static std::unique_ptr<CpuLatency> For(const CpuLatencyOption& option, const IdleFacts& facts,
                                          const std::string& device, std::string* said);
-  ~CpuLatency();
   CpuLatency(const CpuLatency&) = delete;
   CpuLatency& operator=(const CpuLatency&) = delete;
 
@@ -61,10 +62,10 @@ class CpuLatency {
   static constexpr char kDevice[] = "/dev/cpu_dma_latency";
 
  private:
-  CpuLatency(int fd, absl::Duration longest) : fd_(fd), longest_(longest) {}
+  CpuLatency(UniqueFd fd, absl::Duration longest) : fd_(std::move(fd)), longest_(longest) {}
   void Limit(int32_t microseconds);
 
-  const int fd_;
+  const UniqueFd fd_;
   const absl::Duration longest_;
   absl::Mutex mutex_;
   uint32_t holders_ ABSL_GUARDED_BY(mutex_) = 0;

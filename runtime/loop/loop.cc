@@ -41,17 +41,17 @@ struct Loop::Source {
 
 absl::StatusOr<std::unique_ptr<Loop>> Loop::Create(const Options& options) {
   std::unique_ptr<Loop> loop(new Loop(options));
-  loop->epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  if (loop->epoll_fd_ < 0) return absl::ErrnoToStatus(errno, "epoll_create1");
-  loop->wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (loop->wake_fd_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
-  loop->timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-  if (loop->timer_fd_ < 0) return absl::ErrnoToStatus(errno, "timerfd_create");
+  loop->epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  if (!loop->epoll_.valid()) return absl::ErrnoToStatus(errno, "epoll_create1");
+  loop->wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!loop->wake_.valid()) return absl::ErrnoToStatus(errno, "eventfd");
+  loop->timer_ = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!loop->timer_.valid()) return absl::ErrnoToStatus(errno, "timerfd_create");
   epoll_event woken = {.events = EPOLLIN, .data = {.ptr = nullptr}};
   // Edge-triggered, so that the timer need not be read.
   epoll_event due = {.events = EPOLLIN | EPOLLET, .data = {.ptr = loop.get()}};
-  if (epoll_ctl(loop->epoll_fd_, EPOLL_CTL_ADD, loop->wake_fd_, &woken) != 0 ||
-      epoll_ctl(loop->epoll_fd_, EPOLL_CTL_ADD, loop->timer_fd_, &due) != 0) {
+  if (epoll_ctl(loop->epoll_.get(), EPOLL_CTL_ADD, loop->wake_.get(), &woken) != 0 ||
+      epoll_ctl(loop->epoll_.get(), EPOLL_CTL_ADD, loop->timer_.get(), &due) != 0) {
     return absl::ErrnoToStatus(errno, "epoll_ctl");
   }
   return loop;
@@ -60,11 +60,7 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Create(const Options& options) {
 Loop::Loop(const Options& options)
     : options_(options), spin_(options.max_spin), hold_(options.cpu_latency) {}
 
-Loop::~Loop() {
-  for (int fd : {timer_fd_, wake_fd_, epoll_fd_}) {
-    if (fd >= 0) close(fd);
-  }
-}
+Loop::~Loop() = default;
 
 absl::Time Loop::Now() {
   timespec now;
@@ -82,7 +78,7 @@ void Loop::Remove(Pollable* source) {
   for (auto& entry : sources_) {
     if (entry->pollable != source) continue;
     if (entry->registered.fd >= 0) {
-      epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, entry->registered.fd, nullptr);
+      epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, entry->registered.fd, nullptr);
     }
     entry->pollable = nullptr;
     removed_any_ = true;
@@ -128,7 +124,7 @@ void Loop::Post(absl::AnyInvocable<void()> function) {
   }
   if (asleep_) {
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof(one));
+    [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof(one));
   }
 }
 
@@ -270,8 +266,8 @@ bool Loop::ArmSources() {
     WaitHandle& known = entry->registered;
     if (handle.fd == known.fd && handle.events == known.events) continue;
     epoll_event event = {.events = handle.events, .data = {.ptr = entry.get()}};
-    if (known.fd >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, known.fd, nullptr);
-    int added = epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, handle.fd, &event);
+    if (known.fd >= 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, known.fd, nullptr);
+    int added = epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, handle.fd, &event);
     DAFS_CHECK(added == 0, "a source armed an fd that epoll refuses");
     known = handle;
   }
@@ -287,7 +283,7 @@ void Loop::WakeAt(absl::Time time) {
   // Zero would stop the timer.
   const absl::Time least = absl::UnixEpoch() + absl::Nanoseconds(1);
   itimerspec at = {.it_interval = {}, .it_value = absl::ToTimespec(std::max(time, least))};
-  const int set = timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &at, nullptr);
+  const int set = timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
   DAFS_CHECK(set == 0, "timerfd_settime refuses the time of a timer");
   wakes_at_ = time;
 }
@@ -305,12 +301,12 @@ void Loop::Wait(absl::Duration max_sleep) {
   // Post sets has_posted_ and then reads asleep_. This thread sets asleep_ and then reads
   // has_posted_. So at least one of the two sees the other's store.
   if (has_posted_ || stop_) timeout_ms = 0;
-  int count = epoll_wait(epoll_fd_, events, 64, timeout_ms);
+  int count = epoll_wait(epoll_.get(), events, 64, timeout_ms);
   asleep_ = false;
   for (int i = 0; i < count; ++i) {
     if (events[i].data.ptr == nullptr) {
       uint64_t drained;
-      [[maybe_unused]] ssize_t got = read(wake_fd_, &drained, sizeof(drained));
+      [[maybe_unused]] ssize_t got = read(wake_.get(), &drained, sizeof(drained));
     } else if (events[i].data.ptr == this) {
       wakes_at_ = absl::InfiniteFuture();
     } else {

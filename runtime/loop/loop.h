@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "runtime/files/unique_fd.h"
 #include "runtime/loop/cpu_latency_request.h"
 #include "runtime/loop/task.h"
 #include "runtime/loop/wait_handle.h"
@@ -98,10 +99,10 @@ class Loop {
   void Wait(absl::Duration max_sleep);
   void SweepRemoved();
 
-  int epoll_fd_ = -1;
-  int wake_fd_ = -1;
-  int timer_fd_ = -1;
-  absl::Time wakes_at_ = absl::InfiniteFuture();  // the time timer_fd_ is set to
+  UniqueFd epoll_;
+  UniqueFd wake_;
+  UniqueFd timer_;
+  absl::Time wakes_at_ = absl::InfiniteFuture();  // the time timer_ is set to
   Options options_;
   absl::Duration spin_;   // the current length of a spin
   bool one_cpu_ = false;  // as last checked; checked again when cpu_looks_left_ reaches 0

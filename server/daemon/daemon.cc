@@ -13,9 +13,9 @@
 #include <cstring>
 #include <fstream>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/files/null_streams.h"
 #include "runtime/log/log.h"
 
 namespace dafs::server {
@@ -33,40 +33,33 @@ namespace {
 
 }  // namespace
 
-int Daemon::Fork() {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) {
+UniqueFd Daemon::Fork() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
     std::perror("dafsd: pipe");
     _exit(1);
   }
+  UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
   const pid_t child = fork();
   if (child < 0) {
     std::perror("dafsd: fork");
     _exit(1);
   }
   if (child > 0) {
-    close(fds[1]);
-    AwaitChild(fds[0]);
+    write_end.Close();
+    AwaitChild(read_end.get());
   }
-  close(fds[0]);
   setsid();
   if (chdir("/") != 0) std::perror("dafsd: chdir /");
-  return fds[1];
-}
-
-Daemon::~Daemon() {
-  if (pipe_fd_ >= 0) close(pipe_fd_);
+  return write_end;
 }
 
 void Daemon::Ready() {
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null >= 0) {
-    for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
-    if (null > STDERR_FILENO) close(null);
-  }
+  RedirectStreamsToNull();
   const char byte = 1;
-  [[maybe_unused]] ssize_t written = write(pipe_fd_, &byte, 1);
-  close(std::exchange(pipe_fd_, -1));
+  [[maybe_unused]] ssize_t written = write(pipe_.get(), &byte, 1);
+  pipe_.Close();
 }
 
 void NotifyServiceManager(std::string_view state) {
@@ -82,24 +75,22 @@ void NotifyServiceManager(std::string_view state) {
   std::memcpy(address.sun_path, name, length);
   if (name[0] == '@') address.sun_path[0] = '\0';  // an abstract name, without a terminating NUL
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
-  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0 || sendto(fd, state.data(), state.size(), MSG_NOSIGNAL,
-                       reinterpret_cast<const sockaddr*>(&address), size) < 0) {
+  const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid() || sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL,
+                            reinterpret_cast<const sockaddr*>(&address), size) < 0) {
     LogWarning(absl::StrCat("NOTIFY_SOCKET=", name, ": ", std::strerror(errno),
                             "; the service manager is not notified that dafsd runs"));
   }
-  if (fd >= 0) close(fd);
 }
 
 absl::Status PidFile::Write(const std::string& path, std::unique_ptr<PidFile>* file) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  const UniqueFd fd(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
   const std::string text = absl::StrCat(getpid(), "\n");
   const bool written =
-      fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int error = errno;
-  if (fd >= 0) close(fd);
+      fd.valid() && write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!written) {
-    return absl::FailedPreconditionError(absl::StrCat("pid file ", path, ": ", std::strerror(error),
+    return absl::FailedPreconditionError(absl::StrCat("pid file ", path, ": ", std::strerror(errno),
                                                       "; name another with --pid-file"));
   }
   file->reset(new PidFile(path));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "runtime/files/unique_fd.h"
 
 namespace dafs::server {
 
@@ -18,17 +19,14 @@ class Daemon {
   // Forks. The parent never returns: it exits with 0 when the child reports Ready, and with 1 when
   // the child ends before that (the child has then printed the reason on standard error). In the
   // child, returns the argument for the constructor.
-  static int Fork();
-  explicit Daemon(int pipe_fd) : pipe_fd_(pipe_fd) {}
-  ~Daemon();
-  Daemon(const Daemon&) = delete;
-  Daemon& operator=(const Daemon&) = delete;
+  static UniqueFd Fork();
+  explicit Daemon(UniqueFd pipe) : pipe_(std::move(pipe)) {}
 
   // Lets the parent exit, and redirects standard input, output and error to /dev/null. Once.
   void Ready();
 
  private:
-  int pipe_fd_;
+  UniqueFd pipe_;
 };
 
 // Reports to the service manager that the server serves, or waits as a standby: sends `state`, such

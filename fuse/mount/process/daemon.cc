@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/files/null_streams.h"
 #include "runtime/log/log.h"
 
 namespace dafs::fuse {
@@ -44,10 +45,7 @@ std::string ReadAll(int fd) {
 void LeaveTerminal() {
   setsid();
   [[maybe_unused]] const int changed = chdir("/");
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null < 0) return;
-  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
-  if (null > STDERR_FILENO) close(null);
+  RedirectStreamsToNull();
 }
 
 void PrintReason(const Outcome& outcome) {

@@ -72,9 +72,8 @@ void ResetOnClose(int fd) {
 }
 
 void CloseKeepingNumber(int fd) {
-  const int quiet = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (quiet < 0 || dup3(quiet, fd, O_CLOEXEC) < 0) shutdown(fd, SHUT_RDWR);
-  if (quiet >= 0) close(quiet);
+  const UniqueFd quiet(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!quiet.valid() || dup3(quiet.get(), fd, O_CLOEXEC) < 0) shutdown(fd, SHUT_RDWR);
 }
 
 absl::Status DeadlineWait::Open() {
