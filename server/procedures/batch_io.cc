@@ -147,7 +147,7 @@ Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwReq
     }
   };
   if (status == DafsStatus::kOk) {
-    Pool& pool = own != nullptr ? *own : session.pool();
+    Pool& pool = PoolFor(session.shared(), own);
     co_await Offload(pool, session.loop(), write);
     while (modification.MustCall(status)) {
       Task<bool> calling = modification.Call();

@@ -20,9 +20,9 @@ Trust TrustOf(Session& session) {
 }
 
 // The pool on which the file system of `filehandle` may be accessed, and the disk awaited.
-Pool& PoolFor(Session& session, const wire::FileHandle& filehandle) {
-  Pool* const own = OwnPool(session.shared(), filehandle.fshandle);
-  return own != nullptr ? *own : session.pool();
+Pool& PoolOf(Session& session, const wire::FileHandle& filehandle) {
+  const Shared& shared = session.shared();
+  return PoolFor(shared, OwnPool(shared, filehandle.fshandle));
 }
 
 Task<void> GetFencingList(Call& call) {
@@ -35,7 +35,7 @@ Task<void> GetFencingList(Call& call) {
     status =
         session.store().fencing_lists().GetFencingList(call.caller(), TrustOf(session), args, &res);
   };
-  co_await Offload(PoolFor(session, args.filehandle), session.loop(), get);
+  co_await Offload(PoolOf(session, args.filehandle), session.loop(), get);
   call.Finish(status, args, res);
 }
 
@@ -53,7 +53,7 @@ Task<void> SetFencingList(Call& call) {
   wire::SetFencingListArgs args;
   if (!call.Decode(args)) co_return;
   Session& session = call.session();
-  Pool& pool = PoolFor(session, args.filehandle);
+  Pool& pool = PoolOf(session, args.filehandle);
   DafsStatus status = DafsStatus::kServerFault;
   auto set = [&] {
     status = session.store().fencing_lists().SetFencingList(call.caller(), TrustOf(session), args);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "server/session/own_pool.h"
 #include "server/session/session.h"
 #include "server/session/shared/pool.h"
 #include "server/store/fencing/fenced_session.h"
@@ -43,7 +44,7 @@ class FileRead {
     return !result_.would_block;
   }
   void await_suspend(std::coroutine_handle<> waiter) {
-    Pool& pool = file_.own_pool != nullptr ? *file_.own_pool : file_.session.pool();
+    Pool& pool = PoolFor(file_.session.shared(), file_.own_pool);
     pool.Submit([this, waiter] {
       result_ = file_.Read(offset_, into_, ReadMode::kWait);
       file_.session.loop().Post([waiter] { waiter.resume(); });

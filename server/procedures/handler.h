@@ -254,4 +254,11 @@ inline constexpr Procedure kModifiesInPoolIf = {
 template <auto kFunction, auto kMayWait>
 inline constexpr Procedure kInPoolIf = {.start = internal::ExecuteInPool<kFunction, kMayWait>};
 
+// A kMayWait for a function that releases locks: those with PERSIST are on a disk.
+struct ReleaseMayWait {
+  bool operator()(Store& store, const auto& args) const {
+    return store.locks().ReleaseMayWait(args.filehandle);
+  }
+};
+
 }  // namespace dafs::server

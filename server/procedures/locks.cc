@@ -10,15 +10,11 @@ bool LockMayWait(Store& store, const wire::LockArgs& args) {
   return store.locks().LockMayWait(args);
 }
 
-bool LockuMayWait(Store& store, const wire::LockuArgs& args) {
-  return store.locks().ReleaseMayWait(args.filehandle);
-}
-
 }  // namespace
 
 constexpr Procedure kLockHandler = kModifiesInPoolIf<&LockProcedures::Lock, LockMayWait>;
 constexpr Procedure kLocktHandler = kModifies<&LockProcedures::Lockt>;  // waits for delegations
-constexpr Procedure kLockuHandler = kInPoolIf<&LockProcedures::Locku, LockuMayWait>;
+constexpr Procedure kLockuHandler = kInPoolIf<&LockProcedures::Locku, ReleaseMayWait{}>;
 constexpr Procedure kOpenOwnerHandler = kModifies<&LockProcedures::OpenOwner>;
 
 }  // namespace dafs::server

@@ -61,10 +61,6 @@ DafsStatus Openattr(Call& call, const wire::OpenattrArgs& args, wire::OpenattrRe
   return call.session().store().names().Openattr(call.caller(), args.filehandle, &res->filehandle);
 }
 
-DafsStatus Create(Call& call, const wire::CreateArgs& args, wire::CreateRes* res) {
-  return call.session().store().names().Create(call.caller(), args, res);
-}
-
 DafsStatus Readlink(Call& call, const wire::ReadlinkInlineArgs& args,
                     wire::ReadlinkInlineRes* res) {
   return call.session().store().names().Readlink(call.caller(), args.filehandle, &res->link);
@@ -76,7 +72,7 @@ constexpr Procedure kGetRootHandleHandler = kAtOnce<GetRootHandle>;
 constexpr Procedure kLookupHandler = kAtOnce<Lookup>;
 constexpr Procedure kLookuppHandler = kAtOnce<Lookupp>;
 constexpr Procedure kOpenattrHandler = kAtOnce<Openattr>;
-constexpr Procedure kCreateHandler = kModifies<Create>;
+constexpr Procedure kCreateHandler = kModifies<&NameProcedures::Create>;
 constexpr Procedure kLinkHandler = kModifies<&NameProcedures::Link>;
 constexpr Procedure kRemoveHandler = kModifies<&NameProcedures::Remove>;
 constexpr Procedure kRenameHandler = kModifies<&NameProcedures::Rename>;

@@ -31,7 +31,7 @@ Task<void> Open(Call& call) {
     status = session.store().opens().Open(call.caller(), args, &res);
   };
   const bool may_wait = truncates || own != nullptr;
-  Pool& pool = own != nullptr ? *own : session.pool();
+  Pool& pool = PoolFor(session.shared(), own);
   co_await OffloadIf(may_wait, pool, session.loop(), open);
   if (modification.MustCall(status)) {
     Task<void> repeating =
@@ -39,10 +39,6 @@ Task<void> Open(Call& call) {
     co_await repeating;
   }
   call.Finish(status, args, res);
-}
-
-bool CloseMayWait(Store& store, const wire::CloseArgs& args) {
-  return store.locks().ReleaseMayWait(args.filehandle);  // of PERSIST locks
 }
 
 }  // namespace
@@ -54,7 +50,7 @@ constexpr Procedure kOpenExecuteHandler = kModifies<&OpenProcedures::OpenExecute
 constexpr Procedure kDelegpurgeHandler = kAtOnce<&OpenProcedures::Delegpurge>;
 constexpr Procedure kDelegreturnHandler = kAtOnce<&OpenProcedures::Delegreturn>;
 // Modifies a named attribute.
-constexpr Procedure kCloseHandler = kModifiesInPoolIf<&OpenProcedures::Close, CloseMayWait>;
+constexpr Procedure kCloseHandler = kModifiesInPoolIf<&OpenProcedures::Close, ReleaseMayWait{}>;
 constexpr Procedure kOpenDowngradeHandler = kAtOnce<&OpenProcedures::OpenDowngrade>;
 
 }  // namespace dafs::server

@@ -19,7 +19,7 @@ std::span<std::byte> Call::out() const {
   return most == 0 || most > memory.size() ? memory : memory.first(most);
 }
 
-Pool& Call::pool() { return request_.own_pool != nullptr ? *request_.own_pool : session_.pool(); }
+Pool& Call::pool() { return PoolFor(session_.shared(), request_.own_pool); }
 
 bool Call::checksums() const { return request_.verdict.checksum_due; }
 
