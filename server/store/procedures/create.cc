@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "absl/functional/function_ref.h"
 #include "server/store/access/act_as.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/parts/store_parts.h"
@@ -151,29 +152,24 @@ void DropHiddenName(StoreParts& store, Object& file) {
   if (file.orphaned()) store.kept_orphans.Of(file.fs()).Unlink(file);
 }
 
-}  // namespace
-
-DafsStatus NameProcedures::Create(const Caller& caller, const wire::CreateArgs& args,
-                                  wire::CreateRes* res) {
-  STORE_RETURN_IF_NOT_OK(CheckCreate(args));
+// CREATE and MAKE_NODE, after their arguments were checked. `make` makes the object, and sets
+// `res`. Its name is absent until then, and no other request uses the name. `flags`: of the intent.
+template <class Args, class Res>
+DafsStatus MakeNamed(StoreParts& store, const Caller& caller, const Args& args, uint32_t flags,
+                     Res* res, absl::FunctionRef<DafsStatus(Object&, ChangeProbe&)> make) {
   ObjectRef directory;
-  STORE_RETURN_IF_NOT_OK(store_.handles.ResolveTargetDir(caller, args.filehandle, &directory));
+  STORE_RETURN_IF_NOT_OK(store.handles.ResolveTargetDir(caller, args.filehandle, &directory));
   STORE_RETURN_IF_NOT_OK(ActAs(caller, *directory->fs().exported));
-  STORE_RETURN_IF_NOT_OK(store_.lookups.CheckNotReserved(*directory, args.component));
-  const NameGuard guard = store_.object_locks.GuardName(*directory, args.component);
+  STORE_RETURN_IF_NOT_OK(store.lookups.CheckNotReserved(*directory, args.component));
+  const NameGuard guard = store.object_locks.GuardName(*directory, args.component);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
   STORE_RETURN_IF_NOT_OK(
-      store_.announcements.Announce(caller, {AnnouncedChange::OfName(*directory, args.component)}));
+      store.announcements.Announce(caller, {AnnouncedChange::OfName(*directory, args.component)}));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
-    const bool unfinished =
-        args.obj_type == wire::ObjectType::kDir && LeftToSet(args.attr).valid != 0;
-    operation->Begin(directory->handle(), args.component, probe.before(), {},
-                     unfinished ? Intent::kUnfinished : 0);
+    operation->Begin(directory->handle(), args.component, probe.before(), {}, flags);
   }
-  DafsStatus status =
-      MakeObject(directory->path_fd(), args) == 0 ? DafsStatus::kOk : StatusFromErrno();
-  if (status == DafsStatus::kOk) status = FinishNode(store_, caller, *directory, args, &probe, res);
+  const DafsStatus status = make(*directory, probe);
   if (Operation* operation = caller.operation) {
     operation->result().object = res->filehandle;
     operation->result().after = res->change_info.after;
@@ -182,37 +178,35 @@ DafsStatus NameProcedures::Create(const Caller& caller, const wire::CreateArgs& 
   return status;
 }
 
+}  // namespace
+
+DafsStatus NameProcedures::Create(const Caller& caller, const wire::CreateArgs& args,
+                                  wire::CreateRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckCreate(args));
+  const bool unfinished =
+      args.obj_type == wire::ObjectType::kDir && LeftToSet(args.attr).valid != 0;
+  const uint32_t flags = unfinished ? Intent::kUnfinished : 0;
+  return MakeNamed(store_, caller, args, flags, res, [&](Object& directory, ChangeProbe& probe) {
+    if (MakeObject(directory.path_fd(), args) != 0) return StatusFromErrno();
+    return FinishNode(store_, caller, directory, args, &probe, res);
+  });
+}
+
 DafsStatus NameProcedures::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
                                     wire::MakeNodeRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckName(args.component));
   if (IsDevice(args.obj_type) && !IsDeviceNumber(args.specdata)) return DafsStatus::kInval;
-  ObjectRef directory;
-  STORE_RETURN_IF_NOT_OK(store_.handles.ResolveTargetDir(caller, args.filehandle, &directory));
-  STORE_RETURN_IF_NOT_OK(ActAs(caller, *directory->fs().exported));
-  STORE_RETURN_IF_NOT_OK(store_.lookups.CheckNotReserved(*directory, args.component));
-  const NameGuard guard = store_.object_locks.GuardName(*directory, args.component);
-  STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
-  STORE_RETURN_IF_NOT_OK(
-      store_.announcements.Announce(caller, {AnnouncedChange::OfName(*directory, args.component)}));
-  ChangeProbe probe(*directory, caller.recent);
-  if (Operation* operation = caller.operation) {
-    operation->Begin(directory->handle(), args.component, probe.before());
-  }
-  const int made = server::MakeNode(directory->path_fd(), args.component, args.obj_type, args.mode,
-                                    args.specdata);
-  DafsStatus status = made == 0 ? DafsStatus::kOk : StatusFromErrno();
-  ObjectRef object;
-  if (made == 0) {
+  return MakeNamed(store_, caller, args, 0, res, [&](Object& directory, ChangeProbe& probe) {
+    if (server::MakeNode(directory.path_fd(), args.component, args.obj_type, args.mode,
+                         args.specdata) != 0) {
+      return StatusFromErrno();
+    }
     res->change_info = probe.Modified();
-    status = store_.lookups.LookupName(*directory, args.component, &object);
-  }
-  if (object != nullptr) res->filehandle = object->handle();
-  if (Operation* operation = caller.operation) {
-    operation->result().object = res->filehandle;
-    operation->result().after = res->change_info.after;
-    operation->Done(status, directory->path_fd());
-  }
-  return status;
+    ObjectRef object;
+    const DafsStatus status = store_.lookups.LookupName(directory, args.component, &object);
+    if (object != nullptr) res->filehandle = object->handle();
+    return status;
+  });
 }
 
 DafsStatus NameProcedures::Link(const Caller& caller, const wire::LinkArgs& args,
