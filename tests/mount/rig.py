@@ -113,6 +113,7 @@ class Server:
         self.rig = rig
         self.exports = exports  # ["/name=dir,rw,no_root_squash"]
         self.arguments = list(arguments)
+        self.address = rig.address
         self.port = port or free_port()
         self.state = rig.base / f"state-{self.port}"
         self.log = rig.logs / f"dafsd-{self.port}.log"
@@ -123,7 +124,7 @@ class Server:
 
     def start(self):
         self.state.mkdir(mode=0o700, exist_ok=True)
-        at = f"{self.rig.server_proto}:{self.rig.address}:{self.port}"
+        at = f"{self.rig.server_proto}:{self.address}:{self.port}"
         command = [str(self.rig.bin / "dafsd"), "--foreground", "--listen", at, "--state-dir", str(self.state),
                    "--admin-socket", str(self.socket)]
         for export in self.exports:  # peers of the tests connect from any port

@@ -58,7 +58,7 @@ TEST(AnswersTest, MessageNamesEachServiceAndWhy) {
   EXPECT_THAT(WhyNotFound(answers), HasSubstr("the DAFS name was not found: file:"));
 }
 
-// Shows DAFS-A.5-01, DAFS-A.5-05 (several connection qualifiers of one host).
+// Shows DAFS-A.5-01.
 TEST(PlacesTest, LocationsOfOnePathAreOnePlace) {
   std::string unused;
   const std::vector<Place> places =

@@ -22,7 +22,7 @@ TEST(LdapServiceTest, FilterEscapesWhatIsSpecialInIt) {
   EXPECT_THAT(NameFilter("Gr\xc3\xbc\xc3\x9f"), HasSubstr("=Gr\xc3\xbc\xc3\x9f)"));
 }
 
-// Shows DAFS-A.7-02.
+// Shows DAFS-A.4-01, DAFS-A.7-02.
 TEST(LdapServiceTest, EntryIsALocation) {
   const auto location = LocationOf({.type = "IWARP",
                                     .host = "server28",

@@ -24,7 +24,7 @@ TEST(LocationTest, NameIsShortUtf8WithoutSeparators) {
   }
 }
 
-// Shows DAFS-A.4-01, DAFS-A.4.1-01, DAFS-A.4.1-04.
+// Shows DAFS-A.4.1-04.
 TEST(LocationTest, LocationHasTransportHostPortAndPath) {
   const absl::StatusOr<Location> plain = ParseLocation("files1.example.com:2049:/a/b/");
   ASSERT_TRUE(plain.ok()) << plain.status();
@@ -54,7 +54,7 @@ TEST(LocationTest, BadPartsAreRefusedWithAReason) {
   EXPECT_FALSE(CheckPath(std::string(4097, 'a')).ok());
 }
 
-// Shows DAFS-A.4.3-01 (the client skips versions that it does not speak).
+// A.4.3: the client skips versions that it does not speak.
 TEST(LocationTest, VersionOneIsSpoken) {
   EXPECT_TRUE(IsSpoken(""));
   EXPECT_TRUE(IsSpoken("1"));

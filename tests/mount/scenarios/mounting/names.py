@@ -197,7 +197,7 @@ def running(rig, command, port):
 def dnsmasq(rig, port, targets, path="/data"):
     """`targets`: [(address, port)], the preferred one first."""
     command = ["dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", f"--port={port}",
-               "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=", "--user=root", "--local=/test/",
+               "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=", "--user=root", "--local=/test/", "--log-queries",
                f"--txt-record=_dafs._tcp.projects.test,path={path},version=1.0"]
     for number, (address, server_port) in enumerate(targets):
         command += [f"--srv-host=_dafs._tcp.projects.test,files{number}.test,{server_port},{number}",
@@ -209,8 +209,8 @@ def dnsmasq(rig, port, targets, path="/data"):
 def names_dns(rig):
     """A name of DNS: SRV and TXT records of dnsmasq. The mount keeps its addresses while dnsmasq is away, logs that once,
     and takes the new ones once it is back.
-    dnsmasq has no PTR records, and two host names of one server.
-    Shows DAFS-2.4.2-02, DAFS-A.1-01, DAFS-A.1-02, DAFS-A.1-03, DAFS-A.4.1-03, DAFS-A.5-04, DAFS-A.5-06, DAFS-C-06."""
+    dnsmasq has two host names of one server, and the mount queries no PTR record.
+    Shows DAFS-2.4.2-02, DAFS-A.1-01, DAFS-A.1-03, DAFS-A.4.1-03, DAFS-A.5-04, DAFS-A.5-06, DAFS-C-06."""
     rig.need("dnsmasq")
     rig.expect("not looked up again")
     server, port = serve(rig), free_port()
@@ -235,15 +235,44 @@ def names_dns(rig):
         check_still_served(rig)
     equal(log_of(rig).count("not looked up again"), 1, "log lines about it")
     rig.umount()
+    queries = (rig.logs / "name-service.log").read_text()
+    check("query[SRV] _dafs._tcp.projects.test" in queries, "dnsmasq logs no queries")
+    check("query[PTR]" not in queries, "an address was looked up")
     with dnsmasq(rig, port, [(ADDRESSES[0], server.port + i % 2) for i in range(65)]):
         found = answers(rig, "projects", None)["dns"]
         equal([found["result"], "more than 64 records" in found["message"]], ["bad", True], f"answer of 65: {found}")
 
 
+@scenario(timeout=60, where="server", loopback=True)
+def names_kept(rig):
+    """DNS gives two locations, then ends. The server returns at the one that the mount did not use: the mount goes on there.
+    Shows DAFS-A.5-03."""
+    rig.need("dnsmasq")
+    rig.expect("session with .* lost", "not looked up again", "not connected", "no session for", "new session",
+               "still waiting")
+    server, port = serve(rig), free_port()
+    at = [f"{address}:{server.port}" for address in ADDRESSES[:2]]
+    option = write_conf(rig, "order = dns", "dns-domain = test", f"dns-servers = 127.0.0.1:{port}")
+    with dnsmasq(rig, port, [(address, server.port) for address in ADDRESSES[:2]]):
+        rig.mount(None, option, source="projects")
+        (rig.mnt / "file").write_text("once")
+        await_paths(rig, *at)
+        equal(status(rig)["workers"][0]["session"]["peer"], at[0], "the location in use")
+    await_log(rig, "projects: not looked up again: dns")
+    server.stop(signal.SIGKILL)
+    server.address, server.arguments = ADDRESSES[1], []
+    server.start()
+    (rig.mnt / "file").write_text("again")
+    equal((rig.export / "file").read_text(), "again", "a file at the server")
+    equal(status(rig)["workers"][0]["session"]["peer"], at[1], "the location in use")
+    rig.umount()
+
+
 def location(number, host, port, path="/data", transport="IWARP"):
     return (f"dn: cn={number},dafsName=projects,{BASE}\nobjectClass: dafsLocation\nobjectClass: datLocation\n"
             f"cn: {number}\ndatTransportType: {transport}\ndatTransportHostname: {host}\n"
-            f"datTransportConnectionQualifier: {port}\ndafsDirectoryPath: {path}\ndafsProtocolVersion: 1.0\n\n")
+            f"datTransportConnectionQualifier: {port}\ndatTransportAttributes: virtual server {number}\n"
+            f"dafsDirectoryPath: {path}\ndafsProtocolVersion: 1.0\n\n")
 
 
 def slapd(rig, port, locations):

@@ -34,13 +34,6 @@ class Machine(Server):
         self.address = address or rig.address
         rig.servers.append(self)
 
-    def start(self):
-        before, self.rig.address = self.rig.address, self.address
-        try:
-            return super().start()
-        finally:
-            self.rig.address = before
-
     def stand_by(self):
         """Starts dafsd as a standby, and waits until it waits."""
         words = [str(self.rig.bin / "dafsd"), "--foreground", "--standby", "--listen", f"tcp:{self.address}:{self.port}",

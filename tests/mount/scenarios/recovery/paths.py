@@ -146,7 +146,7 @@ class Pulse:
 def path_lost(rig):
     """One of two links drops all packets: its session soon takes the other address, the other session stays, and no
     program sees an error. dafsctl shows the address and the server of each session.
-    Shows DAFS-A.5-01, DAFS-A.5-03 (for the paths of one server), DAFS-2.2-02 (network)."""
+    Shows DAFS-A.5-01, DAFS-2.2-02 (network)."""
     rig.expect("session with .* lost")
     with two_links(rig) as links:
         server = serve(rig, links)
