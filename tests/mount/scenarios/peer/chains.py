@@ -88,10 +88,13 @@ def peer_chains(rig):
         expect([peer.lookup(data, [f"d{tag}"]), peer.link(made, flags=FH, name="second"),
                 peer.lookup(names=["second"], flags=FH),
                 peer.verify(values={"OBJECT_SIZE": 6}, flags=FH)], "OK OK OK OK", "LINK leaves its directory")
+        # The target directory of RENAME is the current one, before it and after it. The source is another one.
         box = peer.walk("data", f"d{tag}")
-        expect([peer.lookup(data, [f"d{tag}"]), peer.rename(box, "second", flags=FH, new="third"),
+        peer.must(peer.create(data, f"t{tag}", attrs={"MODE": 0o755}))
+        expect([peer.lookup(data, [f"t{tag}"]), peer.rename(box, "second", flags=FH, new="third"),
                 peer.remove(name="third", flags=FH), peer.readdir(flags=FH)], "OK OK OK OK", "RENAME, REMOVE, READDIR")
-        findings.equal(sorted(path.name for path in (rig.export / f"d{tag}").iterdir()), [f"f{tag}"], "what is left")
+        findings.equal([sorted(path.name for path in (rig.export / f"{which}{tag}").iterdir()) for which in "dt"],
+                       [[f"f{tag}"], []], "what is left")
         # A chain as long as the credits, sent at once; then two chains, one after the other.
         expect([Request("NULL")] * peer.granted, " ".join(["OK"] * peer.granted), "a chain of all credits")
         first = [peer.encode(Request("NULL"), flags=FORW, stream=0),

@@ -4,7 +4,7 @@ import os
 import struct
 
 from findings import Findings, expecter, root_peer
-from layout import BIT, ZERO64, pathname
+from layout import BIT, FSATTR, ZERO64, pathname
 from peer import Request
 from rig import scenario
 
@@ -19,7 +19,7 @@ def peer_names(rig):
     Shows DAFS-6.1.1.6-01, DAFS-6.5.21-03, DAFS-6.5.21-04, DAFS-6.5.21-05, DAFS-6.5.21-10, DAFS-6.5.21-12,
     DAFS-6.5.24-23, DAFS-6.5.24-27, DAFS-6.5.24-28, DAFS-6.5.24-32, DAFS-6.5.9-03, DAFS-6.5.9-04, DAFS-6.5.9-05,
     DAFS-6.5.9-08, DAFS-6.5.17-04, DAFS-6.5.33-02, DAFS-6.5.33-03, DAFS-6.5.34-03, DAFS-6.5.34-06, DAFS-6.5.22-02,
-    DAFS-6.5.22-04, DAFS-6.5.31-02, DAFS-6.5.29-15, DAFS-6.5.9-10."""
+    DAFS-6.5.22-04, DAFS-6.5.31-02, DAFS-6.5.29-15, DAFS-6.5.9-10, DAFS-4.1.4-25."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     for order in "<>":
@@ -125,6 +125,8 @@ def peer_names(rig):
         forged[40] ^= 1
         gone = peer.must(peer.create(directory, "gone")).raw(0, 64)
         os.rmdir(here / "gone")
+        expire = peer.must(peer.fsattr(directory)).attributes(0, FSATTR)[2].get("FH_EXPIRE_TYPE", 0)
+        findings.equal(expire, 0, f"{order} handles are persistent")
         for handle, status in ((ZERO64, "BADHANDLE"), (b"\xff" * 64, "BADHANDLE"), (bytes(forged), "BADHANDLE"),
                                (bytes(16) + file[16:], "BADHANDLE"), (gone, "STALE")):
             said = "zero" if handle == ZERO64 else "gone" if handle == gone else "forged"

@@ -15,6 +15,8 @@ import pytest
 
 import processes
 from changes import Load, counter_differences
+from findings import Findings, root_peer
+from peer import Request
 from recording_disk import RecordingDisk
 from rig import Failure, check, note, scenario
 
@@ -149,6 +151,34 @@ def recover_power_shown(rig):
         note(f"as it should be: {failure}")
     else:
         raise Failure("20 failures of the power lost nothing of a server with --stable=process")
+
+
+@scenario(timeout=120, where="server", loopback=True)
+def recover_exclusive(rig):
+    """The power fails directly after an exclusive create at a server with --stable=process: the file and its verifier are
+    there afterwards.
+    Shows DAFS-6.5.24-09."""
+    rig.expect(".*")
+    findings = Findings()
+    with failing_server(rig, "process") as (server, disk, _):
+        for order in "<>":
+            peer, data = root_peer(server.port, order)
+            name = f"file{ord(order)}"
+            made, _ = peer.opened(data, name, 2, verifier=b"exclusiv")
+            fail_and_return(server, disk)
+            peer.close()
+            peer, data = root_peer(server.port, order)
+            for verifier, status in ((b"another!", "EXIST"), (b"exclusiv", "OK")):
+                request = peer.open(data, [name], 2, verifier=verifier)
+                # The client has not said yet that it has nothing to reclaim.
+                found = []
+                check(processes.wait_until(lambda: found.append(peer.call(request)) or found[-1].status != "GRACE",
+                                           60 * rig.slowness), "the grace period does not end")
+                findings.equal(found[-1].status, status, f"{order} the create again with {verifier}")
+            findings.equal(found[-1].raw(0, 64), made, f"{order} the file")
+            peer.must(Request("DISCONNECT"))
+            peer.close()
+    findings.finish()
 
 
 @scenario(timeout=900, where="server")

@@ -169,7 +169,7 @@ TEST_F(StoreOpenTest, GuardedRefusesExistingName) {
   EXPECT_DAFS(kExist, Open(user_, args));
 }
 
-// Shows DAFS-6.5.24-07, DAFS-6.5.24-09
+// Shows DAFS-6.5.24-07
 TEST_F(StoreOpenTest, ExclusiveRepeatedWithItsVerifierSucceeds) {
   wire::OpenArgs args = OpenArgs(A(), "f");
   args.open_type = wire::OpenType::kCreate;
@@ -182,7 +182,7 @@ TEST_F(StoreOpenTest, ExclusiveRepeatedWithItsVerifierSucceeds) {
   EXPECT_EQ(second.filehandle, first.filehandle);
   args.create_verifier = wire::OpaqueFromUint64<wire::Verifier>(1);
   EXPECT_DAFS(kExist, Open(user_, args));
-  Start();  // the verifier is on stable storage
+  Start();
   EXPECT_DAFS(kExist, Open(user_, args));
   args.create_verifier = wire::OpaqueFromUint64<wire::Verifier>(0x1122334455667788);
   ASSERT_OK(Open(user_, args, &second));
