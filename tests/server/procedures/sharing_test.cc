@@ -107,10 +107,11 @@ class SharingTest : public ServerTest {
   wire::FileHandle directory_;
 };
 
-// Shows DAFS-4.2.3-02, DAFS-4.4.1.2-01 (this server decides for advisory locks), DAFS-6.5.24-22,
-// DAFS-6.5.24-01 (the result flags): locks bind only clients that lock. No OPEN result says that
-// they are mandatory. They keep no client from the data, in a batch or in single requests.
-TEST_F(SharingTest, LocksAreAdvisory) {
+// Shows DAFS-4.2.3-02, DAFS-4.4.1.2-01 (this server decides: locks are advisory without PERSIST and
+// AUTORECOVERY), DAFS-6.5.24-22, DAFS-6.5.24-01 (the result flags): such locks bind only clients
+// that lock. No OPEN result says that they are mandatory. They keep no client from the data, in a
+// batch or in single requests.
+TEST_F(SharingTest, LocksWithoutOptionsAreAdvisory) {
   const wire::OpenRes holder = Open(*first_), other = Open(*second_);
   EXPECT_EQ(holder.result_flags, 0u);
   EXPECT_EQ(other.result_flags, 0u);

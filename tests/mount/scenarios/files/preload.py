@@ -173,7 +173,8 @@ def reads_of_mount(rig):
 @scenario(timeout=60, where="mount", loopback=True)
 def preload(rig):
     """A program with threads, forks, duplicates and closed descriptors reads what was written. Reads by the library do not
-    reach the mount."""
+    reach the mount.
+    Shows DAFS-2.4.1-02: the programs are unmodified and call pread(2). What they do else takes the way of the kernel."""
     preloaded = Preloaded(rig)
     out = preloaded.run([sys.executable, "-c", PROGRAM, rig.root / "file", rig.local / "other"])
     check("well" in out.splitlines(), "the program did not end well")

@@ -2,7 +2,9 @@
 // others may do meanwhile. Spec: 4.4.1.3, 4.4.1.5, 4.4.1.6, 6.5.18.
 #include "server/store/holdings/persistent_locks.h"
 
+#include <atomic>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -82,7 +84,6 @@ TEST_F(PersistentLocksTest, ANewInstanceOfTheClientBreaksItAtOnce) {
   EXPECT_EQ(States(), std::vector{State::kBroken});
 }
 
-// Shows DAFS-4.4.1.2-04.
 TEST_F(PersistentLocksTest, IsNotGrantedDuringAReadThatItForbids) {
   std::optional<ReadUnderWay> read(std::in_place, KeyOf(mine_.filehandle));
   ASSERT_OK(Lock(user_, mine_, 0, 4, wire::kLockPersist, LockType::kRead));  // forbids none
@@ -97,7 +98,92 @@ TEST_F(PersistentLocksTest, IsNotGrantedDuringAReadThatItForbids) {
   locker.join();
 }
 
-// Shows DAFS-4.4.1.3-06, DAFS-4.4.1.3-07, DAFS-4.4.1.3-08.
+// A file whose last block user_ locks again and again, while other_ reads or writes all of it: a
+// lock that is granted too early is granted before other_ reaches that block.
+class LockedTailTest : public PersistentLocksTest {
+ protected:
+  static constexpr size_t kSize = size_t{1} << 20, kTail = 4096, kTailAt = kSize - kTail;
+  static constexpr int kRounds = 100;
+
+  void SetUp() override {
+    PersistentLocksTest::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_OK(Write(user_, mine_, 0, std::string(kSize, 'A')));
+  }
+  // Locks the tail, runs `locked`, and releases it, while another thread repeats `transfer`. `done`
+  // in `locked(done)` returns after the transfer that was under way when the lock was granted, and
+  // the next one, which is refused.
+  template <class Transfer, class Locked>
+  void Contend(Transfer transfer, Locked locked) {
+    std::atomic<uint64_t> begun = 0, ended = 0;
+    std::atomic<bool> stop = false;
+    std::thread other([&] {
+      while (!stop) {
+        ++begun;
+        transfer();
+        ++ended;
+      }
+    });
+    for (int round = 0; round < kRounds && !HasFailure(); ++round) {
+      const uint64_t before = begun;
+      while (begun == before) std::this_thread::yield();  // a transfer has just begun
+      EXPECT_OK(Lock(user_, mine_, kTailAt, kTail, wire::kLockPersist));
+      const uint64_t granted = begun;
+      locked([&] {
+        while (ended <= granted) std::this_thread::yield();
+      });
+      EXPECT_OK(Unlock(user_, mine_, kTailAt, kTail));
+    }
+    stop = true;
+    other.join();
+  }
+};
+
+// Shows DAFS-4.4.1.2-04 (reads): none returns what the holder wrote under its lock.
+TEST_F(LockedTailTest, IsNotGrantedDuringARead) {
+  std::atomic<int> refused = 0;
+  Contend(
+      [&] {
+        const std::string read = Read(other_, theirs_, 0, kSize);
+        if (read == "DAFSERR_LOCKED") {
+          ++refused;
+        } else {
+          EXPECT_EQ(read.size(), kSize);
+          EXPECT_EQ(read.find('B'), std::string::npos);
+        }
+      },
+      [&](auto done) {
+        EXPECT_OK(Write(user_, mine_, kTailAt, std::string(kTail, 'B')));
+        done();
+        EXPECT_OK(Write(user_, mine_, kTailAt, std::string(kTail, 'A')));
+      });
+  EXPECT_GT(refused, 0);
+}
+
+// Shows DAFS-4.4.1.2-04 (writes): none changes what the holder has read under its lock.
+TEST_F(LockedTailTest, IsNotGrantedDuringAWrite) {
+  char next = 'a';
+  std::atomic<int> refused = 0;
+  Contend(
+      [&] {
+        next = next == 'z' ? 'a' : static_cast<char>(next + 1);
+        const DafsStatus status = Write(other_, theirs_, 0, std::string(kSize, next));
+        if (status == DafsStatus::kLocked) {
+          ++refused;
+        } else {
+          EXPECT_EQ(status, DafsStatus::kOk);
+        }
+      },
+      [&](auto done) {
+        const std::string before = Read(user_, mine_, kTailAt, kTail);
+        done();
+        EXPECT_EQ(Read(user_, mine_, kTailAt, kTail), before);
+      });
+  EXPECT_GT(refused, 0);
+}
+
+// Shows DAFS-4.4.1.3-06, DAFS-4.4.1.3-07, DAFS-4.4.1.3-08. Shows DAFS-6.5.27-07: locks with PERSIST
+// are mandatory; without this option and AUTORECOVERY, locks keep no client from the data.
 TEST_F(PersistentLocksTest, RangesAreMandatoryAndABrokenOneIsRefusedToAll) {
   ASSERT_OK(Lock(user_, mine_, 4, 4, wire::kLockPersist));
   EXPECT_DAFS(kLocked, Write(other_, theirs_, 6, "xx"));
