@@ -133,6 +133,8 @@ absl::Status ScriptedConnection::PostRdmaRead(uint64_t, std::span<const dat::Seg
 
 absl::Status ScriptedConnection::PostReceive(uint64_t cookie, dat::Segment into) {
   if (closed || Break()) return absl::UnavailableError("closed");
+  ++receives_posted;
+  receive_sizes.insert(into.size_bytes);
   receives_.emplace_back(cookie, into);
   return absl::OkStatus();
 }
@@ -248,6 +250,7 @@ void ScriptedConnection::CheckFlow(const Request& request) {
 }
 
 void ScriptedConnection::Receive(std::vector<std::byte> message) {
+  ++messages;
   if (bound) {
     auto answer = wire::DecodeResponseHeader(message, order);
     if (answer.ok()) return server_->directive_answers.push_back(answer->header);

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,9 @@ class ScriptedConnection final : public dat::Endpoint {
   bool connected_session = false;
   std::vector<std::byte> private_data;
   std::deque<Request> held;
+  size_t messages = 0;               // that the client has sent
+  size_t receives_posted = 0;        // by the client, so far
+  std::set<uint32_t> receive_sizes;  // of these
   bool closed = false;
   bool bound = false;  // by CONNECT_BIND: a Back-control Channel
   wire::ByteOrder order = wire::ByteOrder::kLittle;

@@ -149,7 +149,7 @@ TEST_P(BothWays, CancelledSentIoCompletesWithItsConnection) {
 }
 
 // Shows FAST03-3.1-12, DAFS-4.2.4-01: a hint about a file and its coming use, and one with each
-// transfer.
+// transfer. Shows DAFS-6.1.8-02 (the client's part).
 TEST_F(AsyncHoldsTest, HintsReachTheServer) {
   StartIo();
   std::vector<wire::CacheHintArgs> hints;
@@ -170,14 +170,14 @@ TEST_F(AsyncHoldsTest, HintsReachTheServer) {
         return false;
     }
   };
-  EXPECT_OK(Await(files_->data().CacheHint(user_, file_.handle, 4096, 8192,
-                                           wire::AccessPattern::kSequential,
-                                           wire::CacheHintRead(6) | wire::CacheHintWrite(2))));
+  EXPECT_OK(Await(files_->data().CacheHint(
+      user_, file_.handle, 4096, 8192, wire::AccessPattern::kSequential,
+      wire::kCacheHintPrefetch | wire::CacheHintRead(6) | wire::CacheHintWrite(2))));
   ASSERT_EQ(hints.size(), 1u);
   EXPECT_EQ(hints[0].offset, 4096u);
   EXPECT_EQ(hints[0].count, 8192u);
   EXPECT_EQ(hints[0].access_pattern, wire::AccessPattern::kSequential);
-  EXPECT_EQ(hints[0].cache_hint, wire::CacheHintRead(6) | wire::CacheHintWrite(2));
+  EXPECT_EQ(hints[0].cache_hint, 0x01u | 6u << 1 | 2u << 4);
   const MemorySegment segment{memory_.data(), kBlock, handle_};
   const FileRange range{0, kBlock};
   IoOptions options;
@@ -189,8 +189,7 @@ TEST_F(AsyncHoldsTest, HintsReachTheServer) {
   options.cache_hint = wire::CacheHintWrite(3);
   ASSERT_OK(io_->Write(file_, {&segment, 1}, {&range, 1}, *group_, options));
   EXPECT_OK(Next().status);
-  EXPECT_THAT(with_data, ::testing::ElementsAre(wire::CacheHintRead(7), wire::CacheHintRead(1),
-                                                wire::CacheHintWrite(3)));
+  EXPECT_THAT(with_data, ::testing::ElementsAre(7u << 1, 1u << 1, 3u << 4));
   server_.script = nullptr;
 }
 

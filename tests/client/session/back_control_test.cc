@@ -24,31 +24,41 @@ constexpr absl::Duration kPatience = absl::Seconds(60);
 class ReceiveCounter final : public ForwardingProvider {
  public:
   using ForwardingProvider::ForwardingProvider;
-  uint32_t posted = 0;
+  uint32_t posted = 0;                      // and not used yet
+  std::vector<uint32_t> receives_at_sends;  // those posted so far, before each send
 
  private:
   class Endpoint final : public dat::ForwardingEndpoint {
    public:
-    Endpoint(EndpointPtr inner, uint32_t& posted)
-        : ForwardingEndpoint(std::move(inner)), posted_(posted) {}
+    Endpoint(EndpointPtr inner, ReceiveCounter& counter)
+        : ForwardingEndpoint(std::move(inner)), counter_(counter) {}
     absl::Status PostReceive(uint64_t cookie, dat::Segment into) override {
-      if (into.size_bytes >= BackControl::kMaxRequest) ++posted_;
+      if (into.size_bytes >= BackControl::kMaxRequest) {
+        ++counter_.posted;
+        ++receives_;
+      }
       return inner().PostReceive(cookie, into);
+    }
+    absl::Status PostSend(uint64_t cookie, std::span<const dat::Segment> from,
+                          const SendOptions& options) override {
+      counter_.receives_at_sends.push_back(receives_);
+      return inner().PostSend(cookie, from, options);
     }
     size_t Poll(std::span<dat::Completion> out) override {
       const size_t count = inner().Poll(out);
       for (const dat::Completion& done : out.first(count)) {
-        if (done.event == dat::Event::kReceive) --posted_;
+        if (done.event == dat::Event::kReceive) --counter_.posted;
       }
       return count;
     }
 
    private:
-    uint32_t& posted_;
+    ReceiveCounter& counter_;
+    uint32_t receives_ = 0;
   };
   Wrapper NextWrapper() override {
     return
-        [this](EndpointPtr inner) { return std::make_unique<Endpoint>(std::move(inner), posted); };
+        [this](EndpointPtr inner) { return std::make_unique<Endpoint>(std::move(inner), *this); };
   }
 };
 
@@ -283,6 +293,16 @@ TEST_F(BackControlTest, AllCreditsCanBeUsedAtOnce) {
     EXPECT_TRUE(Until([&] { return received_.size() == BackControl::kRequests; }));
     received_.clear();
     EXPECT_EQ(reported_.size(), 168 * size_t{BackControl::kRequests});
+  }
+}
+
+// Shows DAFS-3.2.6.3-09 (the client's part): a new receive replaces that of the request.
+TEST_F(BackControlTest, ReceiveIsPostedBeforeEachResponse) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  const uint32_t receives = counter_.receives_at_sends.back();
+  for (uint32_t count = 1; count <= BackControl::kRequests; ++count) {
+    EXPECT_EQ(Ask(Encode(Completions(count, 1))), "DAFS_STATUS_OK");
+    EXPECT_EQ(counter_.receives_at_sends.back(), receives + count);
   }
 }
 

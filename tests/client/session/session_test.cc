@@ -2,6 +2,8 @@
 // replies, and the end.
 #include "client/session/session.h"
 
+#include <set>
+
 #include "tests/client/scripted_fixture.h"
 #include "tests/wire/auth/fake_gss.h"
 #include "wire/codec/checksum.h"
@@ -371,7 +373,63 @@ TEST_F(SessionTest, PrivateDataNamesTheClientTheSessionAndTheChannel) {
   session_.reset();
 }
 
-// Shows DAFS-E.3-04 for the client. An end by the server is abrupt at any time (E.5.4).
+// Shows DAFS-3.1.2.3.4-05 (the client's part), DAFS-3.2.6.3-02 (the client's part): after the
+// exchange that binds it, the client posts neither requests nor receives there.
+TEST_F(SessionTest, ReadChannelCarriesNoLaterMessageOfTheClient) {
+  options_.rdma_read_channel = options_.back_control_channel = true;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kClientConnectAuth) return false;
+    GrantChannels(c, request, true);
+    return true;
+  };
+  ASSERT_OK(MakeSession());
+  ASSERT_EQ(server_.connections.size(), 3u);
+  const ScriptedConnection& operations = *server_.connections[0];
+  const ScriptedConnection& channel = *server_.connections[1];
+  EXPECT_EQ(Field(&channel, 12), std::string("\4\0\0\0", 4));
+  const size_t before = operations.messages;
+  for (const uint16_t target : {uint16_t{4}, uint16_t{16}}) {
+    server_.target_nreq = target;
+    auto walks = StartWalks(12);
+    ASSERT_TRUE(Until([&] { return walks.back()->resumed == 1; }));
+    ExpectRightAnswers(walks);
+  }
+  EXPECT_GE(operations.messages, before + 48);
+  EXPECT_EQ(channel.messages, 1u);  // CONNECT_BIND
+  EXPECT_EQ(channel.receives_posted, 1u);
+}
+
+// Shows DAFS-3.2.6.4.1-01 (the client's part): the client negotiates once for each connection, then
+// keeps to what was granted, whatever Nreq is.
+TEST_F(SessionTest, MessageSizesStayFixed) {
+  options_.rdma_read_channel = options_.back_control_channel = true;
+  options_.max_request_size = 1024;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kClientConnectAuth) return false;
+    GrantChannels(c, request, true);
+    return true;
+  };
+  ASSERT_OK(MakeSession());
+  const std::set<uint32_t> sizes = server_.connections[0]->receive_sizes;
+  for (const uint16_t target : {uint16_t{4}, uint16_t{16}}) {
+    server_.target_nreq = target;
+    auto walks = StartWalks(12);
+    ASSERT_TRUE(Until([&] { return walks.back()->resumed == 1; }));
+    ExpectRightAnswers(walks);
+    Call<wire::CreateArgs> create;
+    create.args.component = "link";
+    create.args.obj_type = wire::ObjectType::kLnk;
+    create.args.linkdata = std::string(2000, 'x');
+    CallBase* const chain[] = {&create};
+    const absl::Status status = Await(session_->Run({}, chain, absl::InfiniteFuture()));
+    EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kTooSmall) << status;
+  }
+  EXPECT_EQ(server_.connections[0]->receive_sizes, sizes);
+  EXPECT_EQ(server_.Count(Proc::kClientConnectAuth), 1);
+  EXPECT_EQ(server_.Count(Proc::kConnectBind), 2);
+}
+
+// Shows DAFS-E.3-04 (the client's part). An end by the server is abrupt at any time (E.5.4).
 TEST_F(SessionTest, ConnectionEndsAfterTheSession) {
   ASSERT_OK(MakeSession());
   std::optional<Request> held;
@@ -509,7 +567,8 @@ TEST_F(SessionTest, MemberAfterAFailureGetsChainBroken) {
 }
 
 // Shows DAFS-3.2.6.4.2-05, DAFS-3.2.6.4.2-07, DAFS-3.2.6.4.2-08, DAFS-3.2.6.4.2-09, DAFS-5.2.2-01,
-// DAFS-6.5.1-03.
+// DAFS-6.5.1-03. Shows DAFS-5.2.2-02 (the client's part): the scripted server records a request on
+// an expired stream as a violation.
 TEST_F(SessionTest, NreqShrinksByNullRequestsAndGrowsAtOnce) {
   server_.max_requests = server_.target_nreq = 8;
   ASSERT_OK(MakeSession());
@@ -781,8 +840,7 @@ TEST_F(SessionTest, AdvertisedBufferIsQuarantinedUntilReplyOrSessionEnd) {
   }
 }
 
-// Shows DAFS-3.2.2-01, DAFS-3.2.2-02 (the client's NULL), DAFS-5.1-01, DAFS-5.1-02: outstanding
-// requests are not sent again.
+// Shows DAFS-3.2.2-01, DAFS-5.1-01, DAFS-5.1-02: outstanding requests are not sent again.
 TEST_F(SessionTest, SilentServerIsProbedWithNullThenDisconnected) {
   options_.silence = absl::Milliseconds(120);
   ASSERT_OK(MakeSession());

@@ -202,6 +202,7 @@ TEST(KernelAttributes, TypesAndDevicesConvertBothWays) {
   }
 }
 
+// Shows DAFS-6.1.4-06 (the client's part).
 TEST(AttributesToSet, DistinguishesNowFromATimeAndSetsNothingElse) {
   fuse_setattr_in in = {};
   EXPECT_EQ(AttributesToSet(in).valid, 0u);
@@ -221,6 +222,16 @@ TEST(AttributesToSet, DistinguishesNowFromATimeAndSetsNothingElse) {
   EXPECT_EQ(set.mode, 0640u);
   EXPECT_EQ(set.owner, "77");
   EXPECT_EQ(set.object_size, 99u);
+}
+
+// Shows DAFS-6.5.2-04 (the client's part); no mask of the kernel asks for `delete`.
+TEST(AccessFromMask, HasTheBitsOfTheSpecification) {
+  constexpr uint32_t kRead = 0x1, kLookup = 0x2, kModify = 0x4, kExtend = 0x8, kExecute = 0x20;
+  EXPECT_EQ(AccessFromMask(R_OK, false), kRead);
+  EXPECT_EQ(AccessFromMask(W_OK, false), kModify | kExtend);
+  EXPECT_EQ(AccessFromMask(X_OK, false), kExecute);
+  EXPECT_EQ(AccessFromMask(X_OK, true), kLookup);
+  EXPECT_EQ(AccessFromMask(R_OK | W_OK | X_OK, true), kRead | kModify | kExtend | kLookup);
 }
 
 TEST(DirectoryAnswer, StaysWithinItsLimitAndAligned) {

@@ -165,8 +165,8 @@ TEST_F(BatchTest, TooManyOutstandingRequestsAreThrottled) {
   Collect(1);
 }
 
-// Shows DAFS-3.1.2.3.2-08 (BATCH_SUBMIT), DAFS-6.6.1-02, DAFS-7-19, R78: a batch with an invalid
-// request is refused as a whole, and an asynchronous one before the Back-control Channel is bound.
+// Shows DAFS-6.6.1-02, DAFS-7-19, R78: a batch with an invalid request is refused as a whole, and
+// an asynchronous one before the Back-control Channel is bound.
 TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
   Start(/*read_channel=*/true);
   const wire::RwRequest good = Item(wire::RwFlag::kRead, 1, 0, 10);

@@ -224,7 +224,7 @@ TEST_F(HintsTest, PrefetchBitNeverFailsAReadOrWrite) {
   EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-4.2.4-03 (server): with every pattern, from 0 to 4, and every weight.
+// Shows DAFS-4.2.4-03: with every pattern, from 0 to 4, and every weight.
 TEST_F(HintsTest, HintsNeverChangeData) {
   Start();
   std::string expected = Pattern(kSize);

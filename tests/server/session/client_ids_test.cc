@@ -68,7 +68,7 @@ TEST_F(ClientIdsTest, IdStandsForNameAndVerifierAndDistinguishesLockOwners) {
   EXPECT_EQ(denied.res.owner, "owner");
 }
 
-// Shows DAFS-2.4.3-01 (server): all bytes of the string count, and none has a meaning.
+// Shows DAFS-2.4.3-01 (the server's part): all bytes of the string count, and none has a meaning.
 TEST_F(ClientIdsTest, NameIsOpaque) {
   StartServer();
   const std::string names[] = {std::string("n\0a", 3), std::string("n\0b", 3), "n", "N", "n/../n",
@@ -152,7 +152,8 @@ TEST_F(ClientIdsTest, MessageSizesStayFixed) {
   EXPECT_TRUE(client->AwaitClosed());
 }
 
-// Shows DAFS-6.2.6-01: before the authentication, and with channels bound.
+// Shows DAFS-6.2.6-01: before the authentication, and with channels bound. Shows DAFS-E.3-04 (the
+// server's part): the response to DISCONNECT precedes the end of the connections.
 TEST_F(ClientIdsTest, DisconnectEndsSessionAndItsChannelsAtAnyTime) {
   options_.workers = 1;  // channels without private data find their session
   StartServer();

@@ -38,7 +38,7 @@ TEST_P(Conformance, EndpointTakesPartInOneConnection) {
   EXPECT_EQ(pair_->client.Count(Event::kDisconnected), 0u);
 }
 
-// Shows DAFS-B.4-03, and over RDMA DAFS-E.8-05.
+// Shows DAFS-B.4-03.
 TEST_P(Conformance, OneListenerServesManyConnectionsAtOnce) {
   constexpr int kConnections = 200;
   auto listener = server_provider().Listen(GetParam().address());

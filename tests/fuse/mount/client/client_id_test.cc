@@ -45,6 +45,7 @@ class ClientIdTest : public testing::Test {
   Options options_;
 };
 
+// Shows DAFS-2.4.3-01 (the client's part): mounts that exist at once have different strings.
 TEST_F(ClientIdTest, IsReusedByTheNextMountButNotByAConcurrentOne) {
   std::string first;
   {
