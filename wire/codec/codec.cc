@@ -1,4 +1,4 @@
-// What needs no message of its own: headers, errors, inline data, 9.3.
+// Headers, errors and inline data, and which responses have a result (9.3).
 #include "wire/codec/codec.h"
 
 #include <cstring>

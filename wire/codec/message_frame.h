@@ -1,4 +1,4 @@
-// What surrounds the body of a message and is the same for all: header, data, padding, checksum.
+// The parts of a message around its body, the same for all: header, data, padding, checksum.
 // For the templates of instantiate.h.
 #pragma once
 
