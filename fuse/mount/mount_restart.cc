@@ -23,6 +23,7 @@
 #include "fuse/restart/successor.h"
 #include "runtime/log/log.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 
 namespace dafs::fuse {
 namespace {
@@ -59,8 +60,8 @@ class Countdown {
 };
 
 absl::Status Late(std::string_view what) {
-  return absl::DeadlineExceededError(absl::StrCat(absl::string_view(what.data(), what.size()),
-                                                  " within ", absl::FormatDuration(kStepWithin)));
+  return absl::DeadlineExceededError(
+      absl::StrCat(Text(what), " within ", absl::FormatDuration(kStepWithin)));
 }
 
 int64_t NowNs() { return absl::ToUnixNanos(Loop::Now()); }

@@ -61,7 +61,7 @@ std::string Usage(const OptionRow& row) {
   std::string usage(row.name);
   if (std::holds_alternative<Number>(row.kind)) usage += "=N";
   if (const Choice* choice = std::get_if<Choice>(&row.kind)) (usage += '=') += choice->names;
-  if (const Text* text = std::get_if<Text>(&row.kind)) (usage += '=') += text->shown;
+  if (const FreeText* text = std::get_if<FreeText>(&row.kind)) (usage += '=') += text->shown;
   if (!row.opposite.empty()) (usage += " | ") += row.opposite;
   return usage;
 }

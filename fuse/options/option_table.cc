@@ -148,28 +148,29 @@ constexpr OptionRow kOptions[] = {
      "that they are not supported; the server still enforces its ACLs"},
     {kConnection, "proto", "", ChoiceOf<&Options::proto>("auto|tcp|rdma"),
      "transport; auto (default) tries rdma, then tcp"},
-    {kConnection, "rdmadev", "", Text{"NAME", SetRdmaDevice}, "RDMA device (default: by route)"},
+    {kConnection, "rdmadev", "", FreeText{"NAME", SetRdmaDevice},
+     "RDMA device (default: by route)"},
     {kConnection, "xprtsec", "", ChoiceOf<&Options::xprtsec>("none|tls|mtls"),
      "protection of the connections, which are then over TCP: none (default), TLS, or TLS with a "
      "certificate of this machine"},
-    {kConnection, "tlsca", "", Text{"FILE", SetPath<&Options::tls_ca>},
+    {kConnection, "tlsca", "", FreeText{"FILE", SetPath<&Options::tls_ca>},
      "CAs that may have signed the certificate of the server (default: those of the system)"},
-    {kConnection, "tlscert", "", Text{"FILE", SetPath<&Options::tls_cert>},
+    {kConnection, "tlscert", "", FreeText{"FILE", SetPath<&Options::tls_cert>},
      "certificate of this machine, for xprtsec=mtls"},
-    {kConnection, "tlskey", "", Text{"FILE", SetPath<&Options::tls_key>},
+    {kConnection, "tlskey", "", FreeText{"FILE", SetPath<&Options::tls_key>},
      "its private key, which other users must not be able to read"},
     {kConnection, "sec", "", ChoiceOf<&Options::sec>("sys|krb5host|text|krb5|krb5i|krb5p"),
      "how the mount authenticates: sys: by address and port (default); krb5host: by the Kerberos "
      "keys of this machine, for all its users; text: by a name and password, as that user; krb5: "
      "each user by a ticket; krb5p, krb5i: krb5 with xprtsec=tls"},
-    {kConnection, "credentials", "", Text{"FILE", SetPath<&Options::credentials>},
+    {kConnection, "credentials", "", FreeText{"FILE", SetPath<&Options::credentials>},
      "the name and password, for sec=text: lines username=NAME and password=PASSWORD, which other "
      "users must not be able to read"},
-    {kConnection, "keytab", "", Text{"FILE", SetPath<&Options::keytab>},
+    {kConnection, "keytab", "", FreeText{"FILE", SetPath<&Options::keytab>},
      "the keys of this machine, for sec=krb5host and sec=krb5 (default: /etc/krb5.keytab)"},
-    {kConnection, "principal", "", Text{"NAME", SetPrincipal},
+    {kConnection, "principal", "", FreeText{"NAME", SetPrincipal},
      "the principal in the keytab (default: the first one)"},
-    {kConnection, "ccache", "", Text{"NAME", SetCache},
+    {kConnection, "ccache", "", FreeText{"NAME", SetCache},
      "credentials cache of each user, for sec=krb5, with %{uid} (default: the default of the "
      "user)"},
     {kConnection, "max_user_sessions", "", NumberOf<&Options::max_user_sessions>(1, 100'000),
@@ -181,18 +182,18 @@ constexpr OptionRow kOptions[] = {
     {kConnection, "spin", "",
      Number{0, 10000, [](Options& o, uint32_t n) { o.spin = absl::Microseconds(n); }},
      "microseconds to poll for a reply before sleeping, {} (default 50)"},
-    {kConnection, "cpu_latency", "", Text{"auto|off|N", SetCpuLatency},
+    {kConnection, "cpu_latency", "", FreeText{"auto|off|N", SetCpuLatency},
      "microseconds that idle CPUs may take to wake while the mount is busy, 0..10000; auto "
      "(default): 0 in a KVM guest with haltpoll and 2 to 8 CPUs, otherwise off"},
     {kConnection, "io_uring", "", ChoiceOf<&Options::io_uring>("auto|on|off"),
      "whether the kernel sends requests through io_uring: if it can, always, or\nnever (default)"},
     {kConnection, "port", "", NumberOf<&Options::port>(1, 65535),
      "port of the server (default 20149)"},
-    {kConnection, "addresses", "", Text{"A+B", SetAddresses},
+    {kConnection, "addresses", "", FreeText{"A+B", SetAddresses},
      "further hosts, addresses or [address]:port of the server, separated by +; sessions are "
      "spread "
      "over them, and a session whose path fails takes another"},
-    {kConnection, "names", "", Text{"FILE", SetPath<&Options::names>},
+    {kConnection, "names", "", FreeText{"FILE", SetPath<&Options::names>},
      "configuration of the name services, with a DAFS name as source (default: "
      "/etc/dafs/names.conf)"},
     {kConnection, "failover_after", "", SecondsOf<&Options::failover_after>(0, 3600),
@@ -201,10 +202,10 @@ constexpr OptionRow kOptions[] = {
     {kConnection, "resvport", "noresvport", Switch<&Options::reserved_port>(),
      "whether the mount connects from a port below 1024; exports without `insecure` require one "
      "(default: yes, if the mount has the right)"},
-    {kConnection, "clientid", "", Text{"NAME", SetPlainName<&Options::client_id>},
+    {kConnection, "clientid", "", FreeText{"NAME", SetPlainName<&Options::client_id>},
      "name by which the server knows this machine; needed on a copy of a machine (default: host "
      "name and /etc/machine-id)"},
-    {kConnection, "fence_id", "", Text{"NAME", SetPlainName<&Options::fence_id>},
+    {kConnection, "fence_id", "", FreeText{"NAME", SetPlainName<&Options::fence_id>},
      "name of this mount in the server's fencing lists, by which a cluster shuts it out (default: "
      "none; then every list shuts it out)"},
     {kConnection, "nconnect", "", NumberOf<&Options::nconnect>(1, 16),
@@ -339,7 +340,9 @@ std::string Set(const Choice& choice, std::string_view value, Options& o) {
   return AnyPart(choice.names, set) || AnyPart(choice.synonyms, set) ? "" : BadChoice(choice.names);
 }
 
-std::string Set(const Text& text, std::string_view value, Options& o) { return text.set(o, value); }
+std::string Set(const FreeText& text, std::string_view value, Options& o) {
+  return text.set(o, value);
+}
 
 bool HasValue(const OptionRow& row) {
   return !std::holds_alternative<Word>(row.kind) && !std::holds_alternative<Elsewhere>(row.kind);
@@ -369,7 +372,7 @@ absl::Status ApplyOptionOf(const OptionRow& row, std::string_view option, Option
   std::string why;
   if (const Number* number = std::get_if<Number>(&row.kind)) why = Set(*number, value, options);
   if (const Choice* choice = std::get_if<Choice>(&row.kind)) why = Set(*choice, value, options);
-  if (const Text* text = std::get_if<Text>(&row.kind)) why = Set(*text, value, options);
+  if (const FreeText* text = std::get_if<FreeText>(&row.kind)) why = Set(*text, value, options);
   return why.empty() ? absl::OkStatus() : BadOption(option, why);
 }
 

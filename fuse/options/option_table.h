@@ -35,14 +35,14 @@ struct Choice {
   std::string_view synonyms = {};  // as `names`
 };
 // NAME=`shown`. Returns why the value is bad; empty: it is set.
-struct Text {
+struct FreeText {
   std::string_view shown;
   std::string (*set)(Options& options, std::string_view value);
 };
 // A flag of mount(2), or an option that the whole list decides (ParseOptions).
 struct Elsewhere {};
 
-using OptionKind = std::variant<Word, Number, Choice, Text, Elsewhere>;
+using OptionKind = std::variant<Word, Number, Choice, FreeText, Elsewhere>;
 
 enum class OptionGroup : uint8_t { kAccess, kConnection, kSizes, kCaching, kLocking, kOthers };
 

@@ -4,22 +4,16 @@
 
 #include <algorithm>
 #include <fstream>
-#include <initializer_list>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "fuse/options/mount_flags.h"
 #include "fuse/options/option_table.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 
 namespace dafs::fuse {
 namespace {
-
-// absl::StrCat cannot be used: Debian builds Abseil with its own string_view type.
-std::string Cat(std::initializer_list<std::string_view> parts) {
-  std::string all;
-  for (std::string_view part : parts) all += part;
-  return all;
-}
 
 bool ApplyFlag(std::string_view option, Options& o) {
   const FlagOption* flag = FindFlagOption(option);
@@ -32,7 +26,7 @@ bool ApplyFlag(std::string_view option, Options& o) {
 absl::StatusOr<bool> ApplyKnown(std::string_view option, Options& o) {
   if (ApplyFlag(option, o) || IsForOthers(option)) return true;
   if (IsSecurityContext(option)) {
-    o.security_context += Cat({o.security_context.empty() ? "" : ",", option});
+    absl::StrAppend(&o.security_context, o.security_context.empty() ? "" : ",", Text(option));
     return true;
   }
   const OptionRow* row = FindOption(option);
@@ -106,7 +100,7 @@ absl::Status CheckTogether(const Options& o) {
     return BadOption("ac*", "a minimum is larger than its maximum; set acregmax or acdirmax too");
   }
   if (o.proto == Proto::kTcp && !o.rdma_device.empty()) {
-    return BadOption(Cat({"rdmadev=", o.rdma_device}), "not allowed with proto=tcp");
+    return BadOption(absl::StrCat("rdmadev=", o.rdma_device), "not allowed with proto=tcp");
   }
   return CheckProtection(o);
 }
@@ -114,8 +108,9 @@ absl::Status CheckTogether(const Options& o) {
 // A name has its ports and addresses where it is registered.
 absl::Status CheckSource(const Options& o) {
   if (!o.source.is_name) {
-    return o.names.empty() ? absl::OkStatus()
-                           : BadOption(Cat({"names=", o.names}), "the source is not a DAFS name");
+    return o.names.empty()
+               ? absl::OkStatus()
+               : BadOption(absl::StrCat("names=", o.names), "the source is not a DAFS name");
   }
   if (o.port != 0) return BadOption("port=", "not allowed with a DAFS name, which has ports");
   if (!o.addresses.empty()) {
@@ -158,7 +153,8 @@ absl::Status ParseLetters(const std::string& word, const Caller& caller, Words& 
     if (letter == 'o' || letter == 't' || letter == 'N') {
       std::string value = word.substr(i + 1);
       if (value.empty() && words.done()) {
-        return absl::InvalidArgumentError(Cat({"-", std::string(1, letter), ": expected a value"}));
+        return absl::InvalidArgumentError(
+            absl::StrCat("-", std::string(1, letter), ": expected a value"));
       }
       if (value.empty()) value = words.Take();
       if (letter == 'N')
@@ -191,7 +187,7 @@ absl::Status ParseLetters(const std::string& word, const Caller& caller, Words& 
         line.options.version = true;
         break;
       default:
-        return absl::InvalidArgumentError(Cat({"unknown flag -", std::string(1, letter)}));
+        return absl::InvalidArgumentError(absl::StrCat("unknown flag -", std::string(1, letter)));
     }
   }
   return absl::OkStatus();
@@ -217,7 +213,7 @@ absl::StatusOr<CommandLine> ReadWords(std::span<const std::string> arguments,
     } else if (word == "--verbose") {
       line.options.verbose = true;
     } else if (word[1] == '-') {
-      return absl::InvalidArgumentError(Cat({"unknown flag ", word}));
+      return absl::InvalidArgumentError(absl::StrCat("unknown flag ", word));
     } else {
       RETURN_IF_ERROR(ParseLetters(word, caller, words, line));
     }
@@ -239,7 +235,7 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
   if (line.positional.size() != 2) {
     return absl::InvalidArgumentError(
         line.positional.size() > 2
-            ? Cat({"too many arguments: ", line.positional[2]})
+            ? absl::StrCat("too many arguments: ", line.positional[2])
             : "usage: mount.dafs SERVER[:PORT]:/EXPORT|NAME DIR [-fv] [-o option,...]");
   }
   o.mount_point = line.positional[1];
@@ -272,8 +268,8 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
   ASSIGN_OR_RETURN(o.source, ParseSource(line.positional[0]));
   RETURN_IF_ERROR(CheckSource(o));
   if (o.port != 0 && o.source.port != 0 && o.port != o.source.port) {
-    return BadOption(Cat({"port=", std::to_string(o.port)}),
-                     Cat({"the source has port ", std::to_string(o.source.port)}));
+    return BadOption(absl::StrCat("port=", o.port),
+                     absl::StrCat("the source has port ", o.source.port));
   }
   if (o.port == 0) o.port = o.source.port != 0 ? o.source.port : Options().port;
   return o;

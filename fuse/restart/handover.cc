@@ -19,6 +19,7 @@
 #include "fuse/restart/live_client.h"
 #include "fuse/restart/named_place.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 
 namespace dafs::fuse {
 namespace {
@@ -96,8 +97,8 @@ void SaveMountBasis(const MountState& state, HandoverRecord& record) {
 }  // namespace
 
 absl::Status Contradiction(std::string_view what) {
-  return absl::DataLossError(absl::StrCat("the record of the mount contradicts itself: ",
-                                          absl::string_view(what.data(), what.size())));
+  return absl::DataLossError(
+      absl::StrCat("the record of the mount contradicts itself: ", Text(what)));
 }
 
 namespace {
@@ -120,8 +121,7 @@ absl::Status RestoreOpens(const HandoverRecord& record, client::Client& client) 
     entry.closing = open.closing;
     entry.is_local = open.is_local;
     if (open.lost != 0) {
-      entry.lost = absl::Status(static_cast<absl::StatusCode>(open.lost),
-                                absl::string_view(open.lost_why.data(), open.lost_why.size()));
+      entry.lost = absl::Status(static_cast<absl::StatusCode>(open.lost), open.lost_why);
     }
     saved.entries.emplace_back(open.name, std::move(entry));
   }

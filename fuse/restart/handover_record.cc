@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "fuse/cache/record/record_bytes.h"
 #include "runtime/crc32c.h"
+#include "runtime/text.h"
 
 namespace dafs::fuse {
 
@@ -58,8 +59,7 @@ struct Header {
 };
 
 absl::Status Damaged(std::string_view what) {
-  return absl::DataLossError(absl::StrCat("the record of the mount is damaged: ",
-                                          absl::string_view(what.data(), what.size())));
+  return absl::DataLossError(absl::StrCat("the record of the mount is damaged: ", Text(what)));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "runtime/size_text.h"
+#include "runtime/text.h"
 #include "server/admin/json_fields.h"
 #include "server/store/objects/export.h"
 #include "wire/protocol/lock_ranges.h"
@@ -64,8 +65,7 @@ std::string Cut(const Json& report, size_t rows) {
 std::string Silent(const Json& report, std::string_view consequence) {
   const uint64_t silent = NumberOf(report, "silent_workers");
   if (silent == 0) return "";
-  return absl::StrCat(silent, " workers did not answer in time: ",
-                      absl::string_view(consequence.data(), consequence.size()), "\n");
+  return absl::StrCat(silent, " workers did not answer in time: ", Text(consequence), "\n");
 }
 
 std::string FileOf(const Json& row) {

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 #include "server/admin/admin_socket.h"
 #include "wire/protocol/limits.h"
 
@@ -305,7 +306,7 @@ absl::StatusOr<ListenAddress> ParseListen(const std::string& text) {
   }
   std::string host;
   uint16_t port = dat::kDefaultPort;
-  absl::Status split = dat::SplitHostPort({rest.data(), rest.size()}, &host, &port);
+  absl::Status split = dat::SplitHostPort(Std(rest), &host, &port);
   if (!split.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--listen ", text, ": ", split.message()));
   }

@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<Export>> ReadExports(const std::vector<std::string>& 
   for (const ConfigLine& line : lines) {
     absl::string_view text = line.argument;
     if (absl::ConsumePrefix(&text, kExport)) {
-      ASSIGN_OR_RETURN(Export parsed, ParseExport({text.data(), text.size()}));
+      ASSIGN_OR_RETURN(Export parsed, ParseExport(Std(text)));
       exports.push_back(std::move(parsed));
       places.push_back(line.place);
     } else if (others != nullptr) {
@@ -140,7 +140,7 @@ std::string WithPlaceOfExport(const std::vector<std::string>& arguments, std::st
   for (const ConfigLine& line : lines.ok() ? *lines : std::vector<ConfigLine>()) {
     absl::string_view text = line.argument;
     if (!absl::ConsumePrefix(&text, kExport)) continue;
-    const absl::StatusOr<Export> parsed = ParseExport({text.data(), text.size()});
+    const absl::StatusOr<Export> parsed = ParseExport(Std(text));
     if (parsed.ok() && absl::StartsWith(Text(message), absl::StrCat("export ", parsed->name, "=",
                                                                     parsed->directory, ": "))) {
       return absl::StrCat(line.place, ": ", Text(message));

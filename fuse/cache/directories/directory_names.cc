@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/string_view.h"
+#include "runtime/text.h"
 
 namespace dafs::fuse {
 namespace {
@@ -13,9 +13,6 @@ namespace {
 constexpr uint32_t kSweepSeconds = 1;
 // A directory's table is made smaller when it uses less than this part of it.
 constexpr size_t kSpacious = 16;
-
-// Debian's Abseil has a string_view of its own, which its tables take as a key.
-absl::string_view Key(std::string_view name) { return {name.data(), name.size()}; }
 
 }  // namespace
 
@@ -63,7 +60,7 @@ bool DirectoryNames::HasRoom(Directory& directory, bool absent, uint32_t now) {
 }
 
 void DirectoryNames::Put(Directory& directory, std::string_view name, const Entry& entry) {
-  auto known = directory.names.find(Key(name));
+  auto known = directory.names.find(Text(name));
   if (known != directory.names.end()) {
     CountAbsent(directory, known->second, /*more=*/false);
     known->second = entry;
@@ -83,7 +80,7 @@ bool DirectoryNames::Insert(uint64_t directory, std::string_view name, uint64_t 
   entry.nodeid = nodeid;
   entry.given = static_cast<uint32_t>((now - start_) / kTick);
   entry.until = SecondsAt(until);
-  auto known = found.names.find(Key(name));
+  auto known = found.names.find(Text(name));
   if (known != found.names.end()) {
     if (known->second.nodeid != 0 && nodeid == 0 && !HasRoom(found, true, SecondsAt(now))) {
       return false;
@@ -135,7 +132,7 @@ std::optional<DirectoryNames::Name> DirectoryNames::Find(uint64_t directory, std
   absl::MutexLock lock(&shard.mutex);
   auto found = shard.directories.find(directory);
   if (found == shard.directories.end()) return std::nullopt;
-  auto known = found->second.names.find(Key(name));
+  auto known = found->second.names.find(Text(name));
   if (known == found->second.names.end()) return std::nullopt;
   if (known->second.until < SecondsAt(now) - 1) return std::nullopt;
   return NameOf(known->first, known->second);

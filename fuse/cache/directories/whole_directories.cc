@@ -1,16 +1,9 @@
 #include "fuse/cache/directories/whole_directories.h"
 
 #include "absl/hash/hash.h"
-#include "absl/strings/string_view.h"
+#include "runtime/text.h"
 
 namespace dafs::fuse {
-namespace {
-
-// Debian's Abseil has a string_view of its own, which its tables take as a key.
-absl::string_view Key(std::string_view name) { return {name.data(), name.size()}; }
-
-}  // namespace
-
 WholeDirectories::Shard& WholeDirectories::ShardOf(const wire::FileHandle& directory) const {
   return shards_[(absl::HashOf(directory) >> 32) % kShards];
 }
@@ -34,7 +27,7 @@ void WholeDirectories::MakeRoom(Shard& shard, const Directory& except) {
 }
 
 void WholeDirectories::AddName(Shard& shard, Directory& directory, std::string_view name) {
-  if (directory.names.contains(Key(name))) return;
+  if (directory.names.contains(Text(name))) return;
   directory.names.emplace(name);
   directory.bytes += BytesOf(name);
   shard.bytes += BytesOf(name);
@@ -67,7 +60,7 @@ void WholeDirectories::End(const wire::FileHandle& directory, const Change& chan
   const bool undisturbed = change.alone && changed.last_change == change.number;
   if (outcome == Outcome::kUnsure || (!vanished.empty() && !undisturbed)) {
     DropNames(shard, changed);
-  } else if (const auto name = changed.names.find(Key(vanished)); name != changed.names.end()) {
+  } else if (const auto name = changed.names.find(Text(vanished)); name != changed.names.end()) {
     changed.bytes -= BytesOf(vanished);
     shard.bytes -= BytesOf(vanished);
     changed.names.erase(name);
@@ -133,7 +126,7 @@ client::Promise WholeDirectories::PromiseOfAbsence(const wire::FileHandle& direc
   const auto found = shard.directories.find(directory);
   if (found == shard.directories.end()) return {};
   const Directory& known = found->second;
-  if (!known.promise || now >= known.until || known.names.contains(Key(name))) return {};
+  if (!known.promise || now >= known.until || known.names.contains(Text(name))) return {};
   return known.promise;
 }
 

@@ -21,10 +21,6 @@
 namespace dafs::server {
 namespace {
 
-// absl::string_view and std::string_view are the same type in C++17 builds of Abseil and different
-// types in others. These functions make the calls independent of that.
-std::string_view Std(absl::string_view s) { return {s.data(), s.size()}; }
-
 PeerAddress Mapped(const in_addr& v4) {
   PeerAddress a;
   a.bytes[10] = a.bytes[11] = 0xff;

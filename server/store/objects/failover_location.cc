@@ -50,7 +50,7 @@ absl::Status ParseFailover(std::string_view value, std::vector<FailoverLocation>
   for (absl::string_view one : absl::StrSplit(Text(value), '+')) {
     const size_t colon = one.find(":/");
     const absl::string_view server = one.substr(0, colon);
-    if (colon == absl::string_view::npos || !IsServerName({server.data(), server.size()})) {
+    if (colon == absl::string_view::npos || !IsServerName(Std(server))) {
       return absl::InvalidArgumentError(
           absl::StrCat("failover= takes ", kForm, ", separated by '+', not '", one, "'"));
     }

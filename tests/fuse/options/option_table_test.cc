@@ -28,7 +28,7 @@ std::vector<std::string> Examples(const OptionRow& row) {
     std::istringstream names{std::string(choice->names)};
     for (std::string one; std::getline(names, one, '|');) examples.push_back(name + "=" + one);
   }
-  if (const Text* text = std::get_if<Text>(&row.kind)) {
+  if (const FreeText* text = std::get_if<FreeText>(&row.kind)) {
     examples.push_back(name + (text->shown == "FILE" ? "=/0" : "=0"));
   }
   return examples;
