@@ -20,6 +20,7 @@
 #include "client/status/promise_keeper.h"
 #include "client/status/report_json.h"
 #include "client/status/report_text.h"
+#include "runtime/fnv.h"
 #include "runtime/gather.h"
 #include "runtime/log/log.h"
 #include "runtime/log/log_level.h"
@@ -261,11 +262,9 @@ void LeaseKeeper::SetRequestsBy(std::string requests_by) {
   impl_->SetRequestsBy(std::move(requests_by));
 }
 
-// A mount point may be longer than a socket's name may be, so its hash (FNV-1a) is used.
+// A mount point may be longer than a socket's name may be, so its hash is used.
 std::string LeaseKeeper::SocketPath(const std::string& directory, const std::string& mount_point) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : mount_point) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return absl::StrFormat("%s/%016x.sock", directory, hash);
+  return absl::StrFormat("%s/%016x.sock", directory, Fnv64(mount_point));
 }
 
 bool LeaseKeeper::IsSocketName(std::string_view name) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/fnv.h"
 #include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "server/clients/options.h"
@@ -70,13 +71,10 @@ struct ClientRecords::Slot {
   Principal::Proof proof;
   Principal::NameHash name_hash;
 
-  // FNV-1a.
   uint32_t Sum() const {
-    uint32_t hash = 2166136261u;
+    uint32_t hash = kFnv32Start;
     const auto add = [&hash](const void* data, size_t size) {
-      for (size_t i = 0; i < size; ++i) {
-        hash = (hash ^ static_cast<const uint8_t*>(data)[i]) * 16777619u;
-      }
+      hash = ExtendFnv32(hash, {static_cast<const std::byte*>(data), size});
     };
     add(&name_bytes, sizeof name_bytes);
     add(&verifier, sizeof verifier);

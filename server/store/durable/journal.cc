@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/files/unique_fd.h"
+#include "runtime/fnv.h"
 #include "runtime/log/log.h"
 #include "server/store/durable/write_verifier.h"
 #include "server/store/system/fd_path.h"
@@ -15,10 +16,7 @@ namespace dafs::server {
 using wire::DafsStatus;
 
 uint32_t JournalSlot::Sum(uint32_t sum, const void* data, size_t size) {
-  uint32_t hash = 2166136261u ^ sum;
-  for (size_t i = 0; i < size; ++i) {
-    hash = (hash ^ static_cast<const uint8_t*>(data)[i]) * 16777619u;
-  }
+  const uint32_t hash = ExtendFnv32(kFnv32Start ^ sum, {static_cast<const std::byte*>(data), size});
   return hash != 0 ? hash : 1;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "runtime/fnv.h"
 #include "runtime/text.h"
 #include "server/store/holdings/caller.h"
 
@@ -32,11 +33,7 @@ bool Grace::IsOwedToOthers(std::string_view client_name,
   });
 }
 
-uint64_t Grace::SumOf(std::string_view owner) {  // FNV-1a
-  uint64_t sum = 14695981039346656037u;
-  for (char c : owner) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return sum;
-}
+uint64_t Grace::SumOf(std::string_view owner) { return Fnv64(owner); }
 
 void Grace::Start(Owed owed, absl::Time until, const std::vector<size_t>& late) {
   absl::MutexLock lock(&mutex_);

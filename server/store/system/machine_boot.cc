@@ -3,15 +3,14 @@
 #include <fstream>
 #include <string>
 
+#include "runtime/fnv.h"
+
 namespace dafs::server {
 
-// FNV-1a. absl::Hash differs in every process.
 uint64_t BootSum() {
   std::string text;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
-  uint64_t sum = 14695981039346656037u;
-  for (char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return sum;
+  return Fnv64(text);
 }
 
 }  // namespace dafs::server

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "runtime/files/unique_fd.h"
+#include "runtime/fnv.h"
 #include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
@@ -53,11 +55,9 @@ absl::Status KeyError(const std::string& state_dir, std::string_view why) {
                    " to start empty: every mount then loses all filehandles and open files"));
 }
 
-// FNV-1a, in hexadecimal digits. It is stored beside the key, so it need not hide the key.
+// A hash in hexadecimal digits. It is stored beside the key, so it need not hide the key.
 std::string SumOf(const HandleKey& key) {
-  uint64_t sum = 14695981039346656037u;
-  for (uint8_t byte : key) sum = (sum ^ byte) * 1099511628211u;
-  return absl::StrCat(absl::Hex(sum, absl::kZeroPad16));
+  return absl::StrCat(absl::Hex(Fnv64(std::as_bytes(std::span(key))), absl::kZeroPad16));
 }
 
 // The content of the file `instance`: "NUMBER SUM\n". Older servers wrote "NUMBER\n".

@@ -46,6 +46,11 @@ TEST_F(ResolveMountPointTest, NeedsOnlyTheParentDirectory) {
   EXPECT_EQ(ResolveMountPoint("no/such"), base_ + "/d/no/such");
 }
 
+// Programs of other versions find the mount by it.
+TEST(MountSocketTest, NameOfTheSocketDoesNotChange) {
+  EXPECT_EQ(LeaseKeeper::SocketPath("/run/dafs", "/mnt"), "/run/dafs/ce6b489c78c971c3.sock");
+}
+
 TEST(MountSocketTest, SocketOfTheServerIsNoMount) {
   const std::filesystem::path path = LeaseKeeper::SocketPath("/run/dafs", "/mnt");
   EXPECT_TRUE(LeaseKeeper::IsSocketName(path.filename().string()));
