@@ -201,8 +201,7 @@ void Session::Fill(SessionReport& report) const {
     report.instance = agreed.identity->instance;
     report.cluster_id = absl::CHexEscape(agreed.identity->cluster_id);
   }
-  report.session_id = absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(agreed.session_id.bytes.data()), 8));
+  report.session_id = wire::HexOf(agreed.session_id);
   report.trusted = agreed.trusted;
   report.checksums = agreed.checksums;
   report.big_endian = agreed.order == wire::ByteOrder::kBig;

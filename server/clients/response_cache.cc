@@ -11,7 +11,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/log/log.h"
 #include "runtime/status_macros.h"
@@ -262,10 +261,7 @@ absl::Status ResponseCache::Load(const std::string& path, absl::Time now) {
 }
 
 std::string ResponseCache::PathOf(const wire::SessionId& session_id) const {
-  return absl::StrCat(
-      options_.state_dir, "/responses/",
-      absl::BytesToHexString(absl::string_view(
-          reinterpret_cast<const char*>(session_id.bytes.data()), session_id.bytes.size())));
+  return absl::StrCat(options_.state_dir, "/responses/", wire::HexOf(session_id));
 }
 
 std::shared_ptr<SessionCache> ResponseCache::Create(const wire::SessionId& session_id,

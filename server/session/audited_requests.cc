@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/text.h"
@@ -169,9 +168,7 @@ void AddPath(AuditLine& line, std::string_view key, Store& store, const wire::Fi
   const ObjectKey object = KeyOf(directory);
   std::string path = store.inventory().NameOf(object).path;
   if (path.empty()) {
-    const auto* const bytes = reinterpret_cast<const char*>(directory.fileid.bytes.data());
-    line.Add(absl::StrCat(Text(key), "_handle"),
-             absl::BytesToHexString(absl::string_view(bytes, directory.fileid.bytes.size())));
+    line.Add(absl::StrCat(Text(key), "_handle"), wire::HexOf(directory.fileid));
     if (name.has_value()) line.Add(absl::StrCat(Text(key), "_name"), *name);
     return;
   }

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <span>
 
+#include "absl/strings/escaping.h"
 #include "fuse/mount/client/client_secret.h"
 
 namespace dafs::fuse {
@@ -32,16 +33,6 @@ std::string MachineId() {
   std::ifstream file("/etc/machine-id");
   std::getline(file, id);
   return id.substr(0, 64);
-}
-
-std::string Hex(std::span<const uint8_t> bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (uint8_t byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
 }
 
 using Sha256 = std::array<uint8_t, SHA256_DIGEST_LENGTH>;
@@ -66,7 +57,7 @@ std::string Tag(std::span<const uint8_t> key, const std::string& text) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   const Sha256 inner = KeyedHash(key, 0x36, {bytes, text.size()});
   const Sha256 outer = KeyedHash(key, 0x5c, inner);
-  return Hex(std::span(outer).first(kTagBytes));
+  return absl::BytesToHexString({reinterpret_cast<const char*>(outer.data()), kTagBytes});
 }
 
 }  // namespace

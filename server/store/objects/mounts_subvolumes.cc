@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/files/unique_fd.h"
 #include "server/store/objects/export_refusal.h"
@@ -18,11 +17,8 @@ namespace dafs::server {
 // st_dev.
 wire::FsHandle Mounts::FsHandleOfSubvolume(const FileSystem& mount, uint64_t subvolume) const {
   wire::FsHandle fshandle = mount.fshandle;
-  const std::string text = absl::StrCat(
-      "subvolume\n",
-      absl::BytesToHexString(absl::string_view(
-          reinterpret_cast<const char*>(mount.fshandle.bytes.data()), mount.fshandle.bytes.size())),
-      "\n", subvolume);
+  const std::string text =
+      absl::StrCat("subvolume\n", wire::HexOf(mount.fshandle), "\n", subvolume);
   const auto fs_id = mac_.Identify(text);
   std::memcpy(fshandle.bytes.data() + 8, fs_id.data(), fs_id.size());
   return fshandle;

@@ -20,10 +20,7 @@ constexpr size_t kMostLine = 2 * wire::FsHandle::kWireSize + 22;
 
 // One line, "FSHANDLE SUBVOLUME": 32 hexadecimal digits and a number.
 std::string LineOf(const OrphanRecord::Entry& entry) {
-  const auto& bytes = entry.fshandle.bytes;
-  return absl::StrCat(absl::BytesToHexString(absl::string_view(
-                          reinterpret_cast<const char*>(bytes.data()), bytes.size())),
-                      " ", entry.subvolume, "\n");
+  return absl::StrCat(wire::HexOf(entry.fshandle), " ", entry.subvolume, "\n");
 }
 
 bool Parse(absl::string_view line, OrphanRecord::Entry* entry) {
