@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "client/c/objects.h"
+#include "client/library/own_groups.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/tls/openssl_tls.h"
 #include "wire/dat/verbs/verbs.h"
@@ -63,9 +64,7 @@ absl::StatusOr<client::Identity> UserOf(const dafs_options& options) {
   }
   user.uid = geteuid();
   user.gid = getegid();
-  const int count = getgroups(0, nullptr);
-  std::vector<gid_t> groups(static_cast<size_t>(std::max(count, 0)));
-  if (getgroups(count, groups.data()) == count) user.groups.assign(groups.begin(), groups.end());
+  user.groups = client::OwnGroups();
   return user;
 }
 

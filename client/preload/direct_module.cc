@@ -1,8 +1,6 @@
 // The module dafs-direct.so: sessions of libdafs for libdafs-preload.so.
 #include <sys/fsuid.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +11,7 @@
 
 #include "client/files/shared/session_observer.h"
 #include "client/library/library.h"
+#include "client/library/own_groups.h"
 #include "client/preload/direct_calls.h"
 #include "runtime/log/log.h"
 #include "runtime/loop/loop.h"
@@ -90,9 +89,7 @@ client::Identity PresentUser() {
   client::Identity user;
   user.uid = static_cast<uint32_t>(setfsuid(static_cast<uid_t>(-1)));  // changes nothing
   user.gid = static_cast<uint32_t>(setfsgid(static_cast<gid_t>(-1)));
-  const int count = getgroups(0, nullptr);
-  std::vector<gid_t> groups(static_cast<size_t>(std::max(count, 0)));
-  if (getgroups(count, groups.data()) == count) user.groups.assign(groups.begin(), groups.end());
+  user.groups = client::OwnGroups();
   return user;
 }
 
