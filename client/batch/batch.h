@@ -28,6 +28,7 @@
 #include "client/files/shared/session_observer.h"
 #include "client/session/back_control.h"
 #include "client/state/records/identity.h"
+#include "runtime/doubling_pause.h"
 #include "runtime/loop/loop.h"
 #include "runtime/loop/task.h"
 #include "runtime/loop/wait_list.h"
@@ -91,8 +92,6 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   void SessionLost() override;
   void Shutdown() override;
 
-  static constexpr absl::Duration kThrottleLeast = absl::Milliseconds(1);
-
   absl::Status Check(std::span<const BatchItem> items) const;
   void Requeue(const BatchEntryRef& entry);
   void RequeueLater(const BatchEntryRef& entry);
@@ -121,7 +120,7 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   std::shared_ptr<BatchQueue> queue_;  // of Submit; owners: also its groups
   WaitList breath_;                    // callers that may not submit yet, or lack windows
   BatchEntries entries_{session_keeper_, breath_};
-  absl::Duration throttle_delay_ = kThrottleLeast;
+  DoublingPause throttle_delay_{absl::Milliseconds(1), absl::Seconds(1)};
   uint32_t wanted_completions_ = 0;
   Counts counts_;
   absl::Time last_heard_;  // last report of an item

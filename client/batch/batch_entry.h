@@ -13,6 +13,7 @@
 #include "client/memory/remote_access.h"
 #include "client/recovery/calls/server_delay.h"
 #include "client/state/records/identity.h"
+#include "runtime/doubling_pause.h"
 #include "runtime/loop/loop.h"
 #include "runtime/loop/wait_list.h"
 #include "wire/protocol/types.h"
@@ -59,7 +60,7 @@ struct BatchEntry {
   bool hurried = false;             // HurryUp was called: sent first, and reported without delay
   bool overlap_committed = false;   // CommitOverlapped has run; it runs once
   absl::Status timed_out;           // the result once its memory is safe
-  ServerDelay delay;
+  DoublingPause delay = ServerDelay();
   int reclaims = 0;
   int damaged = 0;
 };

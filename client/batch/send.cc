@@ -22,8 +22,6 @@ namespace {
 
 using wire::DafsStatus;
 
-constexpr absl::Duration kThrottleMost = absl::Seconds(1);
-
 // Sizes of a BATCH_SUBMIT message and of its response, WIRE 4.2, 4.3, 9.4.
 constexpr size_t kRequestBytes = 64;  // header, fixed section, count of the requests
 constexpr size_t kItemBytes = 96;
@@ -67,9 +65,9 @@ Task<absl::Status> Batches::AwaitBreath(BatchQueue& queue, absl::Time deadline) 
       CO_RETURN_IF_ERROR(woken);
       continue;
     }
-    Task<absl::Status> pause = session_keeper_.Pause(throttle_delay_);
+    Task<absl::Status> pause = session_keeper_.Pause(throttle_delay_.next());
     CO_RETURN_IF_ERROR(co_await pause);
-    throttle_delay_ = std::min(throttle_delay_ * 2, kThrottleMost);
+    throttle_delay_.Grow();
     if (entries_.accepted() == 0) throttled_ = false;
   }
   co_return shut_down_ ? ClientEnds() : absl::OkStatus();
@@ -272,7 +270,7 @@ void Batches::Answered(BatchCall& call) {
     }
     return;
   }
-  throttle_delay_ = kThrottleLeast;
+  throttle_delay_.Reset();
   // The session may have ended meanwhile, and with it the items it accepted.
   const bool lives = session != nullptr && session->negotiated().session_id == call.xid.session_id;
   for (const BatchEntryRef& entry : entries) {

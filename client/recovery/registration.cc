@@ -52,7 +52,7 @@ Task<absl::Status> Registration::RegisterNow(const Identity& user, absl::Time de
   Call<wire::RegisterCredArgs> call;
   call.args = ArgsFor(user);
   CallBase* const chain[] = {&call};
-  ServerDelay delay;
+  DoublingPause delay = ServerDelay();
   for (int tries = 0;; ++tries) {
     Session* session = session_keeper_.session();
     if (session == nullptr) co_return absl::OkStatus();

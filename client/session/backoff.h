@@ -6,23 +6,22 @@
 #include <random>
 
 #include "absl/time/time.h"
+#include "runtime/doubling_pause.h"
 
 namespace dafs::client {
 
 class Backoff {
  public:
   Backoff(absl::Duration least, absl::Duration most)
-      : least_(least), most_(most), pause_(least), random_(std::random_device()()) {}
+      : limit_(least, most), random_(std::random_device()()) {}
 
   // The next pause: between half of the present limit and all of it.
   absl::Duration Next();
   // The next pause is short again.
-  void Reset() { pause_ = least_; }
+  void Reset() { limit_.Reset(); }
 
  private:
-  absl::Duration least_;
-  absl::Duration most_;
-  absl::Duration pause_;  // the limit of the next pause
+  DoublingPause limit_;  // the longest that the next pause may be
   std::minstd_rand random_;
 };
 

@@ -4,23 +4,17 @@
 #include <utility>
 
 namespace dafs::fuse {
-namespace {
-
-constexpr absl::Duration kFirstPause = absl::Seconds(1);  // doubled after each attempt
-constexpr absl::Duration kMostPause = absl::Seconds(10);
-
-}  // namespace
-
 MountRetry::MountRetry(const Options& options, absl::Time now)
     : limit_(RetryFor(options)),
       until_(now + limit_),
       background_(options.background && !options.foreground),
-      pause_(kFirstPause) {}
+      pause_(absl::Seconds(1), absl::Seconds(10)) {}
 
 std::optional<absl::Duration> MountRetry::NextPause(const Outcome& outcome, absl::Time now) {
   if (!outcome.may_pass || now >= until_) return std::nullopt;
-  const absl::Duration pause = std::min(pause_, until_ - now);  // the last attempt is at `until_`
-  pause_ = std::min(pause_ * 2, kMostPause);
+  const absl::Duration pause =
+      std::min(pause_.next(), until_ - now);  // the last attempt is at `until_`
+  pause_.Grow();
   return pause;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "fuse/mount/process/exit_code.h"
 #include "fuse/options/options.h"
+#include "runtime/doubling_pause.h"
 
 namespace dafs::fuse {
 
@@ -32,7 +33,7 @@ class MountRetry {
   const absl::Duration limit_;
   const absl::Time until_;
   const bool background_;
-  absl::Duration pause_;
+  DoublingPause pause_;
 };
 
 }  // namespace dafs::fuse

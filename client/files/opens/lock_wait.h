@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "runtime/doubling_pause.h"
 #include "runtime/loop/loop.h"
 #include "runtime/loop/loop_wait.h"
 #include "runtime/loop/task.h"
@@ -55,7 +56,7 @@ class LockWait {
   LoopWait wait_;
   bool cancelled_ = false;
   std::function<uint64_t()> process_;
-  absl::Duration pause_ = kPauseLeast;
+  DoublingPause pause_{kPauseLeast, kPauseMost};
 };
 
 }  // namespace dafs::client

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "client/recovery/calls/server_delay.h"
 #include "client/recovery/calls/wait_tracker.h"
+#include "runtime/doubling_pause.h"
 #include "runtime/loop/task.h"
 
 namespace dafs::client {
@@ -21,7 +22,7 @@ class RetryPause {
  public:
   // Both must outlive this.
   RetryPause(SessionKeeper& session_keeper, WaitTracker& wait_tracker,
-             ServerDelay delay = ServerDelay())
+             DoublingPause delay = ServerDelay())
       : session_keeper_(session_keeper), wait_tracker_(wait_tracker), delay_(delay) {}
   RetryPause(const RetryPause&) = delete;
   RetryPause& operator=(const RetryPause&) = delete;
@@ -35,7 +36,7 @@ class RetryPause {
  private:
   SessionKeeper& session_keeper_;
   WaitTracker& wait_tracker_;
-  ServerDelay delay_;
+  DoublingPause delay_;
   std::optional<WaitTracker::Wait> wait_;
 };
 

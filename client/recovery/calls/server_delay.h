@@ -1,22 +1,13 @@
-// How long to wait before a retry after the server answered DELAY or GRACE. Doubles each time. A
-// value.
+// How long to wait before a retry after the server answered DELAY or GRACE.
 #pragma once
 
-#include <algorithm>
-
 #include "absl/time/time.h"
+#include "runtime/doubling_pause.h"
 
 namespace dafs::client {
 
-class ServerDelay {
- public:
-  explicit ServerDelay(absl::Duration most = absl::Seconds(5)) : most_(most) {}
-  absl::Duration next() const { return next_; }
-  void Grow() { next_ = std::min(next_ * 2, most_); }
-
- private:
-  absl::Duration most_;
-  absl::Duration next_ = absl::Milliseconds(10);
-};
+inline DoublingPause ServerDelay(absl::Duration most = absl::Seconds(5)) {
+  return {absl::Milliseconds(10), most};
+}
 
 }  // namespace dafs::client
