@@ -13,7 +13,6 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -22,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor_checks.h"
 #include "runtime/files/unique_fd.h"
+#include "runtime/files/whole_file.h"
 #include "runtime/size_text.h"
 #include "runtime/sockets/control_socket.h"
 
@@ -38,10 +38,8 @@ constexpr rlim_t kLeastMemlock = rlim_t{128} << 20;
 
 // Empty: there is no such file.
 std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::string(absl::StripAsciiWhitespace(text.str()));
+  constexpr size_t kMost = 1 << 20;
+  return std::string(absl::StripAsciiWhitespace(ReadWholeFile(path, kMost).value_or("")));
 }
 
 std::vector<std::string> NamesIn(const std::string& directory) {

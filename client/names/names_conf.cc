@@ -1,19 +1,16 @@
 #include "client/names/names_conf.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/names/text_lines.h"
-#include "runtime/files/unique_fd.h"
+#include "runtime/files/whole_file.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::names {
@@ -137,20 +134,7 @@ absl::StatusOr<NamesConf> ReadNamesConf(const std::string& file) {
 }
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& file) {
-  const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, file);
-  std::string text;
-  std::array<char, 16384> piece;
-  for (;;) {
-    const ssize_t got = read(fd.get(), piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::ErrnoToStatus(errno, file);
-    if (got == 0) return text;
-    text.append(piece.data(), static_cast<size_t>(got));
-    if (text.size() > kMostFileBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(file, ": more than 1 MiB"));
-    }
-  }
+  return ReadWholeFile(file, kMostFileBytes, O_NONBLOCK);
 }
 
 }  // namespace dafs::names

@@ -1,8 +1,5 @@
 #include "runtime/files/mount_table.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -10,21 +7,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "runtime/files/unique_fd.h"
+#include "runtime/files/whole_file.h"
 #include "runtime/text.h"
 
 namespace dafs {
 namespace {
 
-std::string ReadWhole() {
-  std::string text;
-  UniqueFd fd(open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
-  char buffer[16384];
-  for (ssize_t n; fd.valid() && (n = read(fd.get(), buffer, sizeof buffer)) > 0;) {
-    text.append(buffer, static_cast<size_t>(n));
-  }
-  return text;
-}
+constexpr size_t kMostMountInfo = 64 << 20;  // of more than 100,000 mounts
 
 // mountinfo writes space, tab, newline and backslash as octal escapes.
 std::string Unescape(absl::string_view field) {
@@ -66,7 +55,9 @@ bool Contains(std::string_view point, std::string_view path) {
 
 }  // namespace
 
-std::vector<MountEntry> ReadMountTable() { return ParseMountInfo(ReadWhole()); }
+std::vector<MountEntry> ReadMountTable() {
+  return ParseMountInfo(ReadWholeFile("/proc/self/mountinfo", kMostMountInfo).value_or(""));
+}
 
 std::vector<MountEntry> ParseMountInfo(std::string_view text) {
   std::vector<MountEntry> mounts;

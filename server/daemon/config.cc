@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "runtime/files/whole_file.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
 #include "server/daemon/arguments.h"
@@ -22,14 +22,12 @@
 namespace dafs::server {
 namespace {
 
+constexpr size_t kMostConfigBytes = 64 << 20;
+
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) {
-    return absl::InvalidArgumentError(absl::StrCat("--config ", path, ": cannot be read"));
-  }
-  return text.str();
+  absl::StatusOr<std::string> text = ReadWholeFile(path, kMostConfigBytes);
+  if (text.ok()) return text;
+  return absl::InvalidArgumentError(absl::StrCat("--config ", path, ": cannot be read"));
 }
 
 // The argument of --config, needed before the rest is parsed.
