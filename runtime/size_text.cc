@@ -20,4 +20,8 @@ std::string BytesText(uint64_t bytes) {
   return absl::StrFormat("%.*f%c", value < 10 ? 1 : 0, value, kUnits[unit]);
 }
 
+std::string MillisecondsText(absl::Duration time) {
+  return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
+}
+
 }  // namespace dafs

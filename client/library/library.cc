@@ -9,23 +9,13 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "client/library/call_name.h"
 #include "client/status/lease_keeper.h"
 #include "runtime/loop/run.h"
 #include "runtime/status_macros.h"
-#include "runtime/text.h"
 #include "wire/dat/address.h"
 
 namespace dafs::client {
-
-namespace {
-
-std::vector<std::string> ComponentsOf(std::string_view path) {
-  return absl::StrSplit(Text(path), '/', absl::SkipEmpty());
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Library>> Library::Open(LibraryOptions options) {
   ClientOptions& client = options.client;
@@ -35,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Library>> Library::Open(LibraryOptions options) {
   ASSIGN_OR_RETURN(client.addresses, dat::ResolveHost(host, port));
   client.providers = std::move(options.providers);
   client.server_name = absl::StrCat(options.server, ":", options.export_path);
-  client.export_path = ComponentsOf(options.export_path);
+  client.export_path = NamesOfPath(options.export_path);
   if (client.client_id_string.empty()) {
     std::random_device random;
     client.client_id_string =

@@ -15,14 +15,14 @@ namespace {
 // Enough for some hundred entries with their attributes; every server sends less if it wants to.
 constexpr uint32_t kListBytes = 64 << 10;
 
-std::vector<std::string> NamesOf(std::string_view path) {
+}  // namespace
+
+std::vector<std::string> NamesOfPath(std::string_view path) {
   return absl::StrSplit(Text(path), '/', absl::SkipEmpty());
 }
 
-}  // namespace
-
 absl::StatusOr<wire::FileHandle> PathCalls::Walk(std::string_view path, std::string* name) {
-  const std::vector<std::string> names = NamesOf(path);
+  const std::vector<std::string> names = NamesOfPath(path);
   if (names.empty()) return absl::InvalidArgumentError("an empty path");
   wire::FileHandle directory = root_.handle;
   for (size_t i = 0; i + 1 < names.size(); ++i) {
@@ -35,7 +35,7 @@ absl::StatusOr<wire::FileHandle> PathCalls::Walk(std::string_view path, std::str
 }
 
 absl::StatusOr<wire::FileHandle> PathCalls::Find(std::string_view path) {
-  if (NamesOf(path).empty()) return root_.handle;
+  if (NamesOfPath(path).empty()) return root_.handle;
   std::string name;
   ASSIGN_OR_RETURN(const wire::FileHandle directory, Walk(path, &name));
   ASSIGN_OR_RETURN(const Node node,

@@ -28,6 +28,9 @@ struct DirectoryEntry {
   wire::FileAttributes attributes;  // those of stat(2); only valid ones count
 };
 
+// The names in `path`: {"dir", "file"}.
+std::vector<std::string> NamesOfPath(std::string_view path);
+
 class PathCalls {
  public:
   // All outlive it. `root`: the root of the export.

@@ -13,6 +13,7 @@
 #include "fuse/kernel/protocol.h"
 #include "runtime/log/log.h"
 #include "runtime/loop/loop.h"
+#include "runtime/size_text.h"
 #include "runtime/text.h"
 
 namespace dafs::fuse {
@@ -27,19 +28,17 @@ std::string ProcessName(const CallerProc& proc, uint32_t pid) {
   return name;
 }
 
-std::string Short(absl::Duration time) {
-  return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
-}
-
 // "10ms for a slot, 6.1s at the server (READ_DIRECT 6.1s)"
 std::string Split(const client::OperationTimes& times, absl::Duration took) {
-  std::string text = absl::StrCat(Short(times.queue), " for a slot, ", Short(times.session),
-                                  " for a session, ", Short(times.server), " at the server");
+  std::string text =
+      absl::StrCat(MillisecondsText(times.queue), " for a slot, ", MillisecondsText(times.session),
+                   " for a session, ", MillisecondsText(times.server), " at the server");
   if (!times.slowest.empty()) {
-    absl::StrAppend(&text, " (", Text(times.slowest), " ", Short(times.slowest_took), ")");
+    absl::StrAppend(&text, " (", Text(times.slowest), " ", MillisecondsText(times.slowest_took),
+                    ")");
   }
   const absl::Duration rest = took - times.queue - times.session - times.server;
-  return absl::StrCat(text, ", ", Short(std::max(rest, absl::ZeroDuration())), " here");
+  return absl::StrCat(text, ", ", MillisecondsText(std::max(rest, absl::ZeroDuration())), " here");
 }
 
 }  // namespace
@@ -61,7 +60,7 @@ void SlowOperations::Judge(const Call& call) {
       state_.options.source.text, ": slow: ", one.operation, " of ",
       one.file.empty() ? "an unknown file" : absl::CHexEscape(one.file), " by ",
       one.process.empty() ? "an unknown process" : absl::CHexEscape(one.process), " (pid ", one.pid,
-      ", uid ", one.uid, ") took ", Short(took), ": ", Split(times, took),
+      ", uid ", one.uid, ") took ", MillisecondsText(took), ": ", Split(times, took),
       left_out > 0 ? absl::StrCat("; ", left_out, " more were not logged") : std::string()));
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log/log.h"
 #include "runtime/loop/loop.h"
+#include "runtime/size_text.h"
 #include "runtime/text.h"
 #include "server/clients/client_name.h"
 #include "server/session/own_pool.h"
@@ -26,10 +27,6 @@ std::string NameOf(Store& store, const Request& request) {
   return absl::StrCat(" of ", path.empty() ? "a file without a known name" : path);
 }
 
-std::string Short(absl::Duration time) {
-  return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
-}
-
 }  // namespace
 
 void NoteSlowRequest(Session& session, const Request& request, absl::Duration took) {
@@ -42,8 +39,9 @@ void NoteSlowRequest(Session& session, const Request& request, absl::Duration to
                                  : session.connection().peer_name();
   LogWarning(absl::StrCat(
       "slow: ", Text(wire::Name(request.header().procedure)), NameOf(session.store(), request),
-      " by client ", client, " (uid ", request.caller.uid, ") took ", Short(took), ": ",
-      Short(request.queued), " queued, ", Short(took - request.queued), " executed",
+      " by client ", client, " (uid ", request.caller.uid, ") took ", MillisecondsText(took), ": ",
+      MillisecondsText(request.queued), " queued, ", MillisecondsText(took - request.queued),
+      " executed",
       left_out > 0 ? absl::StrCat("; ", left_out, " more were not logged") : std::string()));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "wire/protocol/name_check.h"
+#include "wire/rules/share_rules.h"
 
 namespace dafs::wire {
 
@@ -18,15 +19,6 @@ DafsStatus CheckLockRange(uint64_t offset, uint64_t length) {
     return DafsStatus::kInval;
   }
   return DafsStatus::kOk;
-}
-
-DafsStatus CheckShare(uint32_t access, uint32_t deny) {
-  return access - 1 <= 2 && deny <= 3 ? DafsStatus::kOk : DafsStatus::kInval;
-}
-
-// For procedures and claims whose open a delegation may take the place of.
-DafsStatus CheckShareOrWish(uint32_t access, uint32_t deny) {
-  return CheckShare(access & ~kShareWantOpenXorDelegation, deny);
 }
 
 DafsStatus InvalIf(bool wrong) { return wrong ? DafsStatus::kInval : DafsStatus::kOk; }

@@ -15,6 +15,7 @@
 #include "server/store/system/errno_status.h"
 #include "wire/messages/open_close.h"
 #include "wire/messages/posix.h"
+#include "wire/rules/share_rules.h"
 
 namespace dafs::server {
 
@@ -22,22 +23,11 @@ using wire::DafsStatus;
 
 namespace {
 
-DafsStatus CheckShare(uint32_t access, uint32_t deny) {
-  return access >= wire::kShareRead && access <= wire::kShareBoth && deny <= wire::kShareBoth
-             ? DafsStatus::kOk
-             : DafsStatus::kInval;
-}
-
-// For opens whose place a delegation may take.
-DafsStatus CheckShareOrWish(uint32_t access, uint32_t deny) {
-  return CheckShare(access & ~wire::kShareWantOpenXorDelegation, deny);
-}
-
 DafsStatus CheckOpen(const wire::OpenArgs& args) {
   const bool may_wish = args.claim_type == wire::OpenClaimType::kNull ||
                         args.claim_type == wire::OpenClaimType::kCreateUnlinked;
-  STORE_RETURN_IF_NOT_OK(may_wish ? CheckShareOrWish(args.share_access, args.share_deny)
-                                  : CheckShare(args.share_access, args.share_deny));
+  STORE_RETURN_IF_NOT_OK(may_wish ? wire::CheckShareOrWish(args.share_access, args.share_deny)
+                                  : wire::CheckShare(args.share_access, args.share_deny));
   const bool create = args.open_type == wire::OpenType::kCreate;
   switch (args.claim_type) {
     case wire::OpenClaimType::kNull:
@@ -220,7 +210,7 @@ DafsStatus ResolveToOpen(StoreParts& store, const Caller& caller, const wire::Fi
 
 DafsStatus OpenProcedures::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
                                       wire::OpenHandleRes* res) {
-  STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
+  STORE_RETURN_IF_NOT_OK(wire::CheckShare(args.share_access, args.share_deny));
   ObjectRef file;
   STORE_RETURN_IF_NOT_OK(ResolveToOpen(store_, caller, args.filehandle, &file));
   const OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
@@ -236,7 +226,7 @@ DafsStatus OpenProcedures::OpenDelegated(const Caller& caller, const wire::OpenD
   if (args.want != Delegations::Type::kNone) {
     store_.delegations.Admit(caller.client_id, caller.client_name);
   }
-  STORE_RETURN_IF_NOT_OK(CheckShareOrWish(args.share_access, args.share_deny));
+  STORE_RETURN_IF_NOT_OK(wire::CheckShareOrWish(args.share_access, args.share_deny));
   Grant grant;
   grant.instead = WantsInstead(args.share_access);
   STORE_RETURN_IF_NOT_OK(ResolveToOpen(store_, caller, args.filehandle, &grant.file));
@@ -273,7 +263,7 @@ DafsStatus OpenProcedures::OpenExecute(const Caller& caller, const wire::OpenExe
 DafsStatus OpenProcedures::OpenDowngrade(const Caller& caller,
                                          const wire::OpenDowngradeArgs& args) {
   if (!store_.objects.IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
-  STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
+  STORE_RETURN_IF_NOT_OK(wire::CheckShare(args.share_access, args.share_deny));
   OpenRights rights;
   STORE_RETURN_IF_NOT_OK(
       store_.opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
