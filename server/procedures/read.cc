@@ -11,6 +11,7 @@
 #include "server/procedures/ready.h"
 #include "server/session/transfer/direct_buffers.h"
 #include "wire/codec/checksum.h"
+#include "wire/protocol/inline_offset.h"
 
 namespace dafs::server {
 namespace {
@@ -22,7 +23,7 @@ class InlineTarget {
  public:
   using Args = wire::ReadInlineArgs;
   using Res = wire::ReadInlineRes;
-  static constexpr size_t kData = 48;  // message offset of the data, WIRE 9.4 READ_INLINE
+  static constexpr size_t kData = wire::EndOfRes(wire::Proc::kReadInline);
 
   InlineTarget(Call& call, const Args& args)
       : call_(call),

@@ -8,6 +8,7 @@
 #include "wire/codec/checksum.h"
 #include "wire/codec/layout.h"
 #include "wire/codec/store_header.h"
+#include "wire/protocol/inline_offset.h"
 
 namespace dafs::wire {
 namespace {
@@ -69,7 +70,7 @@ void LoadCommon(std::span<const std::byte> in, bool swap, Header& h, uint16_t& n
 template <class Args>
 DafsStatus FindWriteData(std::span<const std::byte> message, const Args& args,
                          uint32_t inline_write_header_size, std::span<const std::byte>& data) {
-  size_t position = kHeaderSize + InfoOf(Args::kProc).args_size;
+  size_t position = EndOfArgs(Args::kProc);
   if (args.write_padded) {
     // The least negotiable value is 136; APPEND_INLINE ends before it.
     if (inline_write_header_size < position) return DafsStatus::kInval;
@@ -193,7 +194,7 @@ DafsStatus FindInlineData(std::span<const std::byte> message, const AppendInline
 
 absl::StatusOr<std::span<const std::byte>> FindInlineData(std::span<const std::byte> message,
                                                           const ReadInlineRes& res) {
-  constexpr size_t kDataAt = kHeaderSize + InfoOf(Proc::kReadInline).res_size;
+  constexpr size_t kDataAt = EndOfRes(Proc::kReadInline);
   if (message.size() < kDataAt || res.bytes_read > message.size() - kDataAt) {
     return absl::DataLossError(absl::StrCat("response to READ_INLINE: bytes_read ", res.bytes_read,
                                             " of ", message.size(), " bytes received"));

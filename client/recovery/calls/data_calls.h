@@ -9,12 +9,13 @@
 #include "client/recovery/calls/data_parts.h"
 #include "wire/codec/codec.h"
 #include "wire/codec/direct.h"
+#include "wire/protocol/inline_offset.h"
 
 namespace dafs::client {
 
 // Message offsets of inline data, WIRE R12.
-inline constexpr uint32_t kReadInlineData = 48;
-inline constexpr uint32_t kWriteInlineData = 136;
+inline constexpr uint32_t kReadInlineData = wire::EndOfRes(wire::Proc::kReadInline);
+inline constexpr uint32_t kWriteInlineData = wire::EndOfArgs(wire::Proc::kWriteInline);
 
 // A procedure whose buffer list is `args.*buffers`. `checksum` may be null; otherwise it is set for
 // data that the server reads.
@@ -103,7 +104,7 @@ class InlineWriteCallOf : public Call<Args> {
   absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,
                                 std::span<std::byte> out, bool checksums) override {
     if (part_.given_up()) return part_.GivenUp();
-    data_ = part_.Gather(out, kData);
+    data_ = part_.Gather(out, wire::EndOfArgs(Args::kProc));
     return Call<Args>::Encode(header, order, out, checksums);
   }
 
@@ -111,8 +112,6 @@ class InlineWriteCallOf : public Call<Args> {
   wire::InlineData inline_data() const override { return {data_, 0}; }
 
  private:
-  // Message offset of the data, WIRE R12.
-  static constexpr size_t kData = Args::kProc == wire::Proc::kWriteInline ? 136 : 128;
   Part part_;
   std::span<const std::byte> data_;
 };

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "wire/protocol/inline_offset.h"
+
 namespace dafs::server {
 namespace {
 
-constexpr uint32_t kLeastMessage = 1024;       // WIRE 11.3
-constexpr uint32_t kLeastWritePosition = 136;  // the end of the fixed section of WRITE_INLINE
+constexpr uint32_t kLeastMessage = 1024;  // WIRE 11.3
+constexpr uint32_t kLeastWritePosition = wire::EndOfArgs(wire::Proc::kWriteInline);
 
 // WIRE 11.3: a multiple of 8, at least 1024, at most the requested size rounded down to 8.
 uint32_t MessageSize(uint32_t asked, uint32_t by_default, uint32_t most) {

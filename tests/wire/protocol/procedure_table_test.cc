@@ -15,6 +15,7 @@
 #include "wire/codec/layout.h"
 #include "wire/messages/chain.h"
 #include "wire/messages/messages.h"
+#include "wire/protocol/inline_offset.h"
 
 namespace dafs::wire {
 namespace {
@@ -137,6 +138,13 @@ TEST(ProcedureTableTest, EveryChangeHasBeenDecided) {
            "and "
         << "OtherFileHandle (wire/messages/chain.h)";
   }
+}
+
+// The offsets that WIRE R12 gives.
+TEST(ProcedureTableTest, InlineDataFollowsTheFixedSection) {
+  EXPECT_EQ(EndOfRes(Proc::kReadInline), 48u);
+  EXPECT_EQ(EndOfArgs(Proc::kWriteInline), 136u);
+  EXPECT_EQ(EndOfArgs(Proc::kAppendInline), 128u);
 }
 
 }  // namespace
