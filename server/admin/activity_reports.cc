@@ -17,7 +17,7 @@
 #include "server/clients/client_name.h"
 #include "server/clients/client_table.h"
 #include "server/session/worker.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/promises/promises.h"
 #include "server/store/store.h"
 
@@ -81,7 +81,7 @@ struct Activity {
 };
 
 Json RecallsOf(Store& store, const wire::ClientId& client_id) {
-  const Delegations::RecallTimes recalls = store.delegations().RecallTimesOf(client_id);
+  const RecallTimes recalls = store.delegations().RecallTimesOf(client_id);
   return {{"count", recalls.begun},
           {"revoked", recalls.revoked},
           {"mean_us", absl::ToInt64Microseconds(recalls.mean())},

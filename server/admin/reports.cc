@@ -27,7 +27,7 @@
 #include "server/session/shared/credit.h"
 #include "server/session/shared/session_table.h"
 #include "server/session/worker.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/exported_cache.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/persistent_locks.h"

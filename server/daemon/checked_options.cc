@@ -8,7 +8,7 @@
 #include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "server/clients/passwords.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/locks/kernel_leases.h"
 #include "wire/dat/dat.h"
 

@@ -30,7 +30,7 @@
 #include "server/session/session.h"
 #include "server/session/shared/pool.h"
 #include "server/store/fencing/fenced_session.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/procedures/attribute_procedures.h"
 #include "server/store/procedures/data_procedures.h"
 #include "server/store/procedures/lock_procedures.h"

@@ -4,7 +4,7 @@
 #include "server/procedures/direct_transfer.h"
 #include "server/procedures/handler.h"
 #include "server/session/transfer/direct_buffers.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/direct.h"
 #include "wire/rules/argument_rules.h"

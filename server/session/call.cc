@@ -80,7 +80,7 @@ void Call::ReadAttributes(const wire::FileHandle& file, wire::FileAttributes* at
   const Pool* const pool = OwnPool(session_.shared(), file.fshandle);
   if (pool != nullptr && pool != request_.own_pool) return;
   Caller& caller = request_.caller;
-  Delegations::AwaitedList awaited;
+  AwaitedDelegations awaited;
   caller.awaited = &awaited;
   uint16_t* const promises = caller.promises;
   if (promises != nullptr) caller.promises = promise;

@@ -6,7 +6,7 @@
 
 #include "server/session/directives/callbacks.h"
 #include "server/session/session.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/promises/promises.h"
 
 namespace dafs::server {
@@ -54,11 +54,11 @@ Task<bool> Modification::Call() {
   ++waits_;
   LoopWait wait(session_.loop());
   const bool awaits_return = repeats_ && changing_.awaits_return();
-  const Delegations::AwaitedList awaited = std::exchange(awaited_, {});
+  const AwaitedDelegations awaited = std::exchange(awaited_, {});
   const auto answers = std::make_shared<Answers>(
       calls_.size() + awaited.size() + (awaits_return ? 1 : 0), wait.waker());
   session_.shared().callbacks->Call(std::exchange(calls_, {}), answers);
-  for (const Delegations::Awaited& each : awaited) {
+  for (const AwaitedDelegation& each : awaited) {
     session_.store().delegations().Await(each, [answers] { answers->Answered(); });
   }
   if (awaits_return) {

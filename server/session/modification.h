@@ -52,7 +52,7 @@ class Modification {
   Caller& caller_;
   Promises::Changing changing_;
   std::vector<Promises::Call> calls_;  // to be made
-  Delegations::AwaitedList awaited_;
+  AwaitedDelegations awaited_;
   int waits_ = 0;
   bool repeats_ = true;
 };

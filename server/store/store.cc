@@ -110,6 +110,8 @@ std::optional<size_t> Store::ExportOf(const wire::FsHandle& fshandle) const {
 
 Delegations& Store::delegations() { return parts_->delegations; }
 
+HolderValues& Store::holder_values() { return parts_->holder_values; }
+
 OpenTable& Store::open_table() { return parts_->opens; }
 
 Promises& Store::promises() { return parts_->promises; }
@@ -141,7 +143,7 @@ WriteVerifier& Store::write_verifiers() { return *parts_->write_verifier; }
 wire::FileHandle Store::HandleOf(const ObjectKey& key) const { return parts_->mac.Seal(key); }
 
 void Store::EndGrace(absl::Time now) {
-  parts_->delegations.EndClaims(now);
+  parts_->delegation_claims.EndOverdue(now);
   const std::optional<Grace::Ending> ending = parts_->grace.Ended(now);
   if (!ending) return;
   std::vector<size_t> ended;

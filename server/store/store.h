@@ -40,6 +40,7 @@ class Fencing;
 class ExportedCache;
 class FencingProcedures;
 class Grace;
+class HolderValues;
 class LockNotices;
 class LockProcedures;
 class NameProcedures;
@@ -94,6 +95,7 @@ class Store {
 
   // State that clients hold, and its end.
   Delegations& delegations();
+  HolderValues& holder_values();
   OpenTable& open_table();
   Promises& promises();
   Grace& grace();  // started before the first client is served, and polled regularly
@@ -122,8 +124,8 @@ class Store {
   // Call regularly. After the period has ended, removes what no client reclaimed.
   void EndGrace(absl::Time now);
 
-  // Ends the leases that protect delegations from local programs: the hooks of Delegations are not
-  // called for these any more. Call before what the hooks use ends.
+  // Ends the leases that protect delegations from local programs: no recall of these begins any
+  // more (Delegations::SetRecaller). Call before what receives recalls ends.
   void EndLeases();
 
   // Releases the descriptors of objects that local programs have removed and no client has open, so

@@ -10,7 +10,8 @@
 #include "server/session/directives/back_control.h"
 #include "server/session/directives/callbacks.h"
 #include "server/session/shared/pool.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
+#include "server/store/holdings/delegations/holder_values.h"
 #include "server/store/holdings/promises/promises.h"
 #include "server/store/parts/releases.h"
 
@@ -20,8 +21,8 @@ using wire::DafsStatus;
 
 void Recalls::Start(Loop& loop) {
   loop_ = &loop;
-  store_.delegations().SetHooks({[this](const Recall& recall) { Begin(recall); },
-                                 [this](const auto& delegation) { Ask(delegation); }});
+  store_.delegations().SetRecaller([this](const Recall& recall) { Begin(recall); });
+  store_.holder_values().SetAsker([this](const Delegation& delegation) { Ask(delegation); });
   store_.open_table().SetAsker([this](const Doubt& doubt) { Inquire(doubt, false); });
 }
 
@@ -149,15 +150,15 @@ void Recalls::Expire(const Recall& recall, absl::Time begun) {
 
 // ---- BC_GETATTR --------------------------------------------------------------------------------
 
-void Recalls::Ask(const Delegations::Delegation& delegation) {
+void Recalls::Ask(const Delegation& delegation) {
   const wire::StateId state_id = delegation.state_id;
   loop_->Post([this, state_id] {
     loop_->RunAfter(kAnswerTime, [this, state_id] {
-      store_.delegations().SetReported(state_id, {}, Loop::Now());
+      store_.holder_values().SetReported(state_id, {}, Loop::Now());
     });
   });
   const std::shared_ptr<BackControlRoute> route = callbacks_.RouteOf(delegation.client_id);
-  if (route == nullptr) return store_.delegations().SetReported(state_id, {}, Loop::Now());
+  if (route == nullptr) return store_.holder_values().SetReported(state_id, {}, Loop::Now());
   route->loop.Post([this, route, delegation, state_id] {
     wire::BcGetattrArgs args;
     args.filehandle = store_.HandleOf(delegation.key);
@@ -172,7 +173,7 @@ void Recalls::Ask(const Delegations::Delegation& delegation) {
 
 void Recalls::OnAttributes(const wire::StateId& state_id, const absl::StatusOr<DafsStatus>& answer,
                            const wire::BcGetattrRes& res) {
-  Delegations::Values values;
+  ReportedValues values;
   if (answer.ok() && *answer == DafsStatus::kOk) {
     const wire::FileAttributes& reported = res.obj_attributes;
     const auto has = [&](uint64_t bit) { return (reported.valid & bit) != 0; };
@@ -180,7 +181,7 @@ void Recalls::OnAttributes(const wire::StateId& state_id, const absl::StatusOr<D
     if (has(wire::kFattrObjectSize)) values.size = reported.object_size;
     if (has(wire::kFattrTimeModify)) values.time_modify = reported.time_modify;
   }
-  store_.delegations().SetReported(state_id, values, Loop::Now());
+  store_.holder_values().SetReported(state_id, values, Loop::Now());
 }
 
 }  // namespace dafs::server

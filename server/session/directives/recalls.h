@@ -43,7 +43,7 @@ class Recalls {
   void Resend(const wire::ClientId& client_id);
 
  private:
-  using Recall = Delegations::Recall;
+  using Recall = DelegationRecall;
   // A recall is repeated after this time if the client did not know the delegation.
   static constexpr absl::Duration kAgainAfter = absl::Seconds(1);
   // The most between two questions about an open.
@@ -64,7 +64,7 @@ class Recalls {
   void Expire(const Recall& recall, absl::Time begun);
   absl::Time OverdueSince(const Recall& recall) const;
   void Inquire(const Doubt& doubt, bool again);
-  void Ask(const Delegations::Delegation& delegation);
+  void Ask(const Delegation& delegation);
   void OnAttributes(const wire::StateId& state_id, const absl::StatusOr<wire::DafsStatus>& answer,
                     const wire::BcGetattrRes& res);
 

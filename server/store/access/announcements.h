@@ -10,7 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "server/store/access/announced_change.h"
 #include "server/store/holdings/caller.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/locks/kernel_leases.h"
 #include "server/store/holdings/promises/promises.h"
 #include "wire/protocol/constants.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/promises/promises.h"
 #include "server/store/objects/export.h"
 #include "wire/protocol/name_check.h"
@@ -47,7 +47,7 @@ struct Caller {
   Promises::Changing* changing = nullptr;
   // Receives what the request must await of delegations, if a function of the store returns DELAY
   // because of them. Null: the client repeats the request later, and GETATTR asks no holder.
-  Delegations::AwaitedList* awaited = nullptr;
+  AwaitedDelegations* awaited = nullptr;
   // The store adds the spec_cond bits of what the response promises: kSpcondNames,
   // kSpcondAttributes, kSpcondOnlyClients. Null: the response can promise nothing.
   uint16_t* promises = nullptr;

@@ -88,8 +88,8 @@ DafsStatus Releases::CloseLocked(const wire::ClientId& client_id, const wire::St
   return DafsStatus::kOk;
 }
 
-void Releases::RevokeDelegation(const Delegations::Delegation& delegation) {
-  if (store_.delegations.EndClaim(delegation.state_id)) return;
+void Releases::RevokeDelegation(const Delegation& delegation) {
+  if (store_.delegation_claims.End(delegation.state_id)) return;
   store_.opens.RevokeDelegation(delegation.state_id);
   CloseOpen(delegation.client_id, delegation.state_id, delegation.key);
 }
@@ -116,19 +116,17 @@ bool Releases::RevokeOwner(const ObjectKey& file, const wire::ClientId& client_i
   return false;
 }
 
-void Releases::RevokeExpired(const Delegations::Delegation& delegation) {
-  RevokeExpired(delegation.key);
-}
+void Releases::RevokeExpired(const Delegation& delegation) { RevokeExpired(delegation.key); }
 
 void Releases::SupersedeClient(const wire::ClientId& from, const wire::ClientId& to,
                                std::string_view name) {
-  store_.delegations.Supersede(from, to, name, Loop::Now() + store_.options.lease_time);
+  store_.delegation_claims.Supersede(from, to, name, Loop::Now() + store_.options.lease_time);
   ReleaseClient(from);
 }
 
 void Releases::ReleaseExcept(const wire::ClientId& client_id, std::optional<size_t> here) {
   store_.attributes.ReleaseClient(client_id);
-  store_.delegations.Forget(client_id);
+  store_.admitted_clients.Forget(client_id);
   absl::flat_hash_set<size_t> elsewhere;
   for (const auto& [state_id, key] : store_.opens.OpensOf(client_id)) {
     const std::optional<size_t> index = store_.mounts->ExportThatMayHang(key.fshandle());

@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/holdings.h"
 #include "server/store/holdings/locks/lock_table.h"
 #include "server/store/holdings/open_table.h"
@@ -80,9 +80,9 @@ class Releases {
   void CloseUnknown(const OpenTable::Doubt& doubt);
 
   // Ends a delegation that was recalled and not returned: its state id then fails with EXPIRED.
-  void RevokeDelegation(const Delegations::Delegation& delegation);
+  void RevokeDelegation(const Delegation& delegation);
   // Ends what clients with an expired lease hold of the file of a delegation that is recalled.
-  void RevokeExpired(const Delegations::Delegation& delegation);
+  void RevokeExpired(const Delegation& delegation);
 
   // Checks I/O that the open of `state_id` (zero: none) does not allow: DENIED if a share
   // reservation of another open forbids it and that client's lease has not expired.

@@ -38,7 +38,7 @@ StoreParts::StoreParts(StoreOptions given, const HandleKey& key, uint32_t instan
       kept_orphans(options.state_dir, options.keep_orphans, exports, *mounts, threads),
       promises(options.promises),
       opens(instance_number, options.max_opens, promises),
-      delegations(options.delegations),
+      delegations(options.delegations, delegation_records),
       promise_ends(promises),
       announcements(promises, delegations, leases),
       exported(options.export_cache_bytes, options.exports.size(),

@@ -28,7 +28,11 @@
 #include "server/store/durable/journal.h"
 #include "server/store/durable/write_verifier.h"
 #include "server/store/fencing/fencing.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/admitted_clients.h"
+#include "server/store/holdings/delegations/delegation_claims.h"
+#include "server/store/holdings/delegations/delegation_records.h"
+#include "server/store/holdings/delegations/delegations.h"
+#include "server/store/holdings/delegations/holder_values.h"
 #include "server/store/holdings/exported_cache.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/locks/kernel_leases.h"
@@ -82,7 +86,11 @@ struct StoreParts {
   // State that clients hold.
   Promises promises;
   OpenTable opens;
+  DelegationRecords delegation_records;
   Delegations delegations;
+  AdmittedClients admitted_clients{delegation_records};
+  DelegationClaims delegation_claims{delegation_records};
+  HolderValues holder_values{delegation_records};
   PromiseEnds promise_ends;
   Announcements announcements;  // before leases, whose thread uses it
   ExportedCache exported;       // before leases likewise

@@ -96,9 +96,9 @@ DafsStatus RaiseByHolder(StoreParts& store, const Caller& caller,
                          const wire::FileHandle& filehandle, wire::FileAttributes* attributes) {
   constexpr uint64_t kRaised = wire::kFattrChange | wire::kFattrObjectSize | wire::kFattrTimeModify;
   if (caller.awaited == nullptr || (attributes->valid & kRaised) == 0) return DafsStatus::kOk;
-  Delegations::Values values;
-  if (!store.delegations.Reported(KeyOf(filehandle), caller.client_id, Loop::Now(), caller.awaited,
-                                  &values)) {
+  ReportedValues values;
+  if (!store.holder_values.Reported(KeyOf(filehandle), caller.client_id, Loop::Now(),
+                                    caller.awaited, &values)) {
     return DafsStatus::kDelay;
   }
   attributes->change = std::max(attributes->change, values.change.value_or(0));

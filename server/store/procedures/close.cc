@@ -59,8 +59,8 @@ DafsStatus OpenProcedures::Delegreturn(const Caller& caller, const wire::Delegre
 }
 
 DafsStatus OpenProcedures::Delegpurge(const Caller& caller, const wire::DelegpurgeArgs&) {
-  store_.delegations.Admit(caller.client_id, caller.client_name);
-  store_.delegations.Purge(caller.client_id);
+  store_.admitted_clients.Admit(caller.client_id, caller.client_name);
+  store_.delegation_claims.Purge(caller.client_id);
   if (store_.grace.active()) store_.grace.OpensReclaimed(caller);
   return DafsStatus::kOk;
 }

@@ -66,12 +66,12 @@ DafsStatus OpenCurrent(StoreParts& store, const Caller& caller, const wire::Open
 // CLAIM_DELEGATE_PREV: the client has started again, and claims its earlier delegation.
 DafsStatus OpenPrevious(StoreParts& store, const Caller& caller, const wire::OpenArgs& args,
                         const ObjectRef& file, Opened* opened, wire::OpenRes* res) {
-  if (!store.delegations.MayClaim(file->key(), caller.client_id, Loop::Now())) {
+  if (!store.delegation_claims.MayClaim(file->key(), caller.client_id, Loop::Now())) {
     return DafsStatus::kExpired;
   }
   STORE_RETURN_IF_NOT_OK(
       OpenObject(store, caller, file, RequestOf(caller, args), Made::kDelegated, opened));
-  store.delegations.Claimed(file->key(), caller.client_id);
+  store.delegation_claims.Claimed(file->key(), caller.client_id);
   GrantClaimed(store, caller, {file, args.share_access, Delegations::Type::kWrite}, res);
   return DafsStatus::kOk;
 }
@@ -162,7 +162,7 @@ DafsStatus OpenProcedures::Open(const Caller& caller, const wire::OpenArgs& args
   if (IsOfAttributes(args.claim_handle())) return store_.attributes.Open(caller, args, res);
   STORE_RETURN_IF_NOT_OK(CheckOpen(args));
   if (WantsInstead(args.share_access)) {
-    store_.delegations.Admit(caller.client_id, caller.client_name);
+    store_.admitted_clients.Admit(caller.client_id, caller.client_name);
   }
   Place place;
   STORE_RETURN_IF_NOT_OK(store_.handles.Resolve(caller, args.claim_handle(), &place));
@@ -224,7 +224,7 @@ DafsStatus OpenProcedures::OpenHandle(const Caller& caller, const wire::OpenHand
 DafsStatus OpenProcedures::OpenDelegated(const Caller& caller, const wire::OpenDelegatedArgs& args,
                                          wire::OpenDelegatedRes* res) {
   if (args.want != Delegations::Type::kNone) {
-    store_.delegations.Admit(caller.client_id, caller.client_name);
+    store_.admitted_clients.Admit(caller.client_id, caller.client_name);
   }
   STORE_RETURN_IF_NOT_OK(wire::CheckShareOrWish(args.share_access, args.share_deny));
   Grant grant;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/promises/promises.h"
 #include "server/store/objects/export.h"
 

@@ -38,7 +38,7 @@ uint64_t SpaceLimit(const Object& file) {
 }
 
 void FillIn(StoreParts& store, const Caller& caller, const Object& file,
-            const Delegations::Delegation& delegation, wire::OpenDelegation* res) {
+            const Delegation& delegation, wire::OpenDelegation* res) {
   OpenRights rights;
   store.opens.Find(caller.client_id, delegation.state_id, delegation.key, &rights);
   res->delegation_type = delegation.type;
@@ -64,7 +64,7 @@ uint32_t AccessToWrite(const Grant& grant) {
 // Makes the open of a delegation, which is not in the table of delegations yet. The caller holds
 // the file's lock. Returns false if the client has as many opens as it may.
 bool OpenDelegation(StoreParts& store, const Caller& caller, const Grant& grant, Type type,
-                    Delegations::Delegation* delegation) {
+                    Delegation* delegation) {
   const bool writes = type == Type::kWrite;
   OpenRequest request =
       RequestOf(caller, "", writes ? AccessToWrite(grant) : grant.access & wire::kShareRead);
@@ -99,7 +99,8 @@ bool Protect(StoreParts& store, Object& file) {
 // Whether `caller` can be granted delegations of this file, as far as its opens do not matter.
 bool MayGrant(StoreParts& store, const Caller& caller, const Grant& grant) {
   return grant.most != Type::kNone && caller.promisee != 0 &&
-         store.delegations.IsAdmitted(caller.client_id) &&
+         store.options.delegations.most != Type::kNone &&
+         store.admitted_clients.IsAdmitted(caller.client_id) &&
          !store.promises.IsVoid(caller.promisee) && !store.grace.active() &&
          grant.file->is_regular() && MostOf(store, *grant.file) != Type::kNone;
 }
@@ -121,7 +122,7 @@ Type TypeFor(StoreParts& store, const Caller& caller, const Grant& grant) {
 // Adds the delegation that `caller` may get. Returns whether there is one. The caller holds the
 // file's lock.
 bool AddChosen(StoreParts& store, const Caller& caller, const Grant& grant,
-               Delegations::Delegation* delegation) {
+               Delegation* delegation) {
   const Type type = TypeFor(store, caller, grant);
   if (!store.delegations.MayAdd(grant.file->key(), caller.client_id, type, Loop::Now()) ||
       !OpenDelegation(store, caller, grant, type, delegation)) {
@@ -155,7 +156,7 @@ bool MayStay(StoreParts& store, const Caller& caller, const Grant& grant) {
 void GrantBeside(StoreParts& store, const Caller& caller, const Grant& grant,
                  wire::OpenDelegation* res) {
   if (!MayGrant(store, caller, grant)) return;
-  Delegations::Delegation delegation;
+  Delegation delegation;
   {
     absl::MutexLock lock(&store.object_locks.FileLock(grant.file->key()));
     if (!AddChosen(store, caller, grant, &delegation)) return;
@@ -180,7 +181,7 @@ void EndReadDelegation(StoreParts& store, const Caller& caller, const ObjectKey&
 
 DafsStatus OpenOrDelegate(StoreParts& store, const Caller& caller, const Grant& grant,
                           const OpenRequest& request, Opened* opened) {
-  Delegations::Delegation added;
+  Delegation added;
   bool is_added = false;
   if (MayGrant(store, caller, grant)) {
     if (Upgrade(store, caller, grant, opened)) return DafsStatus::kOk;
@@ -198,7 +199,7 @@ DafsStatus OpenOrDelegate(StoreParts& store, const Caller& caller, const Grant& 
 }
 
 void TakeBackDelegation(StoreParts& store, const Opened& opened) {
-  const Delegations::Delegation& delegation = *opened.delegation;
+  const Delegation& delegation = *opened.delegation;
   if (opened.is_upgraded) {
     DowngradeDelegation(store, delegation);
   } else {
@@ -217,7 +218,7 @@ void GrantDelegation(StoreParts& store, const Caller& caller, const Grant& grant
   }
 }
 
-bool DowngradeDelegation(StoreParts& store, const Delegations::Delegation& delegation) {
+bool DowngradeDelegation(StoreParts& store, const Delegation& delegation) {
   ObjectRef drop_write;
   {
     absl::MutexLock lock(&store.object_locks.FileLock(delegation.key));
@@ -238,11 +239,11 @@ bool DowngradeDelegation(StoreParts& store, const Delegations::Delegation& deleg
 void GrantClaimed(StoreParts& store, const Caller& caller, const Grant& grant,
                   wire::OpenDelegation* res) {
   if (grant.most == Type::kNone) return;
-  store.delegations.Admit(caller.client_id, caller.client_name);
+  store.admitted_clients.Admit(caller.client_id, caller.client_name);
   if (!store.delegations.may_recall()) return;
   const ObjectKey& key = grant.file->key();
   bool conflicts = false;
-  std::optional<Delegations::Delegation> delegation;
+  std::optional<Delegation> delegation;
   {
     absl::MutexLock lock(&store.object_locks.FileLock(key));
     delegation = store.delegations.Find(key, caller.client_id);  // of a claim before
@@ -255,7 +256,7 @@ void GrantClaimed(StoreParts& store, const Caller& caller, const Grant& grant,
     const OpenTable::Sharing sharing = store.opens.SharingOf(key, caller.client_id);
     const bool writes = delegation->type == Type::kWrite;
     conflicts = sharing.is_denied || (writes ? sharing.is_shared : sharing.is_written) ||
-                delegation->type > store.delegations.options().most ||
+                delegation->type > store.options.delegations.most ||
                 MostOf(store, *grant.file) != Type::kWrite ||
                 store.locks.IsWriteLocked(key, caller.client_id) ||
                 grant.file->fs().retired.load() ||

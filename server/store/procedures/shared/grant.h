@@ -37,7 +37,7 @@ void GrantDelegation(StoreParts& store, const Caller& caller, const Grant& grant
 
 // A write delegation becomes a read delegation. Returns false if it is being recalled, does not
 // permit reading, or has ended. `delegation.type` is not used.
-bool DowngradeDelegation(StoreParts& store, const Delegations::Delegation& delegation);
+bool DowngradeDelegation(StoreParts& store, const Delegation& delegation);
 
 // The same for a client that claims the delegation `grant.most`: it gets it, and is recalled at
 // once if there is a conflict.

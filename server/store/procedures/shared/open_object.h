@@ -27,7 +27,7 @@ enum class Made : uint8_t {
 struct Opened {
   wire::StateId state_id;  // zero: the delegation has taken the place of the open
   Shares before;           // what its owner had open already
-  std::optional<Delegations::Delegation> delegation;
+  std::optional<Delegation> delegation;
   bool is_upgraded = false;  // that was a read delegation before
 };
 

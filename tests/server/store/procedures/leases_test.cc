@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 #include "runtime/files/unique_fd.h"
 #include "runtime/loop/loop.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
 #include "tests/server/store/promises_fixture.h"
@@ -49,11 +49,10 @@ class LeasesTest : public PromisesTest {
     root_.client_name = "one";
     other_.client_name = "two";
     root_.awaited = other_.awaited = &awaited_;
-    store_->delegations().SetHooks({[this](const auto& recall) {
-                                      absl::MutexLock lock(&mutex_);
-                                      recalls_.push_back(recall);
-                                    },
-                                    [](const auto&) {}});
+    store_->delegations().SetRecaller([this](const auto& recall) {
+      absl::MutexLock lock(&mutex_);
+      recalls_.push_back(recall);
+    });
     file_ = Handle({"a", "f"});
   }
 
@@ -88,7 +87,7 @@ class LeasesTest : public PromisesTest {
   }
 
   // Waits for that many recalls, and returns all.
-  std::vector<Delegations::Recall> Recalls(size_t count) {
+  std::vector<DelegationRecall> Recalls(size_t count) {
     absl::MutexLock lock(&mutex_);
     const auto enough = [this, count]()
                             ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return recalls_.size() >= count; };
@@ -135,9 +134,9 @@ class LeasesTest : public PromisesTest {
 
   wire::FileHandle file_;
   wire::OpenHandleRes opened_;
-  Delegations::AwaitedList awaited_;
+  AwaitedDelegations awaited_;
   absl::Mutex mutex_;
-  std::vector<Delegations::Recall> recalls_ ABSL_GUARDED_BY(mutex_);
+  std::vector<DelegationRecall> recalls_ ABSL_GUARDED_BY(mutex_);
 };
 
 TEST_F(LeasesTest, ALocalOpenForWritingWaitsForTheReturn) {
@@ -195,7 +194,7 @@ TEST_F(LeasesTest, NoDelegationWithoutLeases) {
   options.use_leases = false;
   Start(std::move(options));
   root_.promisee = Admit(root_.client_id, "one");
-  store_->delegations().SetHooks({[](const auto&) {}, [](const auto&) {}});
+  store_->delegations().SetRecaller([](const auto&) {});
   EXPECT_TRUE(Delegated(root_, Handle({"a", "f"})).is_zero());
   EXPECT_EQ(store_->delegations().GetCounts().held, 0u);
 }

@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "runtime/loop/loop.h"
-#include "server/store/holdings/delegations.h"
+#include "server/store/holdings/delegations/delegations.h"
+#include "server/store/holdings/delegations/holder_values.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
 #include "server/store/holdings/promises/promises.h"
@@ -45,8 +46,8 @@ class GrantTest : public PromisesTest {
     root_.client_name = user_.client_name = "one";
     other_.client_name = "two";
     root_.awaited = user_.awaited = other_.awaited = &awaited_;
-    store_->delegations().SetHooks({[this](const auto& recall) { recalls_.push_back(recall); },
-                                    [this](const auto& asked) { asked_.push_back(asked); }});
+    store_->delegations().SetRecaller([this](const auto& recall) { recalls_.push_back(recall); });
+    store_->holder_values().SetAsker([this](const auto& asked) { asked_.push_back(asked); });
     file_ = Handle({"a", "f"});
   }
   wire::OpenDelegatedRes OpenDelegated(const Caller& caller, uint32_t access,
@@ -139,9 +140,9 @@ class GrantTest : public PromisesTest {
   static constexpr uint32_t kWish = wire::kShareWantOpenXorDelegation;
   wire::FileHandle file_;
   wire::OpenHandleRes opened_;
-  Delegations::AwaitedList awaited_;
-  std::vector<Delegations::Recall> recalls_;
-  std::vector<Delegations::Delegation> asked_;
+  AwaitedDelegations awaited_;
+  std::vector<DelegationRecall> recalls_;
+  std::vector<Delegation> asked_;
 };
 
 // Shows DAFS-6.5.24-17
@@ -518,7 +519,7 @@ TEST_F(GrantTest, GetattrOfAnotherClientReportsTheHoldersValues) {
   EXPECT_TRUE(awaited_[0].answer);
   awaited_.clear();
   const uint64_t change = attributes.change + 5;
-  store_->delegations().SetReported(
+  store_->holder_values().SetReported(
       write, {.change = change, .size = 100, .time_modify = wire::Time{1, 0}}, Loop::Now());
   EXPECT_OK(store_->attributes().Getattr(other_, file_, wire::kFattrAll, &attributes));
   EXPECT_EQ(attributes.change, change);
@@ -611,7 +612,7 @@ TEST_F(GrantTest, OpensThatOverlapLeaveAWriteDelegationToItsWriter) {
   const auto write = [&](const std::string& owner) {
     Caller caller = root_;
     uint16_t bits = 0;
-    Delegations::AwaitedList awaited;
+    AwaitedDelegations awaited;
     caller.promises = &bits;
     caller.awaited = &awaited;
     for (int i = 0; i < 2000 && !HasFailure(); ++i) {
