@@ -7,7 +7,7 @@
 #include "server/session/audited_requests.h"
 #include "server/session/directives/callbacks.h"
 #include "server/session/worker.h"
-#include "server/store/holdings/open_table.h"
+#include "server/store/holdings/open_doubts.h"
 #include "server/store/holdings/promises/promises.h"
 
 namespace dafs::server {
@@ -258,7 +258,7 @@ void Session::MaybeForget() {
   // Nothing changes the cache any more (5.2.5): clients may query it now.
   requests_.recorder().End(identity_.authenticated());
   if (identity_.authenticated() && !connection_.end_reason().ok()) {
-    shared_.store->open_table().SessionLost(identity_.client().client_id());
+    shared_.store->open_doubts().SessionLost(identity_.client().client_id());
   }
   identity_.Close();
   worker_.Forget(this);

@@ -112,7 +112,7 @@ Delegations& Store::delegations() { return parts_->delegations; }
 
 HolderValues& Store::holder_values() { return parts_->holder_values; }
 
-OpenTable& Store::open_table() { return parts_->opens; }
+OpenDoubts& Store::open_doubts() { return parts_->open_doubts; }
 
 Promises& Store::promises() { return parts_->promises; }
 

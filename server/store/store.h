@@ -44,8 +44,8 @@ class HolderValues;
 class LockNotices;
 class LockProcedures;
 class NameProcedures;
+class OpenDoubts;
 class OpenProcedures;
-class OpenTable;
 class PersistentLocks;
 class PromiseEnds;
 class Promises;
@@ -96,7 +96,7 @@ class Store {
   // State that clients hold, and its end.
   Delegations& delegations();
   HolderValues& holder_values();
-  OpenTable& open_table();
+  OpenDoubts& open_doubts();
   Promises& promises();
   Grace& grace();  // started before the first client is served, and polled regularly
   Releases& releases();

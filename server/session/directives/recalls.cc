@@ -23,12 +23,12 @@ void Recalls::Start(Loop& loop) {
   loop_ = &loop;
   store_.delegations().SetRecaller([this](const Recall& recall) { Begin(recall); });
   store_.holder_values().SetAsker([this](const Delegation& delegation) { Ask(delegation); });
-  store_.open_table().SetAsker([this](const Doubt& doubt) { Inquire(doubt, false); });
+  store_.open_doubts().SetAsker([this](const Doubt& doubt) { Inquire(doubt, false); });
 }
 
 void Recalls::Resend(const wire::ClientId& client_id) {
   for (const Recall& recall : store_.delegations().RecallsOf(client_id)) Send(recall, false);
-  for (const Doubt& doubt : store_.open_table().DoubtsOf(client_id)) Inquire(doubt, false);
+  for (const Doubt& doubt : store_.open_doubts().DoubtsOf(client_id)) Inquire(doubt, false);
 }
 
 void Recalls::Begin(const Recall& recall) {
@@ -89,7 +89,7 @@ void Recalls::Inquire(const Doubt& doubt, bool again) {
       if (again) return chores_.Submit([this, doubt] { store_.releases().CloseUnknown(doubt); });
       loop_->Post([this, doubt] {
         loop_->RunAfter(std::min(recall_time_, kInquireAgainAfter), [this, doubt] {
-          if (store_.open_table().Holds(doubt)) Inquire(doubt, true);
+          if (store_.open_doubts().Holds(doubt)) Inquire(doubt, true);
         });
       });
     });

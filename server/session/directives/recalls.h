@@ -9,7 +9,7 @@
 // the recall is sent again. A client with an expired lease is not waited for. A client without a
 // channel is recalled when it sends PROMISES again.
 //
-// Also asks, by BC_RECALL, about opens that a client may not know (OpenTable::Doubt). No request
+// Also asks, by BC_RECALL, about opens that a client may not know (OpenDoubts). No request
 // waits for these: one that the client does not know ends, and without an answer nothing changes.
 //
 // Thread-safe. Nothing blocks.
@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/loop/loop.h"
-#include "server/store/holdings/open_table.h"
+#include "server/store/holdings/open_doubts.h"
 #include "server/store/store.h"
 #include "wire/messages/back_control.h"
 #include "wire/protocol/status.h"
@@ -51,7 +51,7 @@ class Recalls {
   // GETATTR waits this long for the holder, then returns what the server knows.
   static constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
-  using Doubt = OpenTable::Doubt;
+  using Doubt = OpenDoubts::Doubt;
 
   void Begin(const Recall& recall);
   void Send(const Recall& recall, bool again);

@@ -3,29 +3,23 @@
 // 6.5.33.
 //
 // An open belongs to (client id, owner, file); a second OPEN of the same three is merged into it. A
-// state id is the number of this server instance (3 bytes) and a serial number (5 bytes). The table
-// can thus distinguish a state id of an earlier instance from an invalid one.
+// state id of an earlier instance of the server is distinguished from an invalid one.
 // Thread-safe. Nothing here blocks or calls the file system.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
-#include "absl/synchronization/mutex.h"
 #include "server/store/holdings/holdings.h"
+#include "server/store/holdings/open_records.h"
 #include "server/store/holdings/open_use.h"
+#include "server/store/holdings/past_state_ids.h"
 #include "server/store/holdings/promises/promises.h"
 #include "server/store/objects/object.h"
 #include "wire/protocol/constants.h"
@@ -46,14 +40,6 @@ struct OpenRequest {
   bool is_delegation = false;         // the owner is empty, and it denies nothing and is not denied
 
   bool denies() const { return deny != 0 || deny_delete || share_key.has_value(); }
-};
-
-// The access and the reservations of an open.
-struct Shares {
-  uint32_t access = 0;  // 0: there is no such open
-  uint32_t deny = 0;
-  bool deny_delete = false;
-  bool has_key = false;
 };
 
 // The access that an open permits.
@@ -78,10 +64,10 @@ struct Closed {
 
 class OpenTable {
  public:
-  // A client holds at most `most_of_client` opens, which bounds the memory of the table.
-  // `promises` learns which files are open for writing; borrowed.
-  OpenTable(uint32_t instance, size_t most_of_client, Promises& promises)
-      : instance_(instance & kInstanceMask), most_of_client_(most_of_client), promises_(promises) {}
+  // A client holds at most `most_of_client` opens, which bounds the memory of the records.
+  // `promises` learns which files are open for writing. Both outlive this.
+  OpenTable(size_t most_of_client, Promises& promises, OpenRecords& records)
+      : most_of_client_(most_of_client), promises_(promises), records_(records) {}
 
   // Returns whether the client may hold one more open. A hint: another request of the client may
   // reach the limit first.
@@ -101,31 +87,6 @@ class OpenTable {
 
   // Keeps the descriptors of `object` while the file is open. Returns whether the file is open.
   bool Pin(const ObjectRef& object);
-
-  // --- Opens that a client may not know ---
-  //
-  // A process of a client may be killed before it stores what the last responses granted or
-  // claimed, and another process continues the client. Such an open, or delegation, is never
-  // closed, so a file that loses its last name would be kept for it. Therefore the server
-  // sends the client a query for those of a file without a name that are older than the loss of a
-  // session of the client.
-  struct Doubt {
-    wire::ClientId client_id;
-    wire::StateId state_id;
-    ObjectKey key;
-    bool is_delegation = false;
-  };
-  // Called for each, on the thread of a request, perhaps with a lock of the store held. It must not
-  // block. Set it before the first request.
-  void SetAsker(std::function<void(const Doubt&)> ask) { ask_ = std::move(ask); }
-  // The file has no name any more, and is kept while it is open.
-  void Unnamed(const ObjectKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A session of the client has ended without DISCONNECT, and grants nothing more.
-  void SessionLost(const wire::ClientId& client_id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // All of the client, for a new Back-control Channel.
-  std::vector<Doubt> DoubtsOf(const wire::ClientId& client_id) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether it is still open.
-  bool Holds(const Doubt& doubt) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Looks up the rights of `state_id` of `client_id` on the file `key`, and its owner.
   // BAD_STATEID, OLD_STATEID (its owner has closed the file and opened it again), STALE_STATEID.
@@ -198,95 +159,31 @@ class OpenTable {
   size_t size() const;
 
  private:
-  struct Holders {  // number of opens with each access or reservation
-    uint32_t readers = 0, writers = 0, deny_read = 0, deny_write = 0, deny_delete = 0, keys = 0;
-  };
-  struct File {
-    ObjectRef object;
-    Holders holders;
-    uint64_t share_key = 0;                    // of all `keys` holders
-    absl::InlinedVector<uint64_t, 2> serials;  // of its opens, with delegations
-    bool has_name = true;
-    size_t delegations = 0;
-    wire::ClientId first;    // client that opened it, of those since it was closed by all
-    bool is_shared = false;  // another client opened it since
-  };
-  struct Record : Shares {
-    wire::ClientId client_id;
-    std::string owner;
-    ObjectKey key;
-    bool reclaimed = false;
-    bool is_delegation = false;
-    Holdings* holdings = nullptr;
-    // Counted by std::atomic_ref under the shared lock: reads of one file need not wait.
-    mutable uint64_t read_bytes = 0;
-    mutable uint64_t written_bytes = 0;
-  };
-  struct Owner {
-    wire::ClientId client_id;
-    std::string owner;
-    ObjectKey key;
-    bool is_delegation = false;
-    friend bool operator==(const Owner&, const Owner&) = default;
-    template <class H>
-    friend H AbslHashValue(H h, const Owner& o) {
-      return H::combine(std::move(h), o.client_id, o.owner, o.key, o.is_delegation);
-    }
-  };
+  using Holders = OpenRecords::Holders;
+  using File = OpenRecords::File;
+  using Record = OpenRecords::Record;
 
-  // With more revoked clients or delegations the old ones receive BAD_STATEID instead of EXPIRED.
-  static constexpr size_t kRevokedMax = 65536;
-  // Number of closed state ids that are remembered, so that their use fails with OLD_STATEID.
-  static constexpr size_t kClosedMax = 256;
-  static constexpr uint32_t kInstanceMask = 0xffffff;
-  static constexpr int kSerialBits = 40;
-
-  struct ClosedOpen {
-    uint64_t serial = 0;
-    Owner owner;
-  };
-
-  wire::StateId StateIdOf(uint64_t serial) const;
-  static uint64_t SerialOf(const wire::StateId& state_id);
+  bool IsFull(const wire::ClientId& client_id) const ABSL_SHARED_LOCKS_REQUIRED(records_.mutex());
   bool IsSuperseded(const wire::ClientId& client_id, uint64_t serial, const ObjectKey& key) const
-      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+      ABSL_SHARED_LOCKS_REQUIRED(records_.mutex());
   static void Count(Holders& holders, const Record& record, int sign);
   static void Account(const Record& record, int sign);
   static wire::DafsStatus CheckConflict(const File& file, const Holders& others,
                                         const OpenRequest& request);
+  // Adds what the request wants to an open and its file.
+  static void Merge(const OpenRequest& request, Record& record, File& file);
   // Replaces the shares of `record`, of `file`, by a subset.
   void Reduce(Record& record, File& file, const Shares& shares, ObjectRef* drop_write)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether `state_id` is one of this instance: BAD_STATEID, STALE_STATEID.
-  wire::DafsStatus CheckInstance(const wire::StateId& state_id) const;
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(records_.mutex());
   wire::DafsStatus FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
                               const ObjectKey& key, uint64_t* serial) const
-      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+      ABSL_SHARED_LOCKS_REQUIRED(records_.mutex());
 
-  bool IsDoubtful(uint64_t serial) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  Doubt DoubtOf(uint64_t serial) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  std::vector<Doubt> DoubtsOfLocked(const wire::ClientId& client_id) const
-      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  bool IsFull(const wire::ClientId& client_id) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-
-  const uint32_t instance_;
   const size_t most_of_client_;
   Promises& promises_;
-  std::function<void(const Doubt&)> ask_ = [](const Doubt&) {};
-  mutable absl::Mutex mutex_;
-  uint64_t last_serial_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t deniers_ ABSL_GUARDED_BY(mutex_) = 0;  // opens that deny anything
-  absl::flat_hash_map<uint64_t, Record> records_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<ObjectKey, File> files_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_set<wire::ClientId> revoked_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_set<uint64_t> revoked_delegations_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<Owner, uint64_t> by_owner_ ABSL_GUARDED_BY(mutex_);
-  std::array<ClosedOpen, kClosedMax> closed_ ABSL_GUARDED_BY(mutex_);  // a ring
-  size_t next_closed_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<wire::ClientId, absl::flat_hash_set<uint64_t>> by_client_
-      ABSL_GUARDED_BY(mutex_);
-  // Clients that have lost a session: the serial of the last open before the loss.
-  absl::flat_hash_map<wire::ClientId, uint64_t> doubtful_ ABSL_GUARDED_BY(mutex_);
+  OpenRecords& records_;
+  size_t deniers_ ABSL_GUARDED_BY(records_.mutex()) = 0;  // opens that deny anything
+  PastStateIds past_ ABSL_GUARDED_BY(records_.mutex());
 };
 
 }  // namespace dafs::server

@@ -94,7 +94,7 @@ void Releases::RevokeDelegation(const Delegation& delegation) {
   CloseOpen(delegation.client_id, delegation.state_id, delegation.key);
 }
 
-void Releases::CloseUnknown(const OpenTable::Doubt& doubt) {
+void Releases::CloseUnknown(const OpenDoubts::Doubt& doubt) {
   RestoreOwnIdentity();
   CloseOpen(doubt.client_id, doubt.state_id, doubt.key);
 }

@@ -15,6 +15,7 @@
 #include "server/store/holdings/delegations/delegations.h"
 #include "server/store/holdings/holdings.h"
 #include "server/store/holdings/locks/lock_table.h"
+#include "server/store/holdings/open_doubts.h"
 #include "server/store/holdings/open_table.h"
 #include "server/store/objects/handle.h"
 #include "wire/protocol/constants.h"
@@ -77,7 +78,7 @@ class Releases {
   void ExpireClient(const wire::ClientId& client_id);
 
   // Ends an open or a delegation that its client does not know. Blocks on the file system.
-  void CloseUnknown(const OpenTable::Doubt& doubt);
+  void CloseUnknown(const OpenDoubts::Doubt& doubt);
 
   // Ends a delegation that was recalled and not returned: its state id then fails with EXPIRED.
   void RevokeDelegation(const Delegation& delegation);

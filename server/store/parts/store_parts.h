@@ -37,6 +37,8 @@
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/locks/kernel_leases.h"
 #include "server/store/holdings/locks/lock_table.h"
+#include "server/store/holdings/open_doubts.h"
+#include "server/store/holdings/open_records.h"
 #include "server/store/holdings/open_table.h"
 #include "server/store/holdings/persistent_locks.h"
 #include "server/store/holdings/promises/promises.h"
@@ -85,7 +87,9 @@ struct StoreParts {
 
   // State that clients hold.
   Promises promises;
+  OpenRecords open_records;
   OpenTable opens;
+  OpenDoubts open_doubts{open_records};
   DelegationRecords delegation_records;
   Delegations delegations;
   AdmittedClients admitted_clients{delegation_records};

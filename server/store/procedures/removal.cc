@@ -63,7 +63,7 @@ void Removal::Done(bool removed) {
   object->change().Modified();
   if (object->orphaned()) {
     object->set_name_removed();
-    store_.opens.Unnamed(key_);
+    store_.open_doubts.Unnamed(key_);
   }
   struct statx stx;
   if (object_ == nullptr &&

@@ -1,5 +1,5 @@
-// What the holders of write delegations report about files that they may have changed, for a
-// GETATTR of another client. Spec: 6.6.3 (BC_GETATTR).
+// Asks the holders of write delegations for the attributes of files that they may have changed, for
+// a GETATTR of another client. Spec: 6.6.3 (BC_GETATTR).
 //
 // Without a write delegation that may concern the file, Reported is two atomic reads.
 // Thread-safe. Nothing blocks or calls the file system.
@@ -19,7 +19,7 @@ namespace dafs::server {
 
 class HolderValues {
  public:
-  // An answer serves other requests for so long.
+  // An answer also serves requests within this time.
   static constexpr absl::Duration kAskedFor = absl::Milliseconds(30);
 
   // `records` outlives this.

@@ -16,7 +16,7 @@ struct RecallTimes {
   absl::Duration total;  // of those that ended
   absl::Duration longest;
 
-  // Of those that ended; zero if none has.
+  // The mean of the recalls that ended; zero if none has.
   absl::Duration mean() const {
     return ended > 0 ? total / static_cast<int64_t>(ended) : absl::ZeroDuration();
   }

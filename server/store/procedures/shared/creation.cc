@@ -98,7 +98,7 @@ DafsStatus Creation::RunUnlinked(ObjectRef* file, Opened* opened) {
   // The pin keeps the file in this instance of the server, the link until the next one has it.
   store_.opens.Pin(*file);
   store_.kept_orphans.Of((*file)->fs()).Link(**file);
-  store_.opens.Unnamed((*file)->key());
+  store_.open_doubts.Unnamed((*file)->key());
   return DafsStatus::kOk;
 }
 

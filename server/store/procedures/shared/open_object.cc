@@ -172,7 +172,7 @@ DafsStatus OpenObject(StoreParts& store, const Caller& caller, const ObjectRef& 
       orphans.Adopt(*file);
       if (file->orphaned()) store.opens.Pin(file);
     }
-    if (status == DafsStatus::kOk && file->orphaned()) store.opens.Unnamed(file->key());
+    if (status == DafsStatus::kOk && file->orphaned()) store.open_doubts.Unnamed(file->key());
   } while ((status == DafsStatus::kDenied || status == DafsStatus::kKeyMismatch) &&
            store.releases.RevokeExpired(file->key()));
   if (made == Made::kCreated) store.announcements.AnnounceNew(caller, file->key());
