@@ -76,7 +76,6 @@ void BackControl::OnMessage(uint64_t index, uint32_t size_bytes) {
     return Fail(
         absl::DataLossError(absl::StrCat("directive of ", size_bytes, " bytes with a bad header")));
   }
-  ++directives_;
   Directive directive;
   const DafsStatus status =
       verdict.status == DafsStatus::kOk ? Execute(message, verdict, directive) : verdict.status;

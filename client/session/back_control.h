@@ -65,7 +65,6 @@ class BackControl final : public Channel {
 
   // Null: directives are answered and dropped.
   void OnDirective(BackControlHandler* handler) { handler_ = handler; }
-  uint64_t directives() const { return directives_; }  // received so far
 
  private:
   BackControl(Loop& loop, bool checksums);
@@ -89,7 +88,6 @@ class BackControl final : public Channel {
 
   const bool checksums_;
   BackControlHandler* handler_ = nullptr;
-  uint64_t directives_ = 0;
   std::vector<uint64_t> free_sends_;
   std::deque<Unsent> unsent_;                 // waiting for a send buffer; at most one per receive
   uint32_t announced_ = 0;                    // BC_CHANGED without an answer yet; at most kRequests

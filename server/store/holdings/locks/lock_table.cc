@@ -329,20 +329,6 @@ wire::LockRanges LockTable::Held(const ObjectKey& key, const LockOwner& owner) c
   return holder == nullptr ? wire::LockRanges() : holder->ranges;
 }
 
-std::vector<LockTable::HeldLock> LockTable::LocksOf(const wire::ClientId& client_id) const {
-  std::vector<HeldLock> locks;
-  absl::ReaderMutexLock lock(&mutex_);
-  for (const auto& [key, file] : files_) {
-    for (const Holder& holder : file.holders) {
-      if (holder.owner.client_id != client_id) continue;
-      for (const LockRange& range : holder.ranges.ranges()) {
-        locks.push_back({key, holder.owner.owner, range});
-      }
-    }
-  }
-  return locks;
-}
-
 std::vector<ObjectKey> LockTable::Files() const {
   std::vector<ObjectKey> files;
   absl::ReaderMutexLock lock(&mutex_);

@@ -129,14 +129,8 @@ class LockTable {
   // Removes and returns the KernelLock if the owner holds no lock.
   std::unique_ptr<KernelLock> DropUnused(const ObjectKey& file, const LockOwner& owner);
 
-  // The locks of an owner on a file; LocksOf: all locks of a client, for its record.
+  // The locks of an owner on a file.
   wire::LockRanges Held(const ObjectKey& file, const LockOwner& owner) const;
-  struct HeldLock {
-    ObjectKey file;
-    std::string owner;
-    wire::LockRange range;
-  };
-  std::vector<HeldLock> LocksOf(const wire::ClientId& client_id) const;
 
   // For the administrator: the files with locks or waiters, and what there is on one of them: locks
   // first, then waiters in their order. At most `most` entries.
