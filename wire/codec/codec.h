@@ -50,30 +50,12 @@ template <class Args>
 absl::StatusOr<size_t> EncodeRequest(const RequestHeader& header, const Args& args, ByteOrder order,
                                      std::span<std::byte> out, const EncodeOptions& options = {});
 
-// Like EncodeRequest, for inline data that is sent from a buffer of its own. Writes to `out` the
-// bytes before the data (header, arguments, gap), and after them the zero bytes that follow the
-// data. The message is out[0, prefix_bytes), the data, out[prefix_bytes, + padding_bytes).
-struct GatherPrefix {
-  size_t prefix_bytes = 0;
-  size_t padding_bytes = 0;  // 0 .. 7
-};
-template <class Args>
-absl::StatusOr<GatherPrefix> EncodeRequestPrefix(const RequestHeader& header, const Args& args,
-                                                 ByteOrder order, std::span<std::byte> out,
-                                                 const EncodeOptions& options);
-
 // Writes the response `header` to `out`, and the result section `res` if header.status requires one
 // (9.3). Returns response_len. Inline data and errors as in EncodeRequest. After kTooSmall the
 // server responds with that status instead.
 template <class Res>
 absl::StatusOr<size_t> EncodeResponse(const ResponseHeader& header, const Res& res, ByteOrder order,
                                       std::span<std::byte> out, const EncodeOptions& options = {});
-
-// Like EncodeResponse, for inline data that is sent from a buffer of its own.
-template <class Res>
-absl::StatusOr<GatherPrefix> EncodeResponsePrefix(const ResponseHeader& header, const Res& res,
-                                                  ByteOrder order, std::span<std::byte> out,
-                                                  const EncodeOptions& options);
 
 // Writes a response of 40 bytes, for any status without a result section. `out` has at least 40
 // bytes.

@@ -23,35 +23,6 @@ void Renew(Message& message) {
   std::construct_at(&message);
 }
 
-template <class Args>
-absl::StatusOr<GatherPrefix> EncodeRequestWith(const RequestHeader& header, const Args& args,
-                                               ByteOrder order, std::span<std::byte> out,
-                                               const EncodeOptions& options, bool gather) {
-  Encoder encoder(out, order, DafsStatus::kOk);
-  encoder.BeginScope(kHeaderSize, InfoOf(Args::kProc).args_size);
-  Args::Fields(args, encoder);
-  RequestHeader numbered = header;
-  numbered.procedure = Args::kProc;
-  return FinishRequest(encoder, numbered, order, out, options, gather);
-}
-
-template <class Res>
-absl::StatusOr<GatherPrefix> EncodeResponseWith(const ResponseHeader& header, const Res& res,
-                                                ByteOrder order, std::span<std::byte> out,
-                                                const EncodeOptions& options, bool gather) {
-  Encoder encoder(out, order, header.status);
-  if (CarriesResult(Res::kProc, header.status, options.claim_type)) {
-    encoder.BeginScope(kHeaderSize, InfoOf(Res::kProc).res_size);
-    Res::Fields(res, encoder);
-    return FinishResponse(encoder, header, order, out, options, gather);
-  }
-  // A bare header: ignores any inline data of the caller.
-  encoder.BeginScope(kHeaderSize, 0);
-  EncodeOptions bare = options;
-  bare.inline_data = {};
-  return FinishResponse(encoder, header, order, out, bare, gather);
-}
-
 }  // namespace dafs::wire::internal
 
 namespace dafs::wire {
@@ -59,33 +30,28 @@ namespace dafs::wire {
 template <class Args>
 absl::StatusOr<size_t> EncodeRequest(const RequestHeader& header, const Args& args, ByteOrder order,
                                      std::span<std::byte> out, const EncodeOptions& options) {
-  const auto written =
-      internal::EncodeRequestWith(header, args, order, out, options, /*gather=*/false);
-  if (!written.ok()) return written.status();
-  return written->prefix_bytes;
-}
-
-template <class Args>
-absl::StatusOr<GatherPrefix> EncodeRequestPrefix(const RequestHeader& header, const Args& args,
-                                                 ByteOrder order, std::span<std::byte> out,
-                                                 const EncodeOptions& options) {
-  return internal::EncodeRequestWith(header, args, order, out, options, /*gather=*/true);
+  internal::Encoder encoder(out, order, DafsStatus::kOk);
+  encoder.BeginScope(kHeaderSize, InfoOf(Args::kProc).args_size);
+  Args::Fields(args, encoder);
+  RequestHeader numbered = header;
+  numbered.procedure = Args::kProc;
+  return internal::FinishRequest(encoder, numbered, order, out, options);
 }
 
 template <class Res>
 absl::StatusOr<size_t> EncodeResponse(const ResponseHeader& header, const Res& res, ByteOrder order,
                                       std::span<std::byte> out, const EncodeOptions& options) {
-  const auto written =
-      internal::EncodeResponseWith(header, res, order, out, options, /*gather=*/false);
-  if (!written.ok()) return written.status();
-  return written->prefix_bytes;
-}
-
-template <class Res>
-absl::StatusOr<GatherPrefix> EncodeResponsePrefix(const ResponseHeader& header, const Res& res,
-                                                  ByteOrder order, std::span<std::byte> out,
-                                                  const EncodeOptions& options) {
-  return internal::EncodeResponseWith(header, res, order, out, options, /*gather=*/true);
+  internal::Encoder encoder(out, order, header.status);
+  if (CarriesResult(Res::kProc, header.status, options.claim_type)) {
+    encoder.BeginScope(kHeaderSize, InfoOf(Res::kProc).res_size);
+    Res::Fields(res, encoder);
+    return internal::FinishResponse(encoder, header, order, out, options);
+  }
+  // A bare header: ignores any inline data of the caller.
+  encoder.BeginScope(kHeaderSize, 0);
+  EncodeOptions bare = options;
+  bare.inline_data = {};
+  return internal::FinishResponse(encoder, header, order, out, bare);
 }
 
 template <class Body>
@@ -134,12 +100,8 @@ std::string ToString(const Body& body) {
 #define DAFS_WIRE_INSTANTIATE(name, ...)                                                           \
   template absl::StatusOr<size_t> EncodeRequest(const RequestHeader&, const name##Args&,          \
       ByteOrder, std::span<std::byte>, const EncodeOptions&);                                     \
-  template absl::StatusOr<GatherPrefix> EncodeRequestPrefix(const RequestHeader&,                 \
-      const name##Args&, ByteOrder, std::span<std::byte>, const EncodeOptions&);                  \
   template absl::StatusOr<size_t> EncodeResponse(const ResponseHeader&, const name##Res&,         \
       ByteOrder, std::span<std::byte>, const EncodeOptions&);                                     \
-  template absl::StatusOr<GatherPrefix> EncodeResponsePrefix(const ResponseHeader&,               \
-      const name##Res&, ByteOrder, std::span<std::byte>, const EncodeOptions&);                   \
   template size_t EncodedSize(const name##Args&);                                                 \
   template size_t EncodedSize(const name##Res&);                                                  \
   template DafsStatus DecodeArgs(std::span<const std::byte>, ByteOrder, name##Args&,              \

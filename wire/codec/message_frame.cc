@@ -14,52 +14,44 @@ namespace {
 
 // Places the data after the bytes that the encoder wrote, pads, and writes the header.
 template <class StoreHeaderFn>
-absl::StatusOr<GatherPrefix> Finish(Encoder& encoder, ByteOrder order, std::span<std::byte> out,
-                                    const EncodeOptions& options, bool gather,
-                                    const StoreHeaderFn& store_header) {
+absl::StatusOr<size_t> Finish(Encoder& encoder, ByteOrder order, std::span<std::byte> out,
+                              const EncodeOptions& options, const StoreHeaderFn& store_header) {
   const std::span<const std::byte> data = options.inline_data.data;
   encoder.PadTo(options.inline_data.position);
   const size_t data_at = encoder.end();
   const size_t message_bytes = Up8(data_at + data.size());
-  const size_t padding = message_bytes - data_at - data.size();
-  const size_t written = gather ? data_at + padding : message_bytes;
-  if (data.empty() || gather) encoder.PadTo(written);
-  if (encoder.error() != DafsStatus::kOk || written > out.size()) {
+  if (data.empty()) encoder.PadTo(message_bytes);
+  if (encoder.error() != DafsStatus::kOk || message_bytes > out.size()) {
     return StatusFromDafs(
         encoder.error() == DafsStatus::kOk ? DafsStatus::kTooSmall : encoder.error(),
-        absl::StrCat("encode ", written, " bytes into ", out.size()));
+        absl::StrCat("encode ", message_bytes, " bytes into ", out.size()));
   }
-  if (!gather && !data.empty()) {
+  if (!data.empty()) {
     std::byte* const place = out.data() + data_at;
     if (place != data.data()) std::memmove(place, data.data(), data.size());
-    std::memset(place + data.size(), 0, padding);
+    std::memset(place + data.size(), 0, message_bytes - data_at - data.size());
   }
   store_header(static_cast<uint32_t>(message_bytes));
   if (options.checksum) {
     Fletcher sum(order);
-    sum.Add(out.first(gather ? data_at : message_bytes));
-    if (gather) {
-      sum.Add(data);
-      sum.Add(out.subspan(data_at, padding));
-    }
+    sum.Add(out.first(message_bytes));
     StoreChecksum(out, sum.Result(), order);
   }
-  return gather ? GatherPrefix{data_at, padding} : GatherPrefix{message_bytes, 0};
+  return message_bytes;
 }
 
 }  // namespace
 
-absl::StatusOr<GatherPrefix> FinishRequest(Encoder& encoder, const RequestHeader& header,
-                                           ByteOrder order, std::span<std::byte> out,
-                                           const EncodeOptions& options, bool gather) {
-  return Finish(encoder, order, out, options, gather,
+absl::StatusOr<size_t> FinishRequest(Encoder& encoder, const RequestHeader& header, ByteOrder order,
+                                     std::span<std::byte> out, const EncodeOptions& options) {
+  return Finish(encoder, order, out, options,
                 [&](uint32_t length) { StoreRequestHeader(header, length, order, out); });
 }
 
-absl::StatusOr<GatherPrefix> FinishResponse(Encoder& encoder, const ResponseHeader& header,
-                                            ByteOrder order, std::span<std::byte> out,
-                                            const EncodeOptions& options, bool gather) {
-  return Finish(encoder, order, out, options, gather,
+absl::StatusOr<size_t> FinishResponse(Encoder& encoder, const ResponseHeader& header,
+                                      ByteOrder order, std::span<std::byte> out,
+                                      const EncodeOptions& options) {
+  return Finish(encoder, order, out, options,
                 [&](uint32_t length) { StoreResponseHeader(header, length, order, out); });
 }
 

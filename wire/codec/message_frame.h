@@ -17,12 +17,11 @@
 namespace dafs::wire::internal {
 
 // Add the data and the header after the encoder has written the body.
-absl::StatusOr<GatherPrefix> FinishRequest(Encoder& encoder, const RequestHeader& header,
-                                           ByteOrder order, std::span<std::byte> out,
-                                           const EncodeOptions& options, bool gather);
-absl::StatusOr<GatherPrefix> FinishResponse(Encoder& encoder, const ResponseHeader& header,
-                                            ByteOrder order, std::span<std::byte> out,
-                                            const EncodeOptions& options, bool gather);
+absl::StatusOr<size_t> FinishRequest(Encoder& encoder, const RequestHeader& header, ByteOrder order,
+                                     std::span<std::byte> out, const EncodeOptions& options);
+absl::StatusOr<size_t> FinishResponse(Encoder& encoder, const ResponseHeader& header,
+                                      ByteOrder order, std::span<std::byte> out,
+                                      const EncodeOptions& options);
 
 // Returns whether there is a result section to decode. kDataLoss if a required one is missing.
 absl::StatusOr<bool> FindResult(size_t message_bytes, const ProcInfo& proc, DafsStatus status,

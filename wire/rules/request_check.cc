@@ -84,8 +84,7 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
   const bool form_wrong = verdict.status == DafsStatus::kOk &&
                           ChainFormWrong(flags, *verdict.proc, chain, context.attributes_after);
   verdict.continues_chain = chain.forw && (flags & kChfBack) != 0;
-  if (!verdict.continues_chain) chain = {false, false, false, chain.chain + 1};
-  verdict.chain = chain.chain;
+  if (!verdict.continues_chain) chain = {};
   if (verdict.status == DafsStatus::kOk) {
     if (form_wrong) {
       verdict.status = DafsStatus::kChainForm;
@@ -105,10 +104,6 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
   verdict.header_only = verdict.status != DafsStatus::kOk;
   if (verdict.header_only) chain.broken = true;
   return verdict;
-}
-
-void ChainMemberDone(const RequestVerdict& verdict, DafsStatus status, ChainState& chain) {
-  if (status != DafsStatus::kOk && verdict.chain == chain.chain) chain.broken = true;
 }
 
 }  // namespace dafs::wire

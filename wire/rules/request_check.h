@@ -22,7 +22,6 @@ struct ChainState {
   bool forw = false;        // the previous request had FORW
   bool broken = false;      // a member of the current chain has failed
   bool bulk_fetch = false;  // the current chain contains a bulk fetch
-  uint64_t chain = 0;       // the number of the current chain; a single request is a chain too
 };
 
 // The responder's state of the channel on which a request arrived.
@@ -58,18 +57,14 @@ struct RequestVerdict {
   const ProcInfo* proc = nullptr;
   // The previous request's filehandle and state id stay current: BACK is set and allowed.
   bool continues_chain = false;
-  uint64_t chain = 0;  // ChainState::chain
 };
 
 // Steps 1 to 9. Call it for the requests of a channel in the order received. Call it for a request
 // with BACK only after the previous request has ended. Updates `chain` for the request's flags and,
-// if the request fails here, for its failure.
+// if the request fails here, for its failure. If a request fails later, the caller sets
+// `chain.broken`, or applies CHAIN_BROKEN itself.
 RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestContext& context,
                             ChainState& chain);
-
-// Call when a request that passed CheckRequest has ended with `status`, in step 10 or later. A
-// status other than OK breaks the request's chain, if that is still the current chain.
-void ChainMemberDone(const RequestVerdict& verdict, DafsStatus status, ChainState& chain);
 
 // Step 10: decodes and checks the arguments, and finds the data of inline writes. Returns kOk, or
 // the status for the response (EncodeErrorResponse). This includes CHAIN_FORM for CHF_STATEID with

@@ -110,19 +110,6 @@ void CheckRequestVector(const Json& vector) {
     EXPECT_EQ(EncodedSize(from_json), message.size());
   }
 
-  // The same with the data in a separate buffer.
-  std::vector<std::byte> prefix(message.size() - data.size(), std::byte{0xaa});
-  const auto parts =
-      EncodeRequestPrefix(RequestHeaderOf(vector), from_json, order, prefix, options);
-  ASSERT_TRUE(parts.ok()) << parts.status();
-  std::vector<std::byte> gathered(prefix.begin(),
-                                  prefix.begin() + static_cast<ptrdiff_t>(parts->prefix_bytes));
-  gathered.insert(gathered.end(), data.begin(), data.end());
-  gathered.insert(
-      gathered.end(), prefix.begin() + static_cast<ptrdiff_t>(parts->prefix_bytes),
-      prefix.begin() + static_cast<ptrdiff_t>(parts->prefix_bytes + parts->padding_bytes));
-  EXPECT_EQ(Hex(gathered), Hex(message));
-
   for (size_t room = 0; room < message.size(); ++room) {
     std::vector<std::byte> small(room);
     const auto none = EncodeRequest(RequestHeaderOf(vector), from_json, order, small, options);
