@@ -97,6 +97,32 @@ bool DirectoryOperations::ReplyFromListing(Call& call, const InodeView& node,
   return true;
 }
 
+// Returns the chunk with which an answer at `offset` begins, without a request; null: it must be
+// read.
+DirectoryOperations::Chunk DirectoryOperations::FirstChunk(DirectoryState& directory, uint64_t fh,
+                                                           uint64_t offset, bool plus) {
+  Chunk chunk = chunks_.Current(directory, offset, plus);
+  if (chunk != nullptr || offset != 0) return chunk;
+  if (std::optional<InodeView> node = state_.inodes.Find(directory.nodeid)) {
+    chunk = chunks_.KnownHere(*node);
+  }
+  if (chunk == nullptr) return nullptr;
+  directory.SetChunk(chunk, wire::Verifier());
+  state_.live_files.Put(fh, directory);
+  return chunk;
+}
+
+// An answer is about to end with entries of `chunk`. Records what the kernel knows after it.
+void DirectoryOperations::NoteListed(DirectoryState& directory, const DirectoryChunk& chunk,
+                                     bool is_first, bool is_empty) {
+  const client::Promise names = directory.NoteNames(chunk.names, is_first);
+  // The kernel knows that a listing is whole when an answer has no entries.
+  if (is_empty && chunk.eof && state_.rules.offered()) {
+    state_.directory_names.Listed(directory.nodeid, names);
+  }
+  if (chunk.known_here) state_.attributes.KeepSent(directory.nodeid, Loop::Now());
+}
+
 Task<void> DirectoryOperations::Readdir(Call& call) {
   RequestReader in = call.reader();
   auto read = in.Take<fuse_read_in>();
@@ -109,17 +135,8 @@ Task<void> DirectoryOperations::Readdir(Call& call) {
   const bool plus = call.header().opcode == FUSE_READDIRPLUS;
   DirectoryAnswer answer(std::min(read.size, kAnswerMax));
   uint64_t cookie = read.offset <= DirectoryChunks::kDotDotOffset ? 0 : read.offset;
-  Chunk chunk = chunks_.Current(*directory, read.offset, plus);
+  Chunk chunk = FirstChunk(*directory, read.fh, read.offset, plus);
   std::optional<size_t> position;
-  if (chunk == nullptr && read.offset == 0) {
-    if (std::optional<InodeView> node = state_.inodes.Find(directory->nodeid)) {
-      chunk = chunks_.KnownHere(*node);
-    }
-    if (chunk != nullptr) {
-      directory->SetChunk(chunk, wire::Verifier());
-      state_.live_files.Put(read.fh, *directory);
-    }
-  }
   if (chunk != nullptr) position = DirectoryChunks::PositionAfter(*chunk, cookie);
   for (int empty = 0; empty < kEmptyChunksMax; ++empty) {
     if (!position.has_value()) {
@@ -146,11 +163,7 @@ Task<void> DirectoryOperations::Readdir(Call& call) {
     if (!chunk->entries.empty()) cookie = chunk->entries.back().cookie;
     position.reset();
   }
-  // The kernel knows that a listing is whole when an answer has no entries.
-  const client::Promise names = directory->NoteNames(chunk->names, read.offset == 0);
-  if (answer.empty() && chunk->eof && state_.rules.offered())
-    state_.directory_names.Listed(directory->nodeid, names);
-  if (chunk->known_here) state_.attributes.KeepSent(directory->nodeid, Loop::Now());
+  NoteListed(*directory, *chunk, read.offset == 0, answer.empty());
   if (!call.Reply({answer.bytes()})) {
     for (uint64_t nodeid : answer.counted()) context_.entries.Undo(nodeid);
   }

@@ -34,6 +34,9 @@ class DirectoryOperations {
  private:
   using Chunk = DirectoryChunks::Chunk;
   bool ReplyFromListing(Call& call, const InodeView& node, const CallerIdentity& user);
+  Chunk FirstChunk(DirectoryState& directory, uint64_t fh, uint64_t offset, bool plus);
+  void NoteListed(DirectoryState& directory, const DirectoryChunk& chunk, bool is_first,
+                  bool is_empty);
   // Adds a directory that `call` has opened to the table. Returns its handle.
   uint64_t Open(const Call& call, std::shared_ptr<DirectoryState> directory);
 
