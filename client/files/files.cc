@@ -103,7 +103,7 @@ Task<absl::Status> Files::Connect() { return session_keeper_->ConnectOnce(); }
 Task<void> Files::Disconnect() {
   // Returns all delegations, so that no other client waits for them, and commits the remaining
   // data, if the server is reachable.
-  client_.delegations().EndAll();
+  client_.delegations().returns().EndAll();
   delegating_.ReturnDue();
   schedule_->CommitSoon();
   schedule_->CommitAll(nullptr);

@@ -232,7 +232,6 @@ class Client {
   SessionRecords sessions_;
   Credentials credentials_;
   Opens opens_;
-  Delegations delegations_{*this};
   Uncommitted uncommitted_;
   StateRecorder* recorder_ = nullptr;
   LostData lost_data_;
@@ -241,6 +240,7 @@ class Client {
   RootHandle root_;
   Failover failover_{options_.server_name, root_};
   Promises promises_;
+  Delegations delegations_{opens_, locks_, promises_, [this] { return last_activity(); }};
   TokenThread token_thread_;
   // They order no other memory.
   std::atomic<int64_t> last_activity_{0};  // nanoseconds

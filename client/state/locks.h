@@ -71,7 +71,7 @@ class Locks {
     kAtServer,  // a request must decide: the server has locks of this client in the file, or may
                 // soon
   };
-  // Locks without the server, for an owner with a local open. Only for Delegations. `wait`: that of
+  // Locks without the server, for an owner with a local open. Only for DelegationLocks. `wait`: that of
   // the caller, if it has begun; earlier ones come first. `before` as Granted returns it.
   Local GrantLocally(const LockOwner& owner, const wire::LockRange& range, const Wait* wait,
                      std::vector<wire::LockRange>* before) ABSL_LOCKS_EXCLUDED(mutex_);

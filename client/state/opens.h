@@ -72,7 +72,7 @@ class Opens {
   wire::StateId Add(OpenInfo info, const wire::StateId& state_id, const wire::ClientId& client_id)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Adds an open under a delegation with `state_id`. It has its own name, and the server does not
-  // know it. Only for Delegations, which records the name.
+  // know it. Only for DelegationTable, which records the name.
   wire::StateId AddLocal(OpenInfo info, const wire::StateId& state_id,
                          const wire::ClientId& client_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns nullopt if there is no such open.

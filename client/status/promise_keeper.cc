@@ -136,13 +136,13 @@ void PromiseKeeper::Renew() {
 // Delegations that were granted before cannot be recalled for sure.
 void PromiseKeeper::EndPromises() {
   promises_.End();
-  client_.delegations().EndAll();
+  client_.delegations().returns().EndAll();
   ReturnDelegations();
 }
 
 // The first worker whose session does not hang does it for all.
 void PromiseKeeper::ReturnDelegations() {
-  if (!client_.delegations().any_due()) return;
+  if (!client_.delegations().returns().any_due()) return;
   client_.ForEachWorker([](Files& files) {
     files.loop().Post([&files] { files.delegating().ReturnDueIfAnswered(); });
   });
@@ -312,7 +312,7 @@ wire::DafsStatus PromiseKeeper::OnRecall(const wire::FileHandle& file,
                                          const wire::StateId& state_id) {
   // The server asks whether an open is in use.
   if (client_.opens().HasStateId(state_id)) return wire::DafsStatus::kOk;
-  const wire::DafsStatus status = client_.delegations().Recall(file, state_id);
+  const wire::DafsStatus status = client_.delegations().returns().Recall(file, state_id);
   ReturnDelegations();
   return status;
 }

@@ -157,7 +157,7 @@ absl::Status Mount::ReturnDelegations() {
     const client::Delegations::Counts counts = client.delegations().counts();
     if (counts.read + counts.write == 0) return absl::OkStatus();
     if (Loop::Now() > end) return Late("the delegations were not returned");
-    client.delegations().EndAll();
+    client.delegations().returns().EndAll();
     workers_[0]->ReturnDelegations();
     absl::SleepFor(kDrainPoll);
   }

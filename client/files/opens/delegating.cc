@@ -49,7 +49,7 @@ bool DelegationOperations::Wanted() const {
 
 Task<absl::Status> DelegationOperations::MakeReal(const wire::StateId& open) {
   for (;;) {
-    Delegations::MakingReal begun = client_.delegations().BeginMakingReal(open);
+    DelegationLocks::MakingReal begun = client_.delegations().locks().BeginMakingReal(open);
     if (begun.is_busy) {  // for a few round trips, and seldom
       Task<absl::Status> pause = session_keeper_.Pause(absl::Milliseconds(1));
       CO_RETURN_IF_ERROR(co_await pause);
@@ -58,7 +58,7 @@ Task<absl::Status> DelegationOperations::MakeReal(const wire::StateId& open) {
     if (begun.lender == nullptr) co_return absl::OkStatus();
     Task<absl::Status> converting = Convert(std::move(begun.lender), open);
     absl::Status status = co_await converting;
-    client_.delegations().EndMakingReal(open);
+    client_.delegations().locks().EndMakingReal(open);
     co_return status;
   }
 }
@@ -105,7 +105,7 @@ Task<absl::Status> DelegationOperations::OpenWithLocks(const Delegation& delegat
   reduce.args.share_deny = wire::kShareDenyNone;
   std::deque<RawCall<wire::LockArgs>> lock_calls;
   std::vector<CallBase*> chain = {&owner};
-  const bool reduces = client_.delegations().WasWrite(delegation);
+  const bool reduces = client_.delegations().returns().WasWrite(delegation);
   if (reduces) chain.push_back(&reduce);
   auto next = locks.begin();
   do {
@@ -153,9 +153,9 @@ Task<void> DelegationOperations::CloseUnused(DelegationPtr delegation, wire::Sta
 // ---- Return ------------------------------------------------------------------------------------
 
 void DelegationOperations::ReturnDue() {
-  if (!client_.delegations().any_due()) return;
-  for (DelegationPtr& delegation : client_.delegations().TakeDue()) {
-    if (client_.delegations().LocalsOf(*delegation).empty()) {
+  if (!client_.delegations().returns().any_due()) return;
+  for (DelegationPtr& delegation : client_.delegations().returns().TakeDue()) {
+    if (client_.delegations().returns().LocalsOf(*delegation).empty()) {
       unused_.push_back(std::move(delegation));
     } else {
       Start(ReturnInUse(std::move(delegation)));
@@ -165,7 +165,7 @@ void DelegationOperations::ReturnDue() {
 }
 
 void DelegationOperations::ReturnDueIfAnswered() {
-  if (!client_.delegations().any_due()) return;
+  if (!client_.delegations().returns().any_due()) return;
   const Session* const session = session_keeper_.session();
   if (session != nullptr && Loop::Now() - session->last_heard() < kRecent) return ReturnDue();
   if (!std::exchange(asking_, true)) Start(ReturnDueAfterNull());
@@ -184,7 +184,7 @@ Task<void> DelegationOperations::ReturnDueAfterNull() {
 // its place.
 Task<void> DelegationOperations::ReturnInUse(DelegationPtr delegation) {
   ++returning_;
-  const std::vector<wire::StateId> opens = client_.delegations().LocalsOf(*delegation);
+  const std::vector<wire::StateId> opens = client_.delegations().returns().LocalsOf(*delegation);
   for (const wire::StateId& open : opens) {
     Task<absl::Status> converting = MakeReal(open);
     absl::Status ignored = co_await converting;  // the next use of the open reclaims it
@@ -205,7 +205,7 @@ Task<void> DelegationOperations::ReturnInUse(DelegationPtr delegation) {
 // what was written under locks must not be written again then (docs/caching.md).
 Task<void> DelegationOperations::CommitIfLocked(DelegationPtr delegation) {
   if (!client_.uncommitted().Holds(delegation->file) ||
-      !client_.delegations().WasLocked(*delegation)) {
+      !client_.delegations().returns().WasLocked(*delegation)) {
     co_return;
   }
   Task<absl::StatusOr<wire::Verifier>> task =
@@ -254,7 +254,8 @@ Task<void> DelegationOperations::ReturnTogether(std::vector<DelegationPtr> deleg
         std::find_if(chain.begin(), chain.end(), [](const CallBase* call) { return !call->ok(); });
     chain.erase(chain.begin(), failed == chain.end() ? failed : failed + 1);
   }
-  for (const DelegationPtr& delegation : delegations) client_.delegations().Returned(delegation);
+  for (const DelegationPtr& delegation : delegations)
+    client_.delegations().returns().Returned(delegation);
 }
 
 Task<void> DelegationOperations::Return(DelegationPtr delegation, bool can_wait) {
@@ -267,7 +268,7 @@ Task<void> DelegationOperations::Return(DelegationPtr delegation, bool can_wait)
     Task<absl::Status> task = Run(nullptr, chain);
     absl::Status ignored = co_await task;
   }
-  client_.delegations().Returned(delegation);
+  client_.delegations().returns().Returned(delegation);
 }
 
 Task<void> DelegationOperations::Downgrade(DelegationPtr delegation, bool can_wait) {
@@ -299,7 +300,7 @@ Task<absl::Status> DelegationOperations::RunReturning(DelegationPtr given, const
   std::copy(chain.begin(), chain.end(), all.begin() + 1);
   Task<absl::Status> task = Run(user, std::span(all).first(chain.size() + 1));
   absl::Status status = co_await task;
-  client_.delegations().Returned(given);
+  client_.delegations().returns().Returned(given);
   if (status.ok() && !back.ok()) {
     Task<absl::Status> again = RunAll(user, chain, what, extra);
     status = co_await again;

@@ -146,7 +146,7 @@ Task<absl::StatusOr<LockAnswer>> LockOperations::Lock(const Identity& user, cons
     absl::StatusOr<LockAnswer> answer;
     std::optional<LockAnswer> local;
     // A lock that only this client knows would not outlive it.
-    if (!lock_options.any()) local = client_.delegations().Lock(owner, range, known.wait());
+    if (!lock_options.any()) local = client_.delegations().locks().Lock(owner, range, known.wait());
     if (local) {
       answer = *std::move(local);
     } else {
@@ -224,7 +224,8 @@ void LockOperations::EndWaits(const absl::Status& why) {
 Task<absl::StatusOr<std::optional<LockConflict>>> LockOperations::TestLock(
     const Identity& user, const wire::FileHandle& file, std::string_view owner,
     const LockRange& range) {
-  if (auto known = client_.delegations().TestLock(file, owner, range)) co_return *std::move(known);
+  if (auto known = client_.delegations().locks().TestLock(file, owner, range))
+    co_return *std::move(known);
   Call<wire::LocktArgs> call;
   call.args.filehandle = file;
   call.args.lock_type = wire::TypeOf(range);
@@ -257,9 +258,10 @@ Task<void> LockOperations::CommitBeforeUnlock(const Identity& user, const wire::
 Task<absl::Status> LockOperations::Unlock(const Identity& user, const LockOwner& owner,
                                           uint64_t first, uint64_t last) {
   for (;;) {
-    const Delegations::Unlocking unlocking = client_.delegations().Unlock(owner, first, last);
-    if (unlocking == Delegations::Unlocking::kDone) co_return absl::OkStatus();
-    if (unlocking == Delegations::Unlocking::kAtServer) break;
+    const DelegationLocks::Unlocking unlocking =
+        client_.delegations().locks().Unlock(owner, first, last);
+    if (unlocking == DelegationLocks::Unlocking::kDone) co_return absl::OkStatus();
+    if (unlocking == DelegationLocks::Unlocking::kAtServer) break;
     // If the server does not know the delegation, the unlock goes on. Otherwise the reclaim of the
     // open would claim the lock again.
     Task<absl::Status> becoming_real = delegating_.MakeReal(owner.state_id);

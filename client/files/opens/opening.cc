@@ -111,7 +111,7 @@ Task<absl::StatusOr<OpenFile>> OpenOperations::Open(const Identity& user,
   open.args = ArgsOf(request);
   const bool writes = (request.share_access & wire::kShareWrite) != 0;
   if (delegating_.Wanted() && !request.Reserves() &&
-      !(writes && client_.delegations().HasReadLocks())) {
+      !(writes && client_.delegations().locks().HasReadLocks())) {
     open.args.share_access |= wire::kShareWantOpenXorDelegation;
   }
   set.args.obj_attributes = SetAfterOpen(request);
@@ -242,7 +242,7 @@ Task<absl::StatusOr<wire::StateId>> OpenOperations::OpenForOwner(const wire::Sta
   info.share_access = share_access;
   info.user = lender->user;
   if (extended.is_zero()) {
-    if (auto local = client_.delegations().OpenForOwner(open, info)) co_return *local;
+    if (auto local = client_.delegations().locks().OpenForOwner(open, info)) co_return *local;
   } else {
     Task<absl::Status> opening = delegating_.MakeReal(extended);
     CO_RETURN_IF_ERROR(co_await opening);

@@ -90,9 +90,9 @@ TEST_F(DelegationsTest, DelegationThatAnotherUserGotAgainIsReturned) {
   EXPECT_FALSE(Open(1, wire::kShareWrite).has_value());
   user_ = before;
   EXPECT_FALSE(Open(1, wire::kShareWrite).has_value());
-  const std::vector<DelegationPtr> due = table().TakeDue();
+  const std::vector<DelegationPtr> due = table().returns().TakeDue();
   ASSERT_EQ(due.size(), 1u);
-  EXPECT_THAT(table().LocalsOf(*due[0]), testing::UnorderedElementsAre(first, writer));
+  EXPECT_THAT(table().returns().LocalsOf(*due[0]), testing::UnorderedElementsAre(first, writer));
 }
 
 TEST_F(DelegationsTest, WriteDelegationThatDoesNotPermitReadingIsReturned) {
@@ -100,7 +100,7 @@ TEST_F(DelegationsTest, WriteDelegationThatDoesNotPermitReadingIsReturned) {
   EXPECT_FALSE(Open(1).has_value());
   Delegations::Closing closing = table().Close(writer);
   EXPECT_EQ(closing.what, What::kReturn);
-  table().Returned(closing.delegation);
+  table().returns().Returned(closing.delegation);
   EXPECT_EQ(table().counts().write, 0u);
 }
 
@@ -126,14 +126,14 @@ TEST_F(DelegationsTest, NoLocalOpenWhileAnUpgradeIsUnderWay) {
 // under it could not become opens at the server any more.
 TEST_F(DelegationsTest, NoOpenInPlaceOfADelegationThatIsBeingReturned) {
   Grant(1);
-  ASSERT_EQ(table().Recall(File(1), wire::OpaqueFromUint64<wire::StateId>(1001)),
+  ASSERT_EQ(table().returns().Recall(File(1), wire::OpaqueFromUint64<wire::StateId>(1001)),
             wire::DafsStatus::kOk);
   EXPECT_FALSE(table().PlanOpen(File(1), user_, wire::kShareWrite).delegated);
   EXPECT_TRUE(table().PlanOpen(File(2), user_, wire::kShareWrite).delegated);
-  const std::vector<DelegationPtr> due = table().TakeDue();
+  const std::vector<DelegationPtr> due = table().returns().TakeDue();
   ASSERT_EQ(due.size(), 1u);
   EXPECT_FALSE(table().PlanOpen(File(1), user_, wire::kShareWrite).delegated);
-  table().Returned(due[0]);
+  table().returns().Returned(due[0]);
   EXPECT_TRUE(table().PlanOpen(File(1), user_, wire::kShareWrite).delegated);
 }
 
@@ -143,13 +143,13 @@ TEST_F(DelegationsTest, GrantThatIsOlderThanTheEndOfADelegationIsReturned) {
   const uint64_t asked = client_->promises().sequence();
   DelegationPtr taken = table().TakeIdle(File(1));
   ASSERT_NE(taken, nullptr);
-  table().Returned(taken);
+  table().returns().Returned(taken);
   wire::OpenDelegation late;
   late.delegation_type = Type::kRead;
   late.delegation_state_id = taken->state_id;
   table().Settle(table().Granted(Info(1), late, server_, asked), true, "7");
   EXPECT_FALSE(Open(1).has_value());
-  EXPECT_EQ(table().TakeDue().size(), 1u);
+  EXPECT_EQ(table().returns().TakeDue().size(), 1u);
 }
 
 TEST_F(DelegationsTest, StoppedLocalOpensAlsoConcernGrantsOnTheirWay) {
@@ -202,12 +202,12 @@ TEST_F(DelegationsTest, RightsChangeConcernsGrantsOnTheirWay) {
 }
 
 TEST_F(DelegationsTest, TheOldestUnusedAreDueBeyondTheMost) {
-  for (uint64_t file = 0; file < Delegations::kMostIdle; ++file) table().Close(Grant(file));
+  for (uint64_t file = 0; file < DelegationTable::kMostIdle; ++file) table().Close(Grant(file));
   table().Close(Open(0)->open);  // used last
-  EXPECT_FALSE(table().any_due());
-  table().Close(Grant(Delegations::kMostIdle));
-  std::vector<DelegationPtr> due = table().TakeDue();
-  ASSERT_EQ(due.size(), Delegations::kAtOnce);
+  EXPECT_FALSE(table().returns().any_due());
+  table().Close(Grant(DelegationTable::kMostIdle));
+  std::vector<DelegationPtr> due = table().returns().TakeDue();
+  ASSERT_EQ(due.size(), DelegationTable::kAtOnce);
   EXPECT_EQ(due.front()->file, File(1));
   EXPECT_TRUE(Open(0).has_value());
   EXPECT_FALSE(Open(1).has_value());
@@ -215,8 +215,9 @@ TEST_F(DelegationsTest, TheOldestUnusedAreDueBeyondTheMost) {
 
 TEST_F(DelegationsTest, OpensLeftAtTheEndAreReclaimed) {
   const wire::StateId open = Grant(1);
-  table().EndAll();
-  for (const DelegationPtr& delegation : table().TakeDue()) table().Returned(delegation);
+  table().returns().EndAll();
+  for (const DelegationPtr& delegation : table().returns().TakeDue())
+    table().returns().Returned(delegation);
   EXPECT_FALSE(client_->opens().StateIdOf(open, server_).has_value());
   EXPECT_EQ(table().LenderOf(open), nullptr);
   EXPECT_EQ(table().Close(open).what, What::kNotLocal);

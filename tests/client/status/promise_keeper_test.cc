@@ -438,12 +438,12 @@ TEST_F(PromiseKeeperTest, DelegationsEndWhenTheyAreRecalledAndWithThePromises) {
   EXPECT_EQ(recall(1, 1, 4), DafsStatus::kOk);
   EXPECT_EQ(recall(1, 3, 5), DafsStatus::kBadStateId);
   EXPECT_EQ(recall(2, 1, 6), DafsStatus::kBadStateId);
-  std::vector<DelegationPtr> due = client_->delegations().TakeDue();
+  std::vector<DelegationPtr> due = client_->delegations().returns().TakeDue();
   ASSERT_EQ(due.size(), 1u);
   EXPECT_EQ(due[0]->file, HandleOf(1));
   server_.only().Close(absl::UnavailableError("cut"));
-  ASSERT_TRUE(Until([this] { return client_->delegations().any_due(); }));
-  due = client_->delegations().TakeDue();
+  ASSERT_TRUE(Until([this] { return client_->delegations().returns().any_due(); }));
+  due = client_->delegations().returns().TakeDue();
   ASSERT_EQ(due.size(), 1u);
   EXPECT_EQ(due[0]->file, HandleOf(2));
 }

@@ -718,17 +718,17 @@ TEST_F(KillTest, ReturnsDelegationsAndKeepsWhatIsOpenUnderThem) {
   open->writes = state_.write_trackers.Of(node_);
   state_.live_files.Put(state_.open_files.Add(open), *open);
   std::unique_ptr<Next> next = Kill();
-  client::Delegations& delegations = next->client->delegations();
-  const auto due = delegations.TakeDue();
+  client::DelegationReturns& returns = next->client->delegations().returns();
+  const auto due = returns.TakeDue();
   ASSERT_EQ(due.size(), 1u);
   EXPECT_EQ(due[0]->state_id, IdOf<wire::StateId>(50));
-  EXPECT_TRUE(delegations.WasWrite(*due[0]));
-  EXPECT_EQ(delegations.LocalsOf(*due[0]), std::vector<wire::StateId>{used});
+  EXPECT_TRUE(returns.WasWrite(*due[0]));
+  EXPECT_EQ(returns.LocalsOf(*due[0]), std::vector<wire::StateId>{used});
   EXPECT_FALSE(next->client->opens().Find(unused).has_value());
   EXPECT_EQ(next->client->locks().LocalOpens(HandleOf(1)), std::vector<wire::StateId>{used});
-  client_->delegations().Returned(client_->delegations().LenderOf(used));
+  client_->delegations().returns().Returned(client_->delegations().LenderOf(used));
   next = Kill();
-  EXPECT_EQ(next->client->delegations().TakeDue().size(), 0u);
+  EXPECT_EQ(next->client->delegations().returns().TakeDue().size(), 0u);
   EXPECT_TRUE(next->client->opens().Find(used).has_value());
 }
 

@@ -97,7 +97,8 @@ class DelegatingTest : public ScriptedTest {
     return sent;
   }
   bool Recall() {
-    const bool known = client_->delegations().Recall(file_, Delegation()) == DafsStatus::kOk;
+    const bool known =
+        client_->delegations().returns().Recall(file_, Delegation()) == DafsStatus::kOk;
     files_->delegating().ReturnDue();
     return known;
   }
@@ -291,7 +292,7 @@ TEST_F(DelegatingTest, RecallBeforeTheGrantIsNotLost) {
   server_.script = [this](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kOpenDelegated) return false;
     server_.Serve(c, request);  // its answer is not read yet
-    EXPECT_EQ(client_->delegations().Recall(file_, Delegation()), DafsStatus::kBadHandle);
+    EXPECT_EQ(client_->delegations().returns().Recall(file_, Delegation()), DafsStatus::kBadHandle);
     return true;
   };
   const wire::StateId open = Open();
@@ -310,7 +311,7 @@ TEST_F(DelegatingTest, WithoutPromisesDelegationsAreReturned) {
   Sent();
   Close(Open());
   EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenHandle, Proc::kGetattrInline, Proc::kClose));
-  client_->delegations().EndAll();
+  client_->delegations().returns().EndAll();
   files_->delegating().ReturnDue();
   AwaitReturned();
   EXPECT_THAT(Sent(), ElementsAre(Proc::kOpenOwner, Proc::kDelegreturn));
@@ -548,7 +549,7 @@ TEST_F(LocalLocksTest, LocksOfARevokedDelegationAreLost) {
     c.Refuse(request, DafsStatus::kExpired);  // of CLAIM_PREVIOUS
     return true;
   };
-  client_->delegations().EndAll();
+  client_->delegations().returns().EndAll();
   files_->delegating().ReturnDue();
   AwaitReturned();
   server_.script = nullptr;
@@ -649,20 +650,20 @@ TEST_F(LocalLocksTest, OpenByNameLeavesADelegationWithReadLocks) {
 TEST_F(DelegatingTest, QuietWorkerReturnsWhatIsDueAfterAnAnswer) {
   server_.delegates = Type::kRead;
   Close(Open());
-  EXPECT_EQ(client_->delegations().Recall(file_, Delegation()), DafsStatus::kOk);
+  EXPECT_EQ(client_->delegations().returns().Recall(file_, Delegation()), DafsStatus::kOk);
   files_->delegating().ReturnDueIfAnswered();
   AwaitReturned();
   Close(Open());
   Await(loop_->Sleep(absl::Milliseconds(1100)));
   Sent();
   server_.hold = true;
-  EXPECT_EQ(client_->delegations().Recall(file_, Delegation()), DafsStatus::kOk);
+  EXPECT_EQ(client_->delegations().returns().Recall(file_, Delegation()), DafsStatus::kOk);
   files_->delegating().ReturnDueIfAnswered();
   EXPECT_TRUE(Until([this] { return !server_.log.empty(); }));
-  EXPECT_TRUE(client_->delegations().any_due());
+  EXPECT_TRUE(client_->delegations().returns().any_due());
   server_.hold = false;
   server_.ServeHeld(server_.only());
-  EXPECT_TRUE(Until([this] { return !client_->delegations().any_due(); }));
+  EXPECT_TRUE(Until([this] { return !client_->delegations().returns().any_due(); }));
   AwaitReturned();
   EXPECT_THAT(Sent(), ElementsAre(Proc::kNull, Proc::kDelegreturn));
 }
@@ -703,7 +704,7 @@ TEST_F(DelegatingTest, OwnTruncationEndsLocalOpensWhereLocalProgramsChangeFiles)
     Sent();
     Close(Open());
     EXPECT_EQ(server_.Count(Proc::kOpenDelegated), only_clients ? 0 : 1);
-    client_->delegations().EndAll();
+    client_->delegations().returns().EndAll();
     files_->delegating().ReturnDue();
     AwaitReturned();
   }
@@ -726,7 +727,7 @@ TEST_F(DelegatingTest, LocalOpensAreReclaimedFromARestartedServer) {
   server_.Restart();
   EXPECT_OK(Read(open));
   EXPECT_THAT(Opens(), ElementsAre("f|1"));
-  client_->delegations().EndAll();
+  client_->delegations().returns().EndAll();
   Sent();
   files_->delegating().ReturnDue();
   AwaitReturned();
@@ -748,7 +749,7 @@ TEST_F(DelegatingTest, ManyAreReturnedTogether) {
   EXPECT_EQ(counts().read, 20u);
   // One that the server does not know does not stop the others.
   server_.opens.erase(server_.opens.begin());
-  client_->delegations().EndAll();
+  client_->delegations().returns().EndAll();
   files_->delegating().ReturnDue();
   AwaitReturned();
   EXPECT_THAT(Opens(), IsEmpty());
