@@ -62,13 +62,10 @@
 
 namespace dafs::client {
 
-class CommitSchedule;
-class Committer;
-class SessionKeeper;
 class OperationClock;
-class Reclaim;
 class RequestExecutor;
 class SessionObserver;
+struct WorkerParts;
 struct WorkerReport;
 
 class Files {
@@ -136,9 +133,9 @@ class Files {
   // ---- The worker --------------------------------------------------------------------------
 
   // Buffers for Read, Write and ReadDirectory. `TryAcquire` first, `co_await Acquire` when empty.
-  BufferPool& buffers() { return *buffers_; }
+  BufferPool& buffers() { return context_.buffers; }
   // The size limits of one read, write and append.
-  const TransferPolicy& transfers() const { return transfers_; }
+  const TransferPolicy& transfers() const { return context_.transfers; }
   // For the statistics of dafsctl. `add` (may be null) adds to each report what the caller of the
   // operations knows.
   WorkerReport Report() const;
@@ -162,14 +159,8 @@ class Files {
 
   Client& client_;
   Loop& loop_;
-  std::unique_ptr<BufferPool> buffers_;
-  std::unique_ptr<SessionKeeper> session_keeper_;
-  std::unique_ptr<RequestExecutor> executor_;
-  std::unique_ptr<Committer> committer_;
-  std::unique_ptr<CommitSchedule> schedule_;
-  std::unique_ptr<Reclaim> reclaim_;
-  TransferPolicy transfers_;
-  const OperationContext context_;
+  const std::unique_ptr<WorkerParts> parts_;
+  const OperationContext& context_;  // of parts_
   DelegationOperations delegating_;
   AttributeOperations attributes_;
   LockOperations locks_;

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "client/files/files.h"
+#include "client/files/shared/worker_parts.h"
 #include "client/recovery/calls/operation.h"
-#include "client/recovery/request_executor.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::client {
@@ -33,7 +33,7 @@ Task<absl::StatusOr<Node>> Files::Mount(const Identity& user) {
   CallBase* const chain[] = {&root, &lookup, &stat, &fs};
   CallBase* const at_root[] = {&root, &stat, &fs};
   const bool deep = !lookup.args.path.empty();
-  Task<absl::Status> task = executor_->RunAll(
+  Task<absl::Status> task = parts_->executor.RunAll(
       &user, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root),
       "mount", 1);
   CO_RETURN_IF_ERROR(co_await task);
@@ -57,7 +57,7 @@ Task<void> Files::AskWhetherSquashed(const Identity& user, const wire::FileHandl
   ask.args.filehandle = root;
   ask.args.wanted = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
   CallBase* const chain[] = {&ask};
-  Task<absl::Status> task = executor_->Run(&user, chain);
+  Task<absl::Status> task = parts_->executor.Run(&user, chain);
   const absl::Status status = co_await task;
   if (!status.ok() || !ask.ok()) co_return;
   limits.squashed.store((ask.res.granted & wire::kExtensionSquashed) != 0,
