@@ -106,7 +106,7 @@ absl::Status Mount::Quiesce(HandoverRecord& record) {
   RETURN_IF_ERROR(CommitAll(kStepWithin));
   record.committed_ns = NowNs();
   for (uint32_t i = 0; i < workers_.size(); ++i) {
-    for (const std::vector<std::byte>& request : workers_[i]->TakeRetracted()) {
+    for (const std::vector<std::byte>& request : workers_[i]->restart().TakeRetracted()) {
       record.waiting.push_back(
           {i, std::string(reinterpret_cast<const char*>(request.data()), request.size())});
     }
@@ -121,7 +121,7 @@ absl::Status Mount::Quiesce(HandoverRecord& record) {
 absl::Status Mount::AskServer() {
   const auto answers = std::make_shared<Countdown>(workers_.size());
   for (auto& worker : workers_) {
-    worker->AskServer([answers](const absl::Status& status) {
+    worker->restart().AskServer([answers](const absl::Status& status) {
       if (status.ok()) answers->Done();
     });
   }
@@ -158,7 +158,7 @@ absl::Status Mount::ReturnDelegations() {
     if (counts.read + counts.write == 0) return absl::OkStatus();
     if (Loop::Now() > end) return Late("the delegations were not returned");
     client.delegations().returns().EndAll();
-    workers_[0]->ReturnDelegations();
+    workers_[0]->restart().ReturnDelegations();
     absl::SleepFor(kDrainPoll);
   }
 }
@@ -170,7 +170,7 @@ absl::Status Mount::Drain() {
   const absl::Time end = Loop::Now() + kStepWithin;
   for (;;) {
     const auto drained = std::make_shared<Countdown>(workers_.size());
-    for (auto& worker : workers_) worker->Pause([drained] { drained->Done(); });
+    for (auto& worker : workers_) worker->restart().Pause([drained] { drained->Done(); });
     if (!drained->Await(end - Loop::Now()) || !state_.write_behind.idle()) {
       return Late("requests of programs were not answered");
     }
@@ -193,7 +193,7 @@ bool Mount::IsQuiet(absl::Duration most) const {
 
 absl::Status Mount::CommitAll(absl::Duration most) {
   const auto committed = std::make_shared<Countdown>(workers_.size());
-  for (auto& worker : workers_) worker->Commit([committed] { committed->Done(); });
+  for (auto& worker : workers_) worker->restart().Commit([committed] { committed->Done(); });
   if (committed->Await(most) && client_.get().uncommitted().Files().empty()) {
     return absl::OkStatus();
   }
@@ -212,7 +212,7 @@ absl::Status Mount::Leave(HandoverRecord& record, const std::string& program) {
   if (!means_.guardian.HandOver(memfd.get(), program)) {
     return absl::FailedPreconditionError("its guardian has ended");
   }
-  for (auto& worker : workers_) worker->HandOver();
+  for (auto& worker : workers_) worker->restart().HandOver();
   left_ = true;
   return absl::OkStatus();
 }
@@ -222,7 +222,8 @@ void Mount::ServeAgain(const HandoverRecord& record) {
   if (poll(&ended, 1, 0) > 0) return;  // unmounted meanwhile: its workers answer nothing
   for (size_t i = 0; i < workers_.size(); ++i) {
     std::vector<std::vector<std::byte>> requests = record.WaitingOf(i);
-    for (auto& request : workers_[i]->TakeRetracted()) requests.push_back(std::move(request));
+    for (auto& request : workers_[i]->restart().TakeRetracted())
+      requests.push_back(std::move(request));
     workers_[i]->Resume(UniqueFd(), std::move(requests));
   }
 }
@@ -296,7 +297,7 @@ bool Mount::ForgetOutdated() {
   bool is_waiting = false;
   while ((is_waiting = poll(&wait, 1, 0) > 0) && Loop::Now() < end) absl::SleepFor(kDrainPoll / 4);
   const auto caught_up = std::make_shared<Countdown>(workers_.size());
-  for (auto& worker : workers_) worker->CatchUp([caught_up] { caught_up->Done(); });
+  for (auto& worker : workers_) worker->restart().CatchUp([caught_up] { caught_up->Done(); });
   const bool all_read = caught_up->Await(kReadWithin) && !is_waiting;
   UniqueFd device(fcntl(device_.get(), F_DUPFD_CLOEXEC, 0));
   if (!device.valid()) return all_read;  // they keep their time
@@ -324,9 +325,9 @@ void Mount::TidyUp(const HandoverRecord& record, bool all_read) {
     if (open.closing) unused.push_back(open.name);
   }
   if (!unused.empty() || !dropped.empty()) {
-    workers_[0]->Close(std::move(dropped), std::move(unused));
+    workers_[0]->restart().Close(std::move(dropped), std::move(unused));
   }
-  if (!record.delegations.empty()) workers_[0]->ReturnDelegations();
+  if (!record.delegations.empty()) workers_[0]->restart().ReturnDelegations();
 }
 
 Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance inheritance) {

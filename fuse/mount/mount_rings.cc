@@ -34,7 +34,7 @@ void MountRings::Make(Workers workers) {
     why_not_ = "wsize is below " + std::to_string(kLeastPayload);
   }
   for (uint32_t i = 0; i < workers.size() && why_not_.empty(); ++i) {
-    absl::Status made = workers[i]->MakeRing(plan, i);
+    absl::Status made = workers[i]->ring().Make(plan, i);
     if (!made.ok()) why_not_ = std::string(made.message());
   }
   state_.wants_io_uring = why_not_.empty();
@@ -48,8 +48,8 @@ Outcome MountRings::Start(Workers workers) {
   }
   for (auto& worker : workers) {
     if (!why_not_.empty()) {
-      worker->DropRing();
-    } else if (absl::Status started = worker->StartRing(); !started.ok()) {
+      worker->ring().Drop();
+    } else if (absl::Status started = worker->ring().Start(); !started.ok()) {
       why_not_ = std::string(started.message());
     }
   }

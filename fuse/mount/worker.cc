@@ -64,10 +64,11 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client:
   Worker* self = worker.get();
   worker->thread_ = std::thread([self, ended = std::move(ended)] {
     BecomeIoFlusher();
-    self->loop_->Run();
-    self->files_->Shutdown();
-    self->user_files_->Shutdown();
-    if (self->operations_.has_value()) self->operations_->Shutdown();
+    WorkerContext& context = self->context_;
+    context.loop->Run();
+    context.files->Shutdown();
+    context.user_files->Shutdown();
+    if (context.operations.has_value()) context.operations->Shutdown();
     ended();
   });
   return worker;
@@ -76,21 +77,23 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client:
 Worker::Worker(MountState& state, std::unique_ptr<Loop> loop, std::unique_ptr<client::Files> files,
                std::unique_ptr<UserFiles> user_files)
     : state_(state),
-      loop_(std::move(loop)),
-      files_(std::move(files)),
-      user_files_(std::move(user_files)),
-      room_(files_->buffers(), *loop_, state.options.wsize,
+      context_{.state = state,
+               .loop = std::move(loop),
+               .files = std::move(files),
+               .user_files = std::move(user_files)},
+      room_(context_.files->buffers(), *context_.loop, state.options.wsize,
             [this] {
-              if (!ended_ && !paused_) loop_->RequestPoll(this);
+              if (!ending_.has_begun() && !restart_.paused()) context_.loop->RequestPoll(this);
             }),
-      interrupts_(*loop_, calls_, [this](Call& call) {
+      interrupts_(*context_.loop, context_.calls, [this](Call& call) {
         room_.Unpark(call);
-        operations_->EndsEarly(call);
+        context_.operations->EndsEarly(call);
       }) {}
 
 Worker::~Worker() {
   Stop();
   Join();
+  context_.operations.reset();  // before the ring, which its calls may answer by
 }
 
 void Worker::Join() {
@@ -98,28 +101,28 @@ void Worker::Join() {
 }
 
 void Worker::Stop() {
-  loop_->Post([this] { End(); });
+  context_.loop->Post([this] { End(); });
 }
 
 void Worker::Interrupt(uint64_t unique) {
-  loop_->Post([this, unique] { InterruptHere(unique); });
+  context_.loop->Post([this, unique] { InterruptHere(unique); });
 }
 
 void Worker::InterruptHere(uint64_t unique) {
-  if (ring_ != nullptr && !ended_) ring_->Take();
+  if (!ending_.has_begun()) ring_.Take();
   interrupts_.Interrupt(unique);
 }
 
 Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
   Root root;
-  root.connected = co_await files_->Connect();
+  root.connected = co_await context_.files->Connect();
   if (root.connected.ok()) {
-    root.session = files_->Report().session;
+    root.session = context_.files->Report().session;
     client::Identity self;  // root; the export may squash it
-    root.node = co_await files_->Mount(self);
+    root.node = co_await context_.files->Mount(self);
     if (root.node.ok()) {
       absl::StatusOr<wire::FsAttributes> statfs =
-          co_await files_->attributes().StatFs(self, root.node->handle);
+          co_await context_.files->attributes().StatFs(self, root.node->handle);
       if (statfs.ok()) state_.statfs.Set(*statfs);
     }
   }
@@ -127,7 +130,31 @@ Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
 }
 
 void Worker::FindRoot(std::function<void(Root)> done) {
-  loop_->Post([this, done = std::move(done)] { dafs::Start(AskForRoot(done)); });
+  context_.loop->Post([this, done = std::move(done)] { dafs::Start(AskForRoot(done)); });
+}
+
+void Worker::Resume(UniqueFd fd, std::vector<std::vector<std::byte>> retracted) {
+  auto shared = std::make_shared<UniqueFd>(std::move(fd));  // Post copies the function object
+  context_.loop->Post([this, shared, retracted = std::move(retracted)] {
+    const bool was_paused = restart_.EndPause();
+    if (ending_.has_begun()) return;
+    if (!context_.channel.has_value()) {
+      MakeOperations(std::move(*shared));
+      context_.loop->Add(this);
+    } else if (was_paused) {
+      context_.loop->Add(this);
+    }
+    for (const std::vector<std::byte>& request : retracted) Handle(request);
+  });
+}
+
+void Worker::MakeOperations(UniqueFd fd) {
+  WorkerContext& c = context_;
+  c.channel.emplace(std::move(fd));
+  if (state_.in_flight != nullptr) c.calls.RecordIn(c.in_flight.emplace(*state_.in_flight));
+  c.user_files->Begin();
+  c.operations.emplace(state_, *c.user_files, *c.channel);
+  c.files->OnReport([&c](client::WorkerReport& report) { c.operations->Report(c.calls, report); });
 }
 
 // --- Requests --------------------------------------------------------------------------------
@@ -136,21 +163,21 @@ void Worker::FindRoot(std::function<void(Root)> done) {
 // killed first.
 Task<void> Worker::Park(std::unique_ptr<Call> call, std::span<const std::byte> data) {
   call->lease() = co_await room_.Park(*call, data);
-  Serve(std::move(call));  // without a lease it fails, because the mount ends
+  calls_.Serve(std::move(call));  // without a lease it fails, because the mount ends
 }
 
 bool Worker::Poll() {
   bool progress = false;
   // The requests of many calls leave in one send: separate sends would take longer than reading.
-  const bool many = calls_.size() >= kManyCalls;
-  const client::Files::RequestCoalescing coalescing(*files_, many);
-  for (int read = 0; read < kMostAtOnce && !ended_; ++read) {
+  const bool many = context_.calls.size() >= kManyCalls;
+  const client::Files::RequestCoalescing coalescing(*context_.files, many);
+  for (int read = 0; read < kMostAtOnce && !ending_.has_begun(); ++read) {
     const std::span<std::byte> room = room_.Get();
     if (room.empty()) {
-      if (channel_->AtEnd()) End();
+      if (context_.channel->AtEnd()) End();
       break;
     }
-    KernelChannel::ReadOutcome outcome = channel_->Read(room);
+    KernelChannel::ReadOutcome outcome = context_.channel->Read(room);
     if (outcome.status == KernelChannel::ReadStatus::kEnd) End();
     if (outcome.status != KernelChannel::ReadStatus::kRequest) break;
     progress = true;
@@ -164,7 +191,7 @@ bool Worker::Poll() {
 WaitHandle Worker::Arm() {
   // EPOLLEXCLUSIVE: one request wakes one worker. Errors are always reported.
   const uint32_t events = room_.MayBe() ? EPOLLIN | EPOLLEXCLUSIVE : 0u;
-  return {.fd = channel_->fd(), .events = events};
+  return {.fd = context_.channel->fd(), .events = events};
 }
 
 void Worker::Handle(std::span<const std::byte> request) {
@@ -180,12 +207,12 @@ void Worker::Handle(std::span<const std::byte> request) {
     LogError(state_.options.source.text + ": the kernel sent " + std::to_string(request.size()) +
              " bytes of a request of " + std::to_string(header.len) + " (opcode " +
              std::to_string(header.opcode) + "); it fails with EIO");
-    channel_->ReplyError(header.unique, EIO);
+    context_.channel->ReplyError(header.unique, EIO);
     return;
   }
   if ((header.unique & kUniqueResent) != 0) [[unlikely]] {
     if (Refuses(header)) {
-      channel_->ReplyError(header.unique, EIO);
+      context_.channel->ReplyError(header.unique, EIO);
       return;
     }
     state_.left_opens.WasSentAgain(header.unique & ~kUniqueResent);
@@ -195,34 +222,36 @@ void Worker::Handle(std::span<const std::byte> request) {
       Init(header, body);
       return;
     case FUSE_FORGET:
-      operations_->Forget(header.nodeid, RequestReader(body));
+      context_.operations->Forget(header.nodeid, RequestReader(body));
       return;
     case FUSE_BATCH_FORGET:
-      operations_->BatchForget(RequestReader(body));
+      context_.operations->BatchForget(RequestReader(body));
       return;
     case FUSE_INTERRUPT:
       InterruptRequest(body);
       return;
     case FUSE_DESTROY:
-      channel_->ReplyError(header.unique, 0);
+      context_.channel->ReplyError(header.unique, 0);
       return;
     case FUSE_NOTIFY_REPLY:  // of AskForNothing; the kernel expects no answer to it here
       return;
     case FUSE_WRITE:
       if (body.size() < sizeof(fuse_write_in)) {
-        channel_->ReplyError(header.unique, EINVAL);
+        context_.channel->ReplyError(header.unique, EINVAL);
       } else if (client::BufferLease buffer = room_.TakeBuffer()) {
-        StartCall(*channel_, header, {body.first(sizeof(fuse_write_in))}, std::move(buffer));
+        calls_.Start(*context_.channel, header, {body.first(sizeof(fuse_write_in))},
+                     std::move(buffer));
       } else {
-        dafs::Start(Park(std::make_unique<Call>(*channel_, calls_, header,
+        dafs::Start(Park(std::make_unique<Call>(*context_.channel, context_.calls, header,
                                                 Call::Body{body.first(sizeof(fuse_write_in))},
                                                 client::BufferLease()),
                          body.subspan(sizeof(fuse_write_in))));
       }
       return;
     default:
-      StartCall(*channel_, header, {body.first(std::min(body.size(), BodyMax(header.opcode)))},
-                client::BufferLease());
+      calls_.Start(*context_.channel, header,
+                   {body.first(std::min(body.size(), BodyMax(header.opcode)))},
+                   client::BufferLease());
   }
 }
 
@@ -238,16 +267,6 @@ bool Worker::Refuses(const fuse_in_header& header) {
   return true;
 }
 
-void Worker::StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
-                       client::BufferLease lease) {
-  Serve(std::make_unique<Call>(path, calls_, header, body, std::move(lease)));
-}
-
-void Worker::Serve(std::unique_ptr<Call> call) {
-  dafs::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
-  operations_->Began();
-}
-
 // --- INIT and INTERRUPT ----------------------------------------------------------------------
 
 void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body) {
@@ -259,10 +278,10 @@ void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body)
   options.io_uring = state_.wants_io_uring;
   InitAnswer answer = AnswerInit(body, options);
   if (answer.error != 0) {
-    channel_->ReplyError(header.unique, answer.error);
+    context_.channel->ReplyError(header.unique, answer.error);
   } else {
     state_.init_flags = answer.flags;
-    channel_->Reply(header.unique, {AsBytes(answer.out)});
+    context_.channel->Reply(header.unique, {AsBytes(answer.out)});
     if (answer.again) return;
   }
   if (state_.initialised.HasBeenNotified()) return;
@@ -274,8 +293,8 @@ void Worker::InterruptRequest(std::span<const std::byte> body) {
   RequestReader in(body);
   auto interrupt = in.Take<fuse_interrupt_in>();
   if (!in.ok()) return;
-  if (ring_ != nullptr) ring_->Take();
-  if (calls_.Find(interrupt.unique) != nullptr) {
+  ring_.Take();
+  if (context_.calls.Find(interrupt.unique) != nullptr) {
     interrupts_.Interrupt(interrupt.unique);
   } else if (state_.interrupt_all) {
     state_.interrupt_all(interrupt.unique);
@@ -285,57 +304,11 @@ void Worker::InterruptRequest(std::span<const std::byte> body) {
 // --- The end ---------------------------------------------------------------------------------
 
 void Worker::End() {
-  if (std::exchange(ended_, true)) return;
-  ended_at_ = Loop::Now();
-  if (channel_.has_value() && !paused_) loop_->Remove(this);
-  if (handed_over_) return Farewell();
-  if (ring_ != nullptr) ring_->Stop();
-  end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
-  if (operations_.has_value()) {
-    operations_->CommitAll([this] { CallDone(); });
-  } else {
-    CallDone();
-  }
-}
-
-bool Worker::Committing() const { return operations_.has_value() && !operations_->AllCommitted(); }
-
-void Worker::Drained() {
-  end_timer_ = 0;
-  if (Committing() && files_->Report().session.up && Loop::Now() - ended_at_ < kCommitFor) {
-    end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
-    return;
-  }
-  if (Committing()) {
-    LogWarning(state_.options.source.text +
-               ": unmounted before the server had all data on its disk; the rest is lost if the "
-               "server's machine fails before it has written it");
-  }
-  Farewell();
-}
-
-void Worker::CallDone() {
-  if (!paused_ && !ended_ && calls_.any_retracted()) {
-    // Pause has ended without a restart. Posted, as below.
-    loop_->Post([this] {
-      for (const std::vector<std::byte>& request : calls_.TakeRetracted()) Handle(request);
-    });
-  }
-  if (!ended_ || calls_.size() != 0 || Committing()) return;
-  // Posted, because the last call is still on the stack.
-  loop_->Post([this] { Farewell(); });
-}
-
-void Worker::Farewell() {
-  if (std::exchange(farewell_, true)) return;
-  loop_->Cancel(end_timer_);
-  end_timer_ = loop_->RunAfter(kFarewellFor, [this] { loop_->Stop(); });
-  dafs::Start(SayFarewell());
-}
-
-Task<void> Worker::SayFarewell() {
-  co_await user_files_->Disconnect();
-  loop_->Stop();
+  if (!ending_.Begin()) return;
+  if (context_.channel.has_value() && !restart_.paused()) context_.loop->Remove(this);
+  if (restart_.handed_over()) return ending_.Farewell();
+  ring_.Stop();
+  ending_.Drain();
 }
 
 }  // namespace dafs::fuse

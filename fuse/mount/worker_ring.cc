@@ -1,64 +1,44 @@
-// FUSE over io_uring in a worker (fuse/kernel/rings/ring.h).
+#include "fuse/mount/worker_ring.h"
+
 #include <sched.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
 #include "fuse/kernel/protocol.h"
-#include "fuse/mount/worker.h"
 #include "runtime/status_macros.h"
 
 namespace dafs::fuse {
-namespace {
 
-// How long a function posted to a worker's loop may take to run.
-constexpr absl::Duration kRingWait = absl::Seconds(10);
-
-}  // namespace
-
-absl::Status Worker::OnLoop(std::function<absl::Status()> function) {
-  struct Answer {
-    absl::Notification done;
-    absl::Status status;
-  };
-  // Shared with the loop, which drops the function if the loop has ended.
-  auto answer = std::make_shared<Answer>();
-  loop_->Post([answer, function = std::move(function)] {
-    answer->status = function();
-    answer->done.Notify();
-  });
-  if (answer->done.WaitForNotificationWithTimeout(kRingWait)) return answer->status;
-  return absl::DeadlineExceededError("the worker does not answer");
-}
-
-absl::Status Worker::MakeRing(const RingPlan& plan, uint32_t number) {
-  return OnLoop([this, plan, number]() -> absl::Status {
+absl::Status WorkerRing::Make(const RingPlan& plan, uint32_t number) {
+  return context_.Run([this, plan, number]() -> absl::Status {
     ASSIGN_OR_RETURN(ring_, KernelRing::Create(plan, number));
     return absl::OkStatus();
   });
 }
 
-absl::Status Worker::StartRing() {
-  return OnLoop([this]() -> absl::Status {
-    if (ended_ || !channel_.has_value()) return absl::CancelledError("the mount has ended");
+absl::Status WorkerRing::Start() {
+  return context_.Run([this]() -> absl::Status {
+    if (ending_.has_begun() || !context_.channel.has_value()) {
+      return absl::CancelledError("the mount has ended");
+    }
     return ring_->Start(
-        channel_->fd(), *loop_,
-        [this](const RingRequest& request, AnswerPath& path) { HandleOfRing(request, path); },
+        context_.channel->fd(), *context_.loop,
+        [this](const RingRequest& request, AnswerPath& path) { Handle(request, path); },
         [this](uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
           return WakeQueue(cpu, times, nodes);
         });
   });
 }
 
-void Worker::DropRing() {
-  loop_->Post([this] { ring_.reset(); });
+void WorkerRing::Drop() {
+  context_.loop->Post([this] { ring_.reset(); });
 }
 
-void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
+void WorkerRing::Handle(const RingRequest& request, AnswerPath& path) {
   const fuse_in_header& header = request.header;
-  const client::Files::RequestCoalescing coalescing(*files_, ring_->has_more());
+  const client::Files::RequestCoalescing coalescing(*context_.files, ring_->has_more());
   switch (header.opcode) {
     case FUSE_NOTIFY_REPLY:  // WakeQueue's
     case FUSE_DESTROY:
@@ -66,7 +46,7 @@ void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
       return;
     case FUSE_WRITE:
       if (request.operation.size() != sizeof(fuse_write_in) ||
-          request.payload.size() > state_.options.wsize) {
+          request.payload.size() > context_.state.options.wsize) {
         path.ReplyError(header.unique, EINVAL);
       } else {
         dafs::Start(TakeWrite(request, path));
@@ -77,22 +57,22 @@ void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
       Call::Body body = {request.operation, request.payload};
       if (body.second.size() > most) body.second = body.second.first(most);
       interrupts_.WatchRing();
-      StartCall(path, header, body, client::BufferLease());
+      calls_.Start(path, header, body, client::BufferLease());
     }
   }
 }
 
 // If no write buffer is free, the ring's entry waits for one.
-Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
+Task<void> WorkerRing::TakeWrite(RingRequest request, AnswerPath& path) {
   const auto size = static_cast<uint32_t>(request.payload.size());
   absl::StatusOr<client::BufferLease> lease =
-      co_await files_->buffers().Acquire(client::BufferUse::kWriteSource, size);
+      co_await context_.files->buffers().Acquire(client::BufferUse::kWriteSource, size);
   if (!lease.ok()) {
     path.ReplyError(request.header.unique, EIO);
     co_return;
   }
   std::memcpy(lease->payload(), request.payload.data(), size);
-  StartCall(path, request.header, {request.operation}, *std::move(lease));
+  calls_.Start(path, request.header, {request.operation}, *std::move(lease));
 }
 
 // Makes the kernel send `times` requests, about `nodes`, to the queue of CPU `cpu`, so that it
@@ -100,7 +80,7 @@ Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
 // that CPU meanwhile, because the kernel uses the queue of the CPU on which a request is made.
 // Returns false if this process may not use that CPU, or if all held requests are about
 // directories. The queue then waits for the next request of a program.
-bool Worker::WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
+bool WorkerRing::WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
   cpu_set_t before, there;
   CPU_ZERO(&there);
   if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(before), &before) != 0) return false;
@@ -108,7 +88,7 @@ bool Worker::WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nod
   if (sched_setaffinity(0, sizeof(there), &there) != 0) return false;
   size_t asked = 0;
   for (auto node = nodes.begin(); node != nodes.end() && asked < times;) {
-    if (channel_->AskForNothing(next_wake_ += 2, *node)) {
+    if (context_.channel->AskForNothing(next_wake_ += 2, *node)) {
       ++asked;
     } else {
       ++node;

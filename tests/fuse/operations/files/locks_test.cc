@@ -181,9 +181,9 @@ TEST_F(LocksTest, APausedWorkerTakesBackWaitsAndBeginsThemAgain) {
   const uint64_t waits = BeginWait(file, 2, F_WRLCK);
   EXPECT_EQ(Test(file, 3, F_WRLCK).type, static_cast<uint32_t>(F_WRLCK));  // it was read
   absl::Notification drained;
-  worker_->Pause([&drained] { drained.Notify(); });
+  worker_->restart().Pause([&drained] { drained.Notify(); });
   ASSERT_TRUE(drained.WaitForNotificationWithTimeout(absl::Seconds(20)));
-  std::vector<std::vector<std::byte>> retracted = worker_->TakeRetracted();
+  std::vector<std::vector<std::byte>> retracted = worker_->restart().TakeRetracted();
   ASSERT_EQ(retracted.size(), 1u);
   fuse_in_header header = {};
   ASSERT_GE(retracted[0].size(), sizeof(header));
