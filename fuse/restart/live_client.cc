@@ -42,6 +42,60 @@ bool Take(const LiveRecord::Item& item, T&... fields) {
   return reader.ok() && reader.at_end();
 }
 
+void ReadSession(const LiveRecord::Item& item, HandoverRecord& record) {
+  HandoverRecord::Session session;
+  if (Take(item, session.session_id, session.auth)) record.sessions.push_back(session);
+}
+
+void ReadOpen(const LiveRecord::Item& item, HandoverRecord& record) {
+  HandoverRecord::Open open;
+  open.name = wire::OpaqueFromUint64<wire::StateId>(item.key);
+  if (Take(item, open.handle, open.owner, open.share_access, open.share_deny, open.executes,
+           open.user, open.state_id, open.client_id, open.lost, open.lost_why, open.is_local,
+           open.closing)) {
+    record.opens.push_back(std::move(open));
+  }
+}
+
+void ReadLocks(const LiveRecord::Item& item, HandoverRecord& record) {
+  HandoverRecord::Lock lock;
+  lock.open = wire::OpaqueFromUint64<wire::StateId>(item.key);
+  if (Take(item, lock.file, lock.process, lock.ranges, lock.is_local)) {
+    record.locks.push_back(std::move(lock));
+  }
+}
+
+void ReadCredential(const LiveRecord::Item& item, HandoverRecord& record) {
+  HandoverRecord::Credential credential;
+  wire::ClientId client_id;
+  if (!Take(item, client_id, credential.user, credential.handle)) return;
+  // Those of an earlier client id are of no use; only a kill in the midst leaves two.
+  if (client_id != record.credentials_of) record.credentials.clear();
+  record.credentials_of = client_id;
+  record.credentials.push_back(std::move(credential));
+}
+
+void ReadDelegation(const LiveRecord::Item& item, HandoverRecord& record) {
+  HandoverRecord::Delegation delegation;
+  if (Take(item, delegation.file, delegation.state_id, delegation.client_id, delegation.user,
+           delegation.was_write)) {
+    record.delegations.push_back(std::move(delegation));
+  }
+}
+
+void ReadKeptFile(const LiveRecord::Item& item, HandoverRecord& record) {
+  HandoverRecord::KeptFile file;
+  file.number = item.key;
+  if (Take(item, file.file, file.user, file.open)) record.kept_files.push_back(std::move(file));
+}
+
+void ReadKept(const LiveRecord::Item& item, HandoverRecord& record) {
+  KeptBody body;
+  if (item.body.size() != sizeof(body)) return;
+  std::memcpy(&body, item.body.data(), sizeof(body));
+  record.kept.push_back({body.file, body.offset, item.count, body.place, body.verifier});
+}
+
 }  // namespace
 
 LiveRecord::Slot LiveClient::PutSession(const LiveSession& session) {
@@ -104,61 +158,27 @@ LiveRecord::Slot LiveClient::PutKept(const Kept& kept, Slot before) {
 void LiveClient::Read(std::span<const LiveRecord::Item> items, HandoverRecord& record) {
   for (const LiveRecord::Item& item : items) {
     switch (static_cast<LiveKind>(item.kind)) {
-      case LiveKind::kSession: {
-        HandoverRecord::Session session;
-        if (Take(item, session.session_id, session.auth)) record.sessions.push_back(session);
+      case LiveKind::kSession:
+        ReadSession(item, record);
         break;
-      }
-      case LiveKind::kOpen: {
-        HandoverRecord::Open open;
-        open.name = wire::OpaqueFromUint64<wire::StateId>(item.key);
-        if (Take(item, open.handle, open.owner, open.share_access, open.share_deny, open.executes,
-                 open.user, open.state_id, open.client_id, open.lost, open.lost_why, open.is_local,
-                 open.closing)) {
-          record.opens.push_back(std::move(open));
-        }
+      case LiveKind::kOpen:
+        ReadOpen(item, record);
         break;
-      }
-      case LiveKind::kLocks: {
-        HandoverRecord::Lock lock;
-        lock.open = wire::OpaqueFromUint64<wire::StateId>(item.key);
-        if (Take(item, lock.file, lock.process, lock.ranges, lock.is_local)) {
-          record.locks.push_back(std::move(lock));
-        }
+      case LiveKind::kLocks:
+        ReadLocks(item, record);
         break;
-      }
-      case LiveKind::kCredential: {
-        HandoverRecord::Credential credential;
-        wire::ClientId client_id;
-        if (!Take(item, client_id, credential.user, credential.handle)) break;
-        // Those of an earlier client id are of no use; only a kill in the midst leaves two.
-        if (client_id != record.credentials_of) record.credentials.clear();
-        record.credentials_of = client_id;
-        record.credentials.push_back(std::move(credential));
+      case LiveKind::kCredential:
+        ReadCredential(item, record);
         break;
-      }
-      case LiveKind::kDelegation: {
-        HandoverRecord::Delegation delegation;
-        if (Take(item, delegation.file, delegation.state_id, delegation.client_id, delegation.user,
-                 delegation.was_write)) {
-          record.delegations.push_back(std::move(delegation));
-        }
+      case LiveKind::kDelegation:
+        ReadDelegation(item, record);
         break;
-      }
-      case LiveKind::kKeptFile: {
-        HandoverRecord::KeptFile file;
-        file.number = item.key;
-        if (Take(item, file.file, file.user, file.open))
-          record.kept_files.push_back(std::move(file));
+      case LiveKind::kKeptFile:
+        ReadKeptFile(item, record);
         break;
-      }
-      case LiveKind::kKept: {
-        KeptBody body;
-        if (item.body.size() != sizeof(body)) break;
-        std::memcpy(&body, item.body.data(), sizeof(body));
-        record.kept.push_back({body.file, body.offset, item.count, body.place, body.verifier});
+      case LiveKind::kKept:
+        ReadKept(item, record);
         break;
-      }
       default:
         break;
     }
