@@ -65,7 +65,7 @@ std::vector<client::UserReport> ReportUsers(const UserClients* users) {
 Mount::Mount(const Options& options, const EndSignals& signals, const Daemon& daemon,
              const Means& means, bool may_lock)
     : state_(options), may_lock_(may_lock), signals_(signals), daemon_(daemon), means_(means) {
-  state_.selinux = KernelHasSelinux();
+  state_.kernel.selinux = KernelHasSelinux();
 }
 
 Mount::~Mount() {
@@ -161,14 +161,14 @@ void Mount::DecideWhoChecks() {
   // With a session for each user, what the server does with this machine says nothing about them.
   if (state_.users != nullptr) return;
   if (facts_.squashed && !state_.options.default_permissions_given) {
-    state_.default_permissions = false;
+    state_.kernel.default_permissions = false;
   }
 }
 
 Outcome Mount::Attach() {
   rings_.Make(workers_);
   Options options = state_.options;
-  options.default_permissions = state_.default_permissions;
+  options.default_permissions = state_.kernel.default_permissions;
   MountResult mounted = MountFuse(options);
   if (!mounted.outcome.ok()) return mounted.outcome;
   facts_.mount_point = mounted.mount_point;
@@ -261,10 +261,10 @@ Outcome Mount::TakePromises(int device) {
 }
 
 Outcome Mount::AwaitInit() {
-  if (!state_.initialised.WaitForNotificationWithTimeout(kInitWait)) {
+  if (!state_.kernel.init.Await(kInitWait)) {
     return {ExitCode::kSystem, "the kernel does not use the mount"};
   }
-  if (state_.init_error == 0) return {};
+  if (state_.kernel.init.error() == 0) return {};
   return {ExitCode::kSystem, "the kernel's fuse is too old (7.31 is needed)"};
 }
 

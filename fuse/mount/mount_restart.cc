@@ -86,7 +86,7 @@ absl::Status Mount::HandOver(std::string program) {
 
 absl::Status Mount::CanHandOver(const std::string& program) const {
   if (!means_.guardian.alive()) return absl::FailedPreconditionError("its guardian has ended");
-  if (state_.wants_io_uring) {
+  if (state_.kernel.wants_io_uring) {
     return absl::FailedPreconditionError(
         "requests arrive by io_uring, which the kernel does not pass on to another process; mount "
         "with io_uring=off");
@@ -239,7 +239,7 @@ void Mount::GoOn(const HandoverRecord& record) {
 // ---- A kill ------------------------------------------------------------------------------------
 
 void Mount::MakeLiveRecord() {
-  if (!means_.guardian.valid() || state_.wants_io_uring) return;
+  if (!means_.guardian.valid() || state_.kernel.wants_io_uring) return;
   absl::StatusOr<std::unique_ptr<LiveRecord>> live =
       LiveRecord::Create(LiveDataBytes(state_.options, client_.get().options()));
   if (!live.ok()) {
@@ -278,7 +278,7 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
   // pages and so for requests, and ForgetAttributes waits for the end of such a node.
   absl::flat_hash_set<uint64_t> open;
   for (const HandoverRecord::File& file : record.files) {
-    if (open.insert(file.nodeid).second) state_.outdated.Add(file.nodeid);
+    if (open.insert(file.nodeid).second) state_.left.outdated.Add(file.nodeid);
   }
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
     if (!open.contains(node.nodeid)) channel.ForgetAttributes(node.nodeid);
@@ -302,7 +302,7 @@ bool Mount::ForgetOutdated() {
   UniqueFd device(fcntl(device_.get(), F_DUPFD_CLOEXEC, 0));
   if (!device.valid()) return all_read;  // they keep their time
   KernelChannel channel(std::move(device));
-  for (const uint64_t nodeid : state_.outdated.TakeUnasked()) channel.ForgetAttributes(nodeid);
+  for (const uint64_t nodeid : state_.left.outdated.TakeUnasked()) channel.ForgetAttributes(nodeid);
   return all_read;
 }
 
@@ -318,8 +318,8 @@ void Mount::TidyUp(const HandoverRecord& record, bool all_read) {
     if (state_.in_flight != nullptr) dropped = state_.in_flight->Left();
     // The answer may have reached the kernel, and the file be in use, though the operation was not
     // ended. An open without a file is in `unused`.
-    std::erase_if(dropped, [&](uint64_t request) { return state_.left_opens.Has(request); });
-    unused = state_.left_opens.TakeDropped();
+    std::erase_if(dropped, [&](uint64_t request) { return state_.left.opens.Has(request); });
+    unused = state_.left.opens.TakeDropped();
   }
   for (const HandoverRecord::Open& open : record.opens) {
     if (open.closing) unused.push_back(open.name);
@@ -358,7 +358,7 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
       return {ExitCode::kInternal, std::string(status.message())};
     }
   }
-  state_.initialised.Notify();
+  state_.kernel.init.Answered(0);
   // Programs are served before the server has answered whether it gives promises.
   state_.rules.KeepNothing(true);
   if (killed) outcome = TakeOver(inheritance.devices, record);

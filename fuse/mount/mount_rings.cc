@@ -37,11 +37,11 @@ void MountRings::Make(Workers workers) {
     absl::Status made = workers[i]->ring().Make(plan, i);
     if (!made.ok()) why_not_ = std::string(made.message());
   }
-  state_.wants_io_uring = why_not_.empty();
+  state_.kernel.wants_io_uring = why_not_.empty();
 }
 
 Outcome MountRings::Start(Workers workers) {
-  if (state_.wants_io_uring && (state_.init_flags & kInitOverIoUring) == 0) {
+  if (state_.kernel.wants_io_uring && (state_.kernel.init.flags() & kInitOverIoUring) == 0) {
     why_not_ =
         "the kernel does not offer it: /sys/module/fuse/parameters/enable_uring has to be Y before "
         "the mount";

@@ -123,7 +123,7 @@ Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
     if (root.node.ok()) {
       absl::StatusOr<wire::FsAttributes> statfs =
           co_await context_.files->attributes().StatFs(self, root.node->handle);
-      if (statfs.ok()) state_.statfs.Set(*statfs);
+      if (statfs.ok()) state_.root.statfs.Set(*statfs);
     }
   }
   done(std::move(root));
@@ -215,7 +215,7 @@ void Worker::Handle(std::span<const std::byte> request) {
       context_.channel->ReplyError(header.unique, EIO);
       return;
     }
-    state_.left_opens.WasSentAgain(header.unique & ~kUniqueResent);
+    state_.left.opens.WasSentAgain(header.unique & ~kUniqueResent);
   }
   switch (header.opcode) {
     case FUSE_INIT:
@@ -274,19 +274,17 @@ void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body)
   options.max_write = state_.options.wsize;
   options.posix_locks = PosixAtServer(state_.options);
   options.flock_locks = FlockAtServer(state_.options);
-  options.posix_acl = state_.default_permissions && state_.options.acl;
-  options.io_uring = state_.wants_io_uring;
+  options.posix_acl = state_.kernel.default_permissions && state_.options.acl;
+  options.io_uring = state_.kernel.wants_io_uring;
   InitAnswer answer = AnswerInit(body, options);
   if (answer.error != 0) {
     context_.channel->ReplyError(header.unique, answer.error);
   } else {
-    state_.init_flags = answer.flags;
+    state_.kernel.init.Agree(answer.flags);
     context_.channel->Reply(header.unique, {AsBytes(answer.out)});
     if (answer.again) return;
   }
-  if (state_.initialised.HasBeenNotified()) return;
-  state_.init_error = answer.error;
-  state_.initialised.Notify();
+  state_.kernel.init.Answered(answer.error);
 }
 
 void Worker::InterruptRequest(std::span<const std::byte> body) {

@@ -57,7 +57,7 @@ Task<void> WorkerRestart::CloseEach(std::vector<uint64_t> dropped,
     if (!context_.in_flight.has_value()) break;
     client::InFlightOperation operation(&*context_.in_flight, request, /*again=*/true);
     Task<void> closing =
-        context_.files->opens().CloseDropped(operation, MountState::OwnerOfRequest(request));
+        context_.files->opens().CloseDropped(operation, OwnerNames::OfRequest(request));
     co_await closing;
   }
   for (const wire::StateId& open : opens) {

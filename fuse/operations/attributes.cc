@@ -22,10 +22,10 @@ class Question {
  public:
   Question(MountState& state, AttributeReplies& replies, uint64_t nodeid)
       : state_(state), replies_(replies), nodeid_(nodeid) {
-    state_.outdated.Asked(nodeid_);
+    state_.left.outdated.Asked(nodeid_);
   }
   ~Question() {
-    if (state_.outdated.Answered(nodeid_, has_answer_)) replies_.Forget(nodeid_);
+    if (state_.left.outdated.Answered(nodeid_, has_answer_)) replies_.Forget(nodeid_);
   }
   Question(const Question&) = delete;
   Question& operator=(const Question&) = delete;
@@ -130,7 +130,7 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
     if (!absl::IsAborted(attributes.status())) co_return attributes;
   }
   Task<absl::StatusOr<client::OpenFile>> opening =
-      context_.opens.Open(*user, node, O_WRONLY, state_.NewOwner());
+      context_.opens.Open(*user, node, O_WRONLY, state_.owners.New());
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) co_return file.status();
   absl::StatusOr<client::Attributes> attributes =

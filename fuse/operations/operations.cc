@@ -119,7 +119,7 @@ Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> d
 
 // Closes what a killed process had opened for this request, if the request has not taken it over.
 Task<void> Operations::CloseLeft(const Call& call) {
-  LeftOpens::Left left = context_.state.left_opens.Take(call.header().unique & ~kUniqueResent);
+  LeftOpens::Left left = context_.state.left.opens.Take(call.header().unique & ~kUniqueResent);
   if (left.directory != 0) directories_.Close(left.directory);
   return context_.opens.CloseLeft(std::move(left));
 }

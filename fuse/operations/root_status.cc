@@ -50,15 +50,19 @@ Task<void> RootStatus::ProbeServer() {
   if (std::exchange(probing_, true)) co_return;
   absl::Status ignored = co_await files_.Null();
   probing_ = false;
-  if (std::exchange(silent_, false)) state_.silent_workers.fetch_sub(1, std::memory_order_relaxed);
+  if (std::exchange(silent_, false)) {
+    state_.root.silent_workers.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 void RootStatus::NoteSilence() {
-  if (!std::exchange(silent_, true)) state_.silent_workers.fetch_add(1, std::memory_order_relaxed);
+  if (!std::exchange(silent_, true)) {
+    state_.root.silent_workers.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 void RootStatus::GiveUpLater(std::shared_ptr<Race> race) {
-  const bool was_silent = state_.silent_workers.load(std::memory_order_relaxed) > 0 ||
+  const bool was_silent = state_.root.silent_workers.load(std::memory_order_relaxed) > 0 ||
                           files_.DisconnectedFor() >= kAskAfter;
   race->timer = files_.loop().RunAfter(was_silent ? kGlance : kAskAfter, [this, race, was_silent] {
     if (was_silent || files_.DisconnectedFor() > absl::ZeroDuration()) {
@@ -118,7 +122,7 @@ Task<void> RootStatus::RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandl
                                      CallerIdentity user) {
   absl::StatusOr<wire::FsAttributes> attributes =
       co_await files_.attributes().StatFs(*user, handle);
-  if (attributes.ok()) state_.statfs.Set(*attributes);
+  if (attributes.ok()) state_.root.statfs.Set(*attributes);
   race->answered = true;
   race->status = attributes.status();
   race->Finish();
@@ -130,14 +134,14 @@ Task<void> RootStatus::Statfs(Call& call) {
   CallerIdentity user = Asker(call);
   auto race = std::make_shared<Race>();
   Start(RefreshStatfs(race, node->handle, user));
-  if (state_.statfs.Get().valid != 0) GiveUpLater(race);
+  if (state_.root.statfs.Get().valid != 0) GiveUpLater(race);
   co_await race->first;
   files_.loop().Cancel(race->timer);
   if (!race->status.ok()) {
     call.ReplyStatus(race->status);
     co_return;
   }
-  fuse_statfs_out out = KernelStatfs(state_.statfs.Get());
+  fuse_statfs_out out = KernelStatfs(state_.root.statfs.Get());
   call.Reply({AsBytes(out)});
 }
 

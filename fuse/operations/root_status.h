@@ -50,7 +50,7 @@ class RootStatus {
   MountState& state_;
   client::Files& files_;
   bool probing_ = false;  // a NULL of ProbeServer is outstanding
-  bool silent_ = false;   // that NULL was not answered in time; counted in state_.silent_workers
+  bool silent_ = false;   // that NULL was not answered in time; counted in silent_workers
 };
 
 }  // namespace dafs::fuse

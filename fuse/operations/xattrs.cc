@@ -98,7 +98,7 @@ Task<void> XattrOperations::LookForUsual(const client::Identity& user, const Ino
 // fails with EOPNOTSUPP, after which ls(1) requests no more labels. These requests took a fifth or
 // more of the time of ls -l.
 int XattrOperations::ErrnoOfAbsent(std::optional<AbsentXattr> usual) const {
-  return usual == AbsentXattr::kSelinux && !state_.selinux ? EOPNOTSUPP : ENODATA;
+  return usual == AbsentXattr::kSelinux && !state_.kernel.selinux ? EOPNOTSUPP : ENODATA;
 }
 
 // Whether no file of the mount can have an attribute of this name.
@@ -118,9 +118,7 @@ Task<void> XattrOperations::Getxattr(Call& call) {
     co_return;
   }
   const std::optional<AbsentXattr> usual = AbsentOf(name);
-  if (usual == AbsentXattr::kAccessAcl) {
-    state_.listings_with_acls.store(MountState::kListingsWithAcls, std::memory_order_relaxed);
-  }
+  if (usual == AbsentXattr::kAccessAcl) state_.listing_acls.Requested();
   const auto known_absent = [&] {
     return usual.has_value() && state_.absent_xattrs.Known(node->nodeid, *usual, Loop::Now());
   };

@@ -85,9 +85,9 @@ void SaveClient(client::Client& client, HandoverRecord& record) {
 
 void SaveMountBasis(const MountState& state, HandoverRecord& record) {
   record.place = PlaceText(state.options);
-  record.default_permissions = state.default_permissions;
-  record.init_flags = state.init_flags;
-  record.next_owner = state.next_owner;
+  record.default_permissions = state.kernel.default_permissions;
+  record.init_flags = state.kernel.init.flags();
+  record.next_owner = state.owners.next();
   record.next_file = state.open_files.next();
   record.next_directory = state.open_directories.next();
 }
@@ -190,7 +190,7 @@ absl::Status RestoreFiles(const HandoverRecord& record, MountState& state) {
     if ((file.flags & O_DIRECT) != 0) open->direct.emplace(open->writes);
     open->opened_by = file.opened_by;
     open->bypasses_before = state.pages.BeginOpen(file.nodeid, BypassesPages(file.flags));
-    if (file.opened_by != 0) state.left_opens.AddFile(file.opened_by, file.fh);
+    if (file.opened_by != 0) state.left.opens.AddFile(file.opened_by, file.fh);
     state.live_files.Put(file.fh, *open);
     if (!state.open_files.Restore(file.fh, std::move(open))) return Contradiction("open files");
   }
@@ -229,7 +229,7 @@ absl::Status RestoreDirectories(const HandoverRecord& record, MountState& state)
     directory->SetChunk(std::move(chunk), saved.cookieverf);
     if (saved.listed) directory->BeginListing();
     directory->opened_by = saved.opened_by;
-    if (saved.opened_by != 0) state.left_opens.AddDirectory(saved.opened_by, saved.fh);
+    if (saved.opened_by != 0) state.left.opens.AddDirectory(saved.opened_by, saved.fh);
     state.live_files.Put(saved.fh, *directory);
     if (!state.open_directories.Restore(saved.fh, std::move(directory))) {
       return Contradiction("open directories");
@@ -248,9 +248,9 @@ absl::flat_hash_set<wire::StateId> UsedOpens(const HandoverRecord& record) {
 void RestoreLeftOpens(const HandoverRecord& record, MountState& state) {
   const absl::flat_hash_set<wire::StateId> used = UsedOpens(record);
   for (const HandoverRecord::Open& open : record.opens) {
-    const uint64_t request = MountState::RequestOf(open.owner);
+    const uint64_t request = OwnerNames::RequestOf(open.owner);
     if (request == 0 || open.closing || used.contains(open.name)) continue;
-    state.left_opens.AddOpen(request, open.name, open.user);
+    state.left.opens.AddOpen(request, open.name, open.user);
   }
 }
 
@@ -321,7 +321,7 @@ void SortOpens(const std::vector<wire::StateId>& ended, HandoverRecord& record) 
   });
   for (HandoverRecord::Open& open : record.opens) {
     open.closing = !used.contains(open.name) && (open.closing || to_close.contains(open.name) ||
-                                                 MountState::RequestOf(open.owner) == 0);
+                                                 OwnerNames::RequestOf(open.owner) == 0);
     if (!open.is_local || lent.contains(open.state_id)) continue;
     open.is_local = false;  // its next use opens it at the server
     open.client_id = wire::ClientId();
@@ -418,9 +418,9 @@ void SetClientOptions(const HandoverRecord& record, client::ClientOptions& optio
 
 absl::Status RestoreMount(const HandoverRecord& record, MountState& state, client::Client& client) {
   RETURN_IF_ERROR(RestoreClient(record, client));
-  state.default_permissions = record.default_permissions;
-  state.init_flags = record.init_flags;
-  state.next_owner = record.next_owner;
+  state.kernel.default_permissions = record.default_permissions;
+  state.kernel.init.Agree(record.init_flags);
+  state.owners.Restore(record.next_owner);
   if (!state.inodes.Restore(record.inodes)) return Contradiction("nodes");
   RETURN_IF_ERROR(RestoreFiles(record, state));
   RETURN_IF_ERROR(RestoreDirectories(record, state));

@@ -23,7 +23,7 @@
 namespace dafs::fuse {
 
 struct HandoverRecord {
-  // Increment it with each change of a field or its meaning: also of MountState::NewOwner,
+  // Increment it with each change of a field or its meaning: also of OwnerNames::New,
   // InodeTable's shards, and the names that client::Opens gives.
   static constexpr uint32_t kVersion = 6;
 

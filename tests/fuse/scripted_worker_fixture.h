@@ -62,7 +62,7 @@ class ScriptedWorkerTest : public testing::Test {
         std::make_unique<Notifier>(UniqueFd(fcntl(device.get(), F_DUPFD_CLOEXEC, 0)));
     worker_->Serve(std::move(device));
     ASSERT_EQ(kernel_.Call(FUSE_INIT, 0, FakeKernel::InitBody()).error, 0);
-    ASSERT_TRUE(state_->initialised.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    ASSERT_TRUE(state_->kernel.init.Await(absl::Seconds(20)));
   }
 
   fuse_entry_out Lookup(uint64_t parent, const std::string& name) {

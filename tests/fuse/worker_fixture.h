@@ -83,7 +83,7 @@ class WorkerTest : public testing::Test {
         std::make_unique<Notifier>(UniqueFd(fcntl(device.get(), F_DUPFD_CLOEXEC, 0)));
     worker_->Serve(std::move(device));
     EXPECT_EQ(kernel_.Call(FUSE_INIT, 0, FakeKernel::InitBody()).error, 0);
-    EXPECT_TRUE(state_->initialised.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    EXPECT_TRUE(state_->kernel.init.Await(absl::Seconds(20)));
   }
 
   std::string Local(const std::string& name) const { return base_ + "/export/" + name; }

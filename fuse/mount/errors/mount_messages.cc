@@ -9,7 +9,7 @@ namespace {
 // Which of the kernel and the server checks permissions, if the server maps all users to one.
 void LogWhoChecks(const MountState& state, const MountFacts& facts) {
   const std::string& source = state.options.source.text;
-  if (facts.squashed_in_part && state.default_permissions) {
+  if (facts.squashed_in_part && state.kernel.default_permissions) {
     LogWarning(
         source +
         ": some of the exports map all users to one (all_squash), but default_permissions "
@@ -17,7 +17,7 @@ void LogWhoChecks(const MountState& state, const MountFacts& facts) {
         "server permits; mount such an export by itself");
   }
   if (!facts.squashed) return;
-  if (state.default_permissions) {
+  if (state.kernel.default_permissions) {
     LogWarning(source +
                ": the server maps all users to one (all_squash), but default_permissions lets the "
                "kernel compare users of this machine with that one: it may refuse what the server "

@@ -218,7 +218,7 @@ Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
   fresh.kernel_owner = request.kernel_owner;
   fresh.opener = request.open->opener;
   for (bool again = true; again;) {
-    fresh.number = state_.NewOwnerNumber();
+    fresh.number = state_.owners.NewNumber();
     LockOwnerRef owner = state_.lock_owners.Enter(fresh, request.handle, request.pid);
     Task<absl::StatusOr<client::LockOwner>> opening =
         context_.lock_owners.OpenFor(*request.open, owner);
@@ -340,7 +340,7 @@ Task<void> LockOperations::Getlk(Call& call) {
     co_return;
   }
   LockOwnerRef owner = state_.lock_owners.EnterExisting(call.nodeid(), lk.owner);
-  const std::string name = owner != nullptr ? owner->name : state_.NewOwner();
+  const std::string name = owner != nullptr ? owner->name : state_.owners.New();
   const client::Identity& user = owner != nullptr ? *owner->opener : *open->opener;
   const wire::LockRange range = RangeOf(lk);
   absl::StatusOr<std::optional<client::LockConflict>> found =

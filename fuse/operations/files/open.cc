@@ -26,7 +26,7 @@ Task<void> OpenOperations::Open(Call& call) {
   if (!node) co_return;
   CallerIdentity user = CallerOf(state_, call);
   if (std::optional<client::OpenFile> local = context_.opens.OpenLocally(
-          *user, *node, request.flags, MountState::OwnerOfRequest(call.header().unique))) {
+          *user, *node, request.flags, OwnerNames::OfRequest(call.header().unique))) {
     co_await ReplyLocal(call, *local, request.flags, std::move(user));
     co_return;
   }
@@ -34,8 +34,8 @@ Task<void> OpenOperations::Open(Call& call) {
   const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   const bool is_retry =
       state_.stale_opens.IsRetry(call.header().pid, call.nodeid(), call.arrived());
-  Task<absl::StatusOr<client::OpenFile>> opening = context_.opens.Open(
-      *user, *node, request.flags, MountState::OwnerOfRequest(call.header().unique));
+  Task<absl::StatusOr<client::OpenFile>> opening =
+      context_.opens.Open(*user, *node, request.flags, OwnerNames::OfRequest(call.header().unique));
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
     if (ErrnoFromStatus(file.status()) == ESTALE && !is_retry) {
@@ -102,7 +102,7 @@ Task<void> OpenOperations::Create(Call& call) {
   request.directory = parent->handle;
   request.name = std::string(name);
   request.share_access = ShareOf(create.flags);
-  request.owner = MountState::OwnerOfRequest(call.header().unique);
+  request.owner = OwnerNames::OfRequest(call.header().unique);
   request.create = true;
   // GUARDED sets mode and owner when it creates the file; EXCLUSIVE needs a second request for
   // that.
@@ -172,7 +172,7 @@ Task<void> OpenOperations::Tmpfile(Call& call) {
   client::OpenRequest request;
   request.directory = parent->handle;
   request.share_access = ShareOf(create.flags);
-  request.owner = MountState::OwnerOfRequest(call.header().unique);
+  request.owner = OwnerNames::OfRequest(call.header().unique);
   uint32_t mode = co_await ModeOfNew(context_, *user, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   absl::StatusOr<client::OpenFile> file =

@@ -77,7 +77,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
 // and attributes are promised. The kernel has checked that the caller may read it.
 bool DirectoryOperations::ReplyFromListing(Call& call, const InodeView& node,
                                            const CallerIdentity& user) {
-  if (!state_.rules.offered() || !state_.default_permissions) return false;
+  if (!state_.rules.offered() || !state_.kernel.default_permissions) return false;
   const DirectoryNames::Listing listing = state_.directory_names.ListingOf(node.nodeid);
   const bool cached = state_.rules.Of(listing.names, node.handle) == Keeping::kPromised &&
                       state_.attributes.IsPromised(node.nodeid);

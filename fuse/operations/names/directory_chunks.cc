@@ -58,7 +58,8 @@ bool LacksNumbers(const DirectoryChunk& chunk) {
 }  // namespace
 
 DirectoryChunks::Chunk DirectoryChunks::KnownHere(const InodeView& node) {
-  if (!state_.default_permissions || !state_.attributes.IsPromised(node.nodeid)) return nullptr;
+  if (!state_.kernel.default_permissions) return nullptr;
+  if (!state_.attributes.IsPromised(node.nodeid)) return nullptr;
   const absl::Time now = Loop::Now();
   const auto whole = state_.whole_directories.NamesOf(node.handle, kKnownHereMost, now);
   if (!whole.has_value()) return nullptr;
@@ -111,14 +112,13 @@ Task<absl::StatusOr<DirectoryChunks::Chunk>> DirectoryChunks::Read(
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
   // The kernel keeps a promised listing, so what it lacks is requested file by file later.
   const bool promised = state_.attributes.IsPromised(directory->nodeid);
-  const int with_acls = state_.listings_with_acls.load(std::memory_order_relaxed);
   const bool acls = attributes && state_.options.acl && state_.attributes.KeepsFiles() &&
-                    (promised || with_acls > 0);
+                    (promised || state_.listing_acls.wanted());
   if (acls) {
-    if (with_acls > 0) state_.listings_with_acls.store(with_acls - 1, std::memory_order_relaxed);
+    state_.listing_acls.CountOne();
     wanted |= wire::kFattrAcl;
   }
-  const bool begins = cookie == 0 && promised && state_.default_permissions;
+  const bool begins = cookie == 0 && promised && state_.kernel.default_permissions;
   const uint64_t listing =
       begins ? state_.whole_directories.BeginListing(directory->handle) : uint64_t{0};
   const auto read = [&](uint64_t with) {

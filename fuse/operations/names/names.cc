@@ -149,7 +149,7 @@ Task<void> NameOperations::Mkdir(Call& call) {
   change.End();
   // Then the first lookup in it lists it.
   const bool keeps_absent =
-      state_.default_permissions && state_.options.lookup_cache != LookupCache::kNone;
+      state_.kernel.default_permissions && state_.options.lookup_cache != LookupCache::kNone;
   if (node.ok() && node->names.only_clients && keeps_absent) {
     state_.whole_directories.Made(node->handle);
   }

@@ -27,7 +27,7 @@ class DirectoryChange {
         whole_(context.state.whole_directories),
         nodeid_(directory.nodeid),
         handle_(directory.handle),
-        wants_after_(context.state.default_permissions &&
+        wants_after_(context.state.kernel.default_permissions &&
                      context.state.options.cache.dir_min > absl::ZeroDuration()),
         change_(attributes_.BeginChange(nodeid_, Loop::Now())),
         names_(whole_.Begin(handle_, appears)) {}

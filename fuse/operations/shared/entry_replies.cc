@@ -109,7 +109,7 @@ bool EntryReplies::ReplyAbsent(Call& call, const DentryName& dentry, const clien
 // The kernel has checked that the caller may search the directory.
 bool EntryReplies::ReplyKnownAbsent(Call& call, const InodeView& directory,
                                     const DentryName& dentry) {
-  if (!state_.default_permissions) return false;
+  if (!state_.kernel.default_permissions) return false;
   if (dentry.name.size() > NAME_MAX || wire::IsDotName(dentry.name)) return false;
   const client::Promise names =
       state_.whole_directories.PromiseOfAbsence(directory.handle, dentry.name, Loop::Now());

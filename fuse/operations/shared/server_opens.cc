@@ -109,7 +109,7 @@ std::optional<client::OpenFile> ServerOpens::OpenLocally(const client::Identity&
 
 void ServerOpens::DropUnanswered(const Call& call, const client::OpenFile& again) {
   if ((call.header().unique & kUniqueResent) == 0) return;
-  const LeftOpens::Left left = state_.left_opens.Take(call.header().unique & ~kUniqueResent);
+  const LeftOpens::Left left = state_.left.opens.Take(call.header().unique & ~kUniqueResent);
   // Otherwise an open would be reclaimed after each restart of the server, and keep a removed file.
   if (!left.open.is_zero()) {
     Start(files_.Of(left.user).opens().EndEarlier(left.open, again.state_id));

@@ -35,7 +35,7 @@ class ServerOpens {
   ServerOpens(const ServerOpens&) = delete;
   ServerOpens& operator=(const ServerOpens&) = delete;
 
-  // Opens `node` for an open(2) with `flags`. `owner`: see MountState::NewOwner. The result has no
+  // Opens `node` for an open(2) with `flags`. `owner`: see OwnerNames::New. The result has no
   // state id if the server cannot open the file by its handle.
   Task<absl::StatusOr<client::OpenFile>> Open(const client::Identity& user, const InodeView& node,
                                               uint32_t flags, std::string owner);

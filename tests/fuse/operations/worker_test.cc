@@ -104,13 +104,13 @@ class LeftOpensTest : public HoldingWorkerTest {
   // The killed process was between the open and its answer.
   uint64_t LeaveFile(const Created& file) {
     const uint64_t request = state_->open_files.Find(file.open.fh)->opened_by;
-    state_->left_opens.AddFile(request, file.open.fh);
+    state_->left.opens.AddFile(request, file.open.fh);
     return request;
   }
   // The killed process had the open, and no file yet.
   uint64_t LeaveOpen(const Created& file) {
     const std::shared_ptr<OpenState> open = state_->open_files.Remove(file.open.fh);
-    state_->left_opens.AddOpen(open->opened_by, open->state_id, *open->opener);
+    state_->left.opens.AddOpen(open->opened_by, open->state_id, *open->opener);
     return open->opened_by;
   }
   // Returns how many opens the server has, when it has received what was sent until now.
@@ -159,7 +159,7 @@ TEST_F(LeftOpensTest, AnOpendirThatIsSentAgainLeavesOneHandleOrNone) {
   uint64_t handle = 0;
   const auto leave = [&](uint64_t request) {
     state_->open_directories.ForEach([&](uint64_t fh, const DirectoryState&) { handle = fh; });
-    state_->left_opens.AddDirectory(request, handle);
+    state_->left.opens.AddDirectory(request, handle);
   };
   leave(5000);
   EXPECT_EQ(Resend(FUSE_OPENDIR, 5000, kRootNode, Raw(in)), 0);

@@ -76,7 +76,7 @@ TEST_F(WorkerXattrsTest, AbsentCapabilitiesAreCached) {
 TEST_F(WorkerXattrsTest, LabelsAreUnsupportedIfNeitherFileNorKernelHasThem) {
   const std::string name = "security.selinux";
   for (const bool selinux : {false, true}) {
-    state_->selinux = selinux;
+    state_->kernel.selinux = selinux;
     const int absent = selinux ? ENODATA : EOPNOTSUPP;
     const std::string label = selinux ? "with" : "without";
     MakeLocal(label, "data");

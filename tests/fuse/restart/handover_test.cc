@@ -70,7 +70,7 @@ class HandoverTest : public ::testing::Test {
   uint64_t Open(uint32_t flags) {
     client::OpenInfo info;
     info.handle = HandleOf(1);
-    info.owner = state_.NewOwner();
+    info.owner = state_.owners.New();
     info.user = user_;
     const auto name = client_->opens().Add(info, IdOf<wire::StateId>(100), client_id_);
     client_->locks().Granted({HandleOf(1), name, 5}, {3, 9, true});
@@ -179,7 +179,7 @@ TEST_F(HandoverTest, KeepsOpenFilesAndTheirLocks) {
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held[0], (wire::LockRange{3, 9, true}));
   EXPECT_EQ(next->state.open_files.Add(std::make_shared<OpenState>()), fh + 1);
-  EXPECT_NE(next->state.NewOwner(), entry->info->owner);
+  EXPECT_NE(next->state.owners.New(), entry->info->owner);
 }
 
 TEST_F(HandoverTest, KeepsOwnersOfRecordLocks) {
@@ -187,7 +187,7 @@ TEST_F(HandoverTest, KeepsOwnersOfRecordLocks) {
   LockOwner fresh;
   fresh.nodeid = node_;
   fresh.kernel_owner = 77;
-  fresh.number = state_.NewOwnerNumber();
+  fresh.number = state_.owners.NewNumber();
   const LockOwnerRef owner = state_.lock_owners.Enter(fresh, fh, 4321);
   state_.lock_owners.Opened(*owner, IdOf<wire::StateId>(1));
   state_.lock_owners.Leave(*owner);
@@ -404,7 +404,7 @@ TEST_F(KillTest, ClosesWhatTheKernelHasReleased) {
 TEST_F(KillTest, FurtherKillClosesWhatTheKernelHasReleased) {
   client::OpenInfo info;
   info.handle = HandleOf(1);
-  info.owner = MountState::OwnerOfRequest(6);
+  info.owner = OwnerNames::OfRequest(6);
   const auto name = client_->opens().Add(info, IdOf<wire::StateId>(5), client_id_);
   auto open = std::make_shared<OpenState>();
   open->handle = HandleOf(1);
@@ -432,13 +432,13 @@ TEST_F(KillTest, FurtherKillClosesWhatTheKernelHasReleased) {
 TEST_F(KillTest, KeepsAnOpenWhoseRequestIsNotAnswered) {
   client::OpenInfo info;
   info.handle = HandleOf(1);
-  info.owner = MountState::OwnerOfRequest(6);
+  info.owner = OwnerNames::OfRequest(6);
   const auto asked = client_->opens().Add(info, IdOf<wire::StateId>(5), client_id_);
-  info.owner = state_.NewOwner();
+  info.owner = state_.owners.New();
   const auto other = client_->opens().Add(info, IdOf<wire::StateId>(6), client_id_);
   const std::unique_ptr<Next> next = Kill();
   EXPECT_EQ(Closing(), std::vector<wire::StateId>{other});
-  info.owner = MountState::OwnerOfRequest(6 | kUniqueResent);
+  info.owner = OwnerNames::OfRequest(6 | kUniqueResent);
   EXPECT_EQ(next->client->opens().Add(info, IdOf<wire::StateId>(5), client_id_), asked);
 }
 
@@ -447,13 +447,13 @@ TEST_F(KillTest, ClosesAnOpenWhoseRequestIsNotSentAgain) {
   client::OpenInfo info;
   info.handle = HandleOf(1);
   info.user = user_;
-  info.owner = MountState::OwnerOfRequest(6);
+  info.owner = OwnerNames::OfRequest(6);
   const auto dropped = client_->opens().Add(info, IdOf<wire::StateId>(5), client_id_);
-  info.owner = MountState::OwnerOfRequest(8);
+  info.owner = OwnerNames::OfRequest(8);
   const auto sent_again = client_->opens().Add(info, IdOf<wire::StateId>(6), client_id_);
   OpenLive(O_RDWR);  // the kernel has its handle
   const std::unique_ptr<Next> next = Kill();
-  LeftOpens& left = next->state.left_opens;
+  LeftOpens& left = next->state.left.opens;
   left.WasSentAgain(8);
   left.WasSentAgain(10);  // of this nothing is left
   EXPECT_EQ(left.TakeDropped(), std::vector<wire::StateId>{dropped});
@@ -473,10 +473,10 @@ TEST_F(KillTest, KnowsWhatWasOpenedForARequest) {
   const uint64_t opened = state_.open_directories.Add(directory);
   state_.live_files.Put(opened, *directory);
   const std::unique_ptr<Next> next = Kill();
-  const LeftOpens::Left file = next->state.left_opens.Take(request);
+  const LeftOpens::Left file = next->state.left.opens.Take(request);
   EXPECT_EQ(file.file, fh);
   EXPECT_TRUE(file.open.is_zero());
-  EXPECT_EQ(next->state.left_opens.Take(12).directory, opened);
+  EXPECT_EQ(next->state.left.opens.Take(12).directory, opened);
   EXPECT_EQ(next->state.open_directories.Find(opened)->opened_by, 12u);
 }
 
@@ -656,7 +656,7 @@ TEST_F(KillTest, KeepsOwnersOfRecordLocks) {
   LockOwner fresh;
   fresh.nodeid = node_;
   fresh.kernel_owner = 77;
-  fresh.number = state_.NewOwnerNumber();
+  fresh.number = state_.owners.NewNumber();
   const LockOwnerRef owner = state_.lock_owners.Enter(fresh, fh, 4321);
   state_.lock_owners.Opened(*owner, open);
   std::unique_ptr<Next> next = Kill();
@@ -701,7 +701,7 @@ TEST_F(KillTest, KeepsAListingThatOnlyTheMountKnows) {
 TEST_F(KillTest, ReturnsDelegationsAndKeepsWhatIsOpenUnderThem) {
   client::OpenInfo info;
   info.handle = HandleOf(1);
-  info.owner = MountState::OwnerOfRequest(8);
+  info.owner = OwnerNames::OfRequest(8);
   info.share_access = wire::kShareBoth;
   info.user = user_;
   wire::OpenDelegation granted;
