@@ -276,8 +276,8 @@ Outcome Mount::StartLeaseKeeper() {
                       .options = absl::StrJoin(state_.options.list, ","),
                       .answer = [this](std::string_view request,
                                        bool by_owner) { return desk_.Answer(request, by_owner); },
-                      .restarts = restarts_,
-                      .restarted_at = restarted_at_,
+                      .restarts = restarts_.count,
+                      .restarted_at = restarts_.last,
                       .users = [this] { return ReportUsers(state_.users); },
                       .promise_observer = breaks_.get()});
   if (!keeper.ok()) return {ExitCode::kSystem, std::string(keeper.status().message())};
@@ -287,7 +287,7 @@ Outcome Mount::StartLeaseKeeper() {
 
 ExitCode Mount::Serve() {
   if (state_.options.fake) return ExitCode::kOk;
-  if (restarts_ == 0) LogMounted(state_, facts_);
+  if (restarts_.count == 0) LogMounted(state_, facts_);
   for (;;) {
     switch (WaitForEvent()) {
       case Event::kEnded:

@@ -105,6 +105,8 @@ class Mount {
   void TidyUp(const HandoverRecord& record, bool all_read);
   Outcome TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record);
   bool ForgetOutdated();
+  Outcome Restore(const HandoverRecord& record, const UniqueFd& live);
+  void LogContinued(const HandoverRecord& record, bool killed, int64_t now_ns) const;
   void GoOn(const HandoverRecord& record);
 
   std::unique_ptr<LiveRecord> live_;  // null: nothing survives if this process is killed
@@ -115,9 +117,12 @@ class Mount {
   const Daemon& daemon_;
   const Means means_;
   RestartDesk desk_;
-  bool left_ = false;      // to the guardian
-  uint64_t restarts_ = 0;  // so far
-  absl::Time restarted_at_;
+  bool left_ = false;  // to the guardian
+  struct Restarts {
+    uint64_t count = 0;  // so far
+    absl::Time last;
+  };
+  Restarts restarts_;
   UniqueFd ended_;  // counts the workers that have ended
   MountFacts facts_;
   MountClient client_;

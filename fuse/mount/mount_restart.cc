@@ -206,7 +206,7 @@ absl::Status Mount::Leave(HandoverRecord& record, const std::string& program) {
   record.mount_point = facts_.mount_point;
   record.by_mount8 = means_.by_mount8;
   record.requests_by = facts_.requests_by;
-  record.restarts = restarts_;
+  record.restarts = restarts_.count;
   SaveMount(state_, client_.get(), record);
   ASSIGN_OR_RETURN(const UniqueFd memfd, WriteRecord(record));
   if (!means_.guardian.HandOver(memfd.get(), program)) {
@@ -263,7 +263,7 @@ void Mount::PrepareForKill() {
   record.mount_point = facts_.mount_point;
   record.by_mount8 = means_.by_mount8;
   record.requests_by = facts_.requests_by;
-  record.restarts = restarts_;
+  record.restarts = restarts_.count;
   SaveBasis(state_, client_.get(), record);
   const absl::StatusOr<UniqueFd> memfd = WriteRecord(record);
   if (memfd.ok()) means_.guardian.Survive(memfd->get(), live_->memfd(), means_.program);
@@ -330,9 +330,22 @@ void Mount::TidyUp(const HandoverRecord& record, bool all_read) {
   if (!record.delegations.empty()) workers_[0]->restart().ReturnDelegations();
 }
 
+// Restores what the other program had. `live`: the live record of a killed one, or not valid.
+Outcome Mount::Restore(const HandoverRecord& record, const UniqueFd& live) {
+  MakeLiveRecord();
+  if (live.valid() && state_.in_flight != nullptr) {
+    state_.in_flight->TakeLeft(LiveRecord::ReadInFlight(live.get()));
+  }
+  absl::Status status = RestoreMount(record, state_, client_.get());
+  if (status.ok() && live.valid()) {
+    status = RestoreData(record, live.get(), live_.get(), client_.get());
+  }
+  if (status.ok()) return {};
+  return {ExitCode::kInternal, std::string(status.message())};
+}
+
 Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance inheritance) {
-  restarts_ = record.restarts + 1;
-  restarted_at_ = absl::Now();
+  restarts_ = {.count = record.restarts + 1, .last = absl::Now()};
   facts_.mount_point = record.mount_point;
   facts_.requests_by = record.requests_by;
   if (inheritance.devices.size() != state_.options.nconnect) {
@@ -344,26 +357,13 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   }
   if (!outcome.ok()) return outcome;
   const bool killed = inheritance.live.valid();
-  MakeLiveRecord();
-  if (killed && state_.in_flight != nullptr) {
-    state_.in_flight->TakeLeft(LiveRecord::ReadInFlight(inheritance.live.get()));
-  }
-  if (absl::Status status = RestoreMount(record, state_, client_.get()); !status.ok()) {
-    return {ExitCode::kInternal, std::string(status.message())};
-  }
-  if (killed) {
-    if (absl::Status status =
-            RestoreData(record, inheritance.live.get(), live_.get(), client_.get());
-        !status.ok()) {
-      return {ExitCode::kInternal, std::string(status.message())};
-    }
-  }
+  if (outcome = Restore(record, inheritance.live); !outcome.ok()) return outcome;
   state_.kernel.init.Answered(0);
   // Programs are served before the server has answered whether it gives promises.
   state_.rules.KeepNothing(true);
   if (killed) outcome = TakeOver(inheritance.devices, record);
   if (outcome.ok()) outcome = StartWorkers();
-  if (outcome.ok()) desk_.Open(means_.guardian.valid(), restarts_);
+  if (outcome.ok()) desk_.Open(means_.guardian.valid(), restarts_.count);
   PrepareForKill();
   if (outcome.ok()) outcome = ServeKernel(std::move(inheritance.devices), &record);
   if (!outcome.ok()) return outcome;
@@ -378,20 +378,24 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   const int64_t now = NowNs();
   AwaitPromises();
   state_.rules.KeepNothing(false);
+  LogContinued(record, killed, now);
+  return {};
+}
+
+void Mount::LogContinued(const HandoverRecord& record, bool killed, int64_t now_ns) const {
   if (killed) {
     LogWarning(absl::StrCat(state_.options.source.text, ": ", facts_.mount_point,
                             " continues after mount.dafs was killed, with ", record.files.size(),
                             " open files"));
-    return {};
+    return;
   }
   LogNotice(absl::StrFormat(
       "restarted %s on %s in %.0f ms; programs waited %.0f ms: %.0f for requests under way, %.0f "
       "for the server's disk, %.0f for the new program",
-      state_.options.source.text, facts_.mount_point, Milliseconds(record.asked_ns, now),
-      Milliseconds(record.blocked_ns, now), Milliseconds(record.blocked_ns, record.drained_ns),
+      state_.options.source.text, facts_.mount_point, Milliseconds(record.asked_ns, now_ns),
+      Milliseconds(record.blocked_ns, now_ns), Milliseconds(record.blocked_ns, record.drained_ns),
       Milliseconds(record.drained_ns, record.committed_ns),
-      Milliseconds(record.committed_ns, now)));
-  return {};
+      Milliseconds(record.committed_ns, now_ns)));
 }
 
 }  // namespace dafs::fuse
