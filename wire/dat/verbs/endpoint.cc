@@ -87,16 +87,16 @@ VerbsEndpoint::VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin
       domain_(domain),
       origin_(std::move(origin)),
       options_(options),
-      probe_every_(verbs_options.probe_every),
       peer_(handles_.connection->peer()),
       port_(handles_.connection->id()->port_num),
+      probe_(verbs_options.probe_every),
       windows_(domain_.protection_domain(),
                std::min(options.max_windows, domain_.limits().max_windows)),
       queue_(send_limits, ready_),
-      receives_(std::max(options.max_receives, 1u)) {
+      receives_(options.max_receives) {
   queue_.Attach(handles_.queue_pair->qp);
   segments_.reserve(send_limits.max_segments);
-  ready_.Reserve(receives_.size() + send_limits.max_operations + 2);
+  ready_.Reserve(receives_.capacity() + send_limits.max_operations + 2);
 }
 
 VerbsEndpoint::~VerbsEndpoint() {
@@ -225,13 +225,13 @@ absl::Status VerbsEndpoint::PostReceive(uint64_t cookie, Segment into) {
   if (state_ != State::kMade && state_ != State::kConnecting && state_ != State::kAccepting) {
     RETURN_IF_ERROR(CheckOpen("post receive"));
   }
-  if (receive_tail_ - receive_head_ == receives_.size()) {
+  if (receives_.full()) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("post receive: ", receives_.size(), " are outstanding"));
+        absl::StrCat("post receive: ", receives_.capacity(), " are outstanding"));
   }
   RETURN_IF_ERROR(ToSegments(std::span(&into, 1), false, &segments_));
   ibv_recv_wr request = {};
-  request.wr_id = receive_tail_ | SendQueue::kReceiveBit;
+  request.wr_id = receives_.posted() | SendQueue::kReceiveBit;
   request.sg_list = segments_.data();
   request.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
@@ -241,7 +241,7 @@ absl::Status VerbsEndpoint::PostReceive(uint64_t cookie, Segment into) {
     Break(status);
     return status;
   }
-  receives_[receive_tail_++ % receives_.size()] = cookie;
+  receives_.Push(cookie);
   return absl::OkStatus();
 }
 

@@ -20,9 +20,11 @@
 #include "runtime/files/unique_fd.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/verbs/connection.h"
+#include "wire/dat/verbs/connection_timers.h"
 #include "wire/dat/verbs/domain.h"
 #include "wire/dat/verbs/handles.h"
 #include "wire/dat/verbs/ready.h"
+#include "wire/dat/verbs/receive_cookies.h"
 #include "wire/dat/verbs/send_queue.h"
 #include "wire/dat/verbs/verbs.h"
 #include "wire/dat/verbs/windows.h"
@@ -106,7 +108,6 @@ class VerbsEndpoint final : public Endpoint {
   bool TakeCompletionEvent();
   void DrainEvents();
   void HandleEvent(ConnectionEvent& event);
-  void StartProbing();
   // Probes the peer if the probe timer has expired and the connection was idle.
   void Probe();
   // Handles at most one batch of the completion queue's entries. Returns their number.
@@ -128,7 +129,6 @@ class VerbsEndpoint final : public Endpoint {
   VerbsDomain& domain_;
   Origin origin_;
   const EndpointOptions options_;
-  const absl::Duration probe_every_;
   const Address peer_;
   const uint8_t port_;  // of the device
 
@@ -143,18 +143,14 @@ class VerbsEndpoint final : public Endpoint {
   bool armed_ = false;
   bool must_poll_ = false;  // Disconnect was called: poll before the next sleep
   uint32_t polls_since_events_ = 0;
-  absl::Status broken_status_;  // the reason, if the connection manager reports none
-  UniqueFd broken_timer_;
-  UniqueFd probe_timer_;
-  bool heard_ = false;  // a work completion has arrived since the probe timer last expired
+  BreakWait break_wait_;  // in state kBroken
+  PeerProbe probe_;
 
   ReadyList ready_;
   Windows windows_;  // destroyed before the queue pair
   SendQueue queue_;
-  std::vector<ibv_sge> segments_;   // of the operation being posted
-  std::vector<uint64_t> receives_;  // ring of cookies: posted from receive_head_ to receive_tail_
-  uint64_t receive_head_ = 0;
-  uint64_t receive_tail_ = 0;
+  std::vector<ibv_sge> segments_;  // of the operation being posted
+  ReceiveCookies receives_;
 };
 
 }  // namespace dafs::dat::verbs

@@ -1,7 +1,5 @@
 // The progress of a VerbsEndpoint: connection events, work completions, and its end.
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -9,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/files/unique_fd.h"
 #include "wire/dat/verbs/endpoint.h"
 #include "wire/dat/verbs/errors.h"
 
@@ -19,9 +16,6 @@ namespace {
 // 0.64 ms (IBA table 45): the time after which the peer retries a send that found no receive. The
 // connection manager leaves it at 0, which means 655 ms.
 constexpr uint8_t kReceiverNotReadyTimer = 12;
-
-// The time that the connection manager has to report why the device flushed work.
-constexpr long kBrokenTimeoutNanoseconds = 250'000'000;
 
 // The most work completions taken from the device in one call.
 constexpr int kBatch = 16;
@@ -68,31 +62,12 @@ void VerbsEndpoint::DrainEvents() {
     if (!event.has_value()) break;
     HandleEvent(*event);
   }
-  if (state_ == State::kBroken) {
-    itimerspec left = {};
-    timerfd_gettime(broken_timer_.get(), &left);
-    if (left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0) {
-      End(broken_status_);
-    }
-  }
-}
-
-void VerbsEndpoint::StartProbing() {
-  probe_timer_ = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  itimerspec when = {};
-  when.it_value = when.it_interval = absl::ToTimespec(probe_every_);
-  epoll_event event = {};
-  event.events = EPOLLIN;
-  if (!probe_timer_.valid() || timerfd_settime(probe_timer_.get(), 0, &when, nullptr) != 0 ||
-      epoll_ctl(handles_.epoll.get(), EPOLL_CTL_ADD, probe_timer_.get(), &event) != 0) {
-    fault_ = CallFailed("timer of a connection", errno);
-  }
+  if (state_ == State::kBroken && break_wait_.IsOver()) End(break_wait_.why());
 }
 
 void VerbsEndpoint::Probe() {
-  uint64_t times = 0;
-  if (!probe_timer_.valid() || read(probe_timer_.get(), &times, sizeof(times)) <= 0) return;
-  if (state_ != State::kConnected || !fault_.ok() || std::exchange(heard_, false)) return;
+  if (!probe_.HasExpired()) return;
+  if (state_ != State::kConnected || !fault_.ok() || probe_.TakeHeard()) return;
   if (absl::Status status = queue_.Probe(); !status.ok()) Break(std::move(status));
 }
 
@@ -134,7 +109,7 @@ void VerbsEndpoint::Connected(const ConnectionEvent* event) {
     // If the device refuses, it keeps its own timer, which is only slower.
     (void)ibv_modify_qp(handles_.queue_pair->qp, &attributes, IBV_QP_MIN_RNR_TIMER);
   }
-  StartProbing();
+  if (!probe_.Start(handles_.epoll.get())) fault_ = CallFailed("timer of a connection", errno);
   Completion connected;
   connected.event = Event::kConnected;
   ready_.Push(std::move(connected));
@@ -154,7 +129,7 @@ size_t VerbsEndpoint::PollCompletions() {
 void VerbsEndpoint::HandleWork(const ibv_wc& work) {
   const bool is_receive = (work.wr_id & SendQueue::kReceiveBit) != 0;
   absl::Status status;
-  heard_ = true;
+  probe_.Heard();
   if (work.status != IBV_WC_SUCCESS) {
     status = WorkFailed(is_receive ? "receive" : "send or RDMA", work.status, peer_);
   }
@@ -188,7 +163,7 @@ bool VerbsEndpoint::Invalidated(const ibv_wc& work) const {
 }
 
 void VerbsEndpoint::HandleReceive(const ibv_wc& work, const absl::Status& status) {
-  if (receive_head_ == receive_tail_) return;  // the device reported a receive twice
+  if (receives_.empty()) return;  // the device reported a receive twice
   if (status.ok() && state_ == State::kAccepting) {
     // This message overtook the last message of the connection set-up.
     handles_.connection->Call(
@@ -197,7 +172,7 @@ void VerbsEndpoint::HandleReceive(const ibv_wc& work, const absl::Status& status
   }
   Completion completion;
   completion.event = Event::kReceive;
-  completion.cookie = receives_[receive_head_++ % receives_.size()];
+  completion.cookie = receives_.Pop();
   completion.size_bytes = status.ok() ? work.byte_len : 0;
   completion.status = status;
   if (status.ok() && Invalidated(work)) {
@@ -210,16 +185,7 @@ void VerbsEndpoint::HandleReceive(const ibv_wc& work, const absl::Status& status
 void VerbsEndpoint::Break(absl::Status why) {
   if (state_ == State::kBroken || state_ == State::kDead) return;
   state_ = State::kBroken;
-  broken_status_ = std::move(why);
-  broken_timer_ = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  itimerspec when = {};
-  when.it_value.tv_nsec = kBrokenTimeoutNanoseconds;
-  epoll_event event = {};
-  event.events = EPOLLIN;
-  if (!broken_timer_.valid() || timerfd_settime(broken_timer_.get(), 0, &when, nullptr) != 0 ||
-      epoll_ctl(handles_.epoll.get(), EPOLL_CTL_ADD, broken_timer_.get(), &event) != 0) {
-    fault_ = broken_status_;
-  }
+  if (!break_wait_.Start(handles_.epoll.get(), std::move(why))) fault_ = break_wait_.why();
 }
 
 void VerbsEndpoint::End(absl::Status why) {
@@ -250,8 +216,8 @@ void VerbsEndpoint::End(absl::Status why) {
   }
   epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.connection->fd(), nullptr);
   epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.channel->fd, nullptr);
-  broken_timer_ = UniqueFd();
-  probe_timer_ = UniqueFd();
+  break_wait_.Stop();
+  probe_.Stop();
   windows_.Clear();
   handles_.queue_pair.reset();
   while (PollCompletions() > 0) {
@@ -267,10 +233,10 @@ void VerbsEndpoint::End(absl::Status why) {
                         absl::StrCat("rdma ", peer_.ToString(), ": flushed, connection closed"))
                   : absl::UnavailableError(
                         absl::StrCat("rdma ", peer_.ToString(), ": flushed: ", cause_.message()));
-  while (receive_head_ != receive_tail_) {
+  while (!receives_.empty()) {
     Completion completion;
     completion.event = Event::kReceive;
-    completion.cookie = receives_[receive_head_++ % receives_.size()];
+    completion.cookie = receives_.Pop();
     completion.status = flushed;
     ready_.Push(std::move(completion));
   }
