@@ -20,9 +20,6 @@
 #include "server/daemon/checked_options.h"
 #include "server/daemon/tls_refusals.h"
 #include "server/procedures/procedures.h"
-#include "server/session/directives/callbacks.h"
-#include "server/session/directives/lock_announcer.h"
-#include "server/session/directives/recalls.h"
 #include "server/session/worker.h"
 #include "server/store/access/exports/export_threads.h"
 #include "server/store/access/promise_ends.h"
@@ -75,10 +72,7 @@ absl::Status Server::Begin(const Providers& providers) {
   RETURN_IF_ERROR(LoadRecords());
   // All threads start before the first request, so they inherit the server's own identity.
   Store::RestoreServerIdentity();
-  pool_ = std::make_unique<Pool>(o.pool_threads);
-  chores_ = std::make_unique<Pool>(2);
-  if (!o.password_file.empty()) passwords_ = std::make_unique<Pool>(1);
-  export_pools_ = std::make_unique<ExportPools>(o.exports.size() + ExportSet::kRoom);
+  pools_.Start(o.pool_threads, o.exports.size() + ExportSet::kRoom, !o.password_file.empty());
   RETURN_IF_ERROR(OpenStore());
   RETURN_IF_ERROR(LoadIdentity());
   administration_ = std::make_unique<Administration>(Administration::Uses{.options = options_,
@@ -86,7 +80,8 @@ absl::Status Server::Begin(const Providers& providers) {
                                                                           .clients = clients_,
                                                                           .workers = workers_,
                                                                           .audit = audit_.get()});
-  recalls_ = std::make_unique<Recalls>(*store_, *callbacks_, *chores_, options_.recall_time);
+  directives_.recalls = std::make_unique<Recalls>(*store_, *directives_.callbacks, *pools_.chores(),
+                                                  options_.recall_time);
   std::string said;
   cpu_latency_ = CpuLatency::For(o.cpu_latency, IdleFactsOfMachine(), CpuLatency::kDevice, &said);
   const bool in_vain = o.cpu_latency.wanted.value_or(false) && cpu_latency_ == nullptr;
@@ -94,14 +89,14 @@ absl::Status Server::Begin(const Providers& providers) {
   const Shared shared{.options = &o,
                       .procedures = &kProcedureTable,
                       .store = store_.get(),
-                      .pool = pool_.get(),
-                      .chores = chores_.get(),
-                      .passwords = passwords_.get(),
-                      .export_pools = export_pools_.get(),
+                      .pool = pools_.requests(),
+                      .chores = pools_.chores(),
+                      .passwords = pools_.passwords(),
+                      .export_pools = pools_.exports(),
                       .clients = &clients_,
-                      .callbacks = callbacks_.get(),
-                      .lock_announcer = lock_announcer_.get(),
-                      .recalls = recalls_.get(),
+                      .callbacks = directives_.callbacks.get(),
+                      .lock_announcer = directives_.lock_announcer.get(),
+                      .recalls = directives_.recalls.get(),
                       .sessions = &sessions_,
                       .responses = responses_.get(),
                       .budget = &budget_,
@@ -114,8 +109,8 @@ absl::Status Server::Begin(const Providers& providers) {
     ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(shared));
     workers_.push_back(std::move(worker));
   }
-  callbacks_->Start(workers_.front()->loop());
-  recalls_->Start(workers_.front()->loop());
+  directives_.callbacks->Start(workers_.front()->loop());
+  directives_.recalls->Start(workers_.front()->loop());
   // A client may connect from here on. Until then it is refused and tries its next path, instead of
   // waiting for a server that may not start. A socket of the service manager listens already.
   std::vector<std::unique_ptr<dat::Listener>> listeners;
@@ -171,17 +166,19 @@ absl::Status Server::LoadRecords() {
 absl::Status Server::OpenStore() {
   ASSIGN_OR_RETURN(store_, Store::Create(StoreOptionsOf(options_)));
   store_->promises().SetReturning(records_->Returning());
-  callbacks_ = std::make_unique<Callbacks>(*store_, clients_, options_.recall_time);
-  store_->promise_ends().SetSend([callbacks = callbacks_.get()](std::vector<Promises::Call> calls) {
-    callbacks->Call(std::move(calls), nullptr);
-  });
-  lock_announcer_ = std::make_unique<LockAnnouncer>(*store_);
-  clients_.SetOnExpired([callbacks = callbacks_.get()](const Client& client, bool is_gone) {
-    if (is_gone) return callbacks->Forget(client.client_id(), client.promisee());
-    callbacks->Expired(client.promisee());
-  });
+  directives_.callbacks = std::make_unique<Callbacks>(*store_, clients_, options_.recall_time);
+  store_->promise_ends().SetSend(
+      [callbacks = directives_.callbacks.get()](std::vector<Promises::Call> calls) {
+        callbacks->Call(std::move(calls), nullptr);
+      });
+  directives_.lock_announcer = std::make_unique<LockAnnouncer>(*store_);
+  clients_.SetOnExpired(
+      [callbacks = directives_.callbacks.get()](const Client& client, bool is_gone) {
+        if (is_gone) return callbacks->Forget(client.client_id(), client.promisee());
+        callbacks->Expired(client.promisee());
+      });
   store_->export_threads().SetRun(
-      [pools = export_pools_.get()](size_t index, absl::AnyInvocable<void()> work) {
+      [pools = pools_.exports()](size_t index, absl::AnyInvocable<void()> work) {
         pools->Of(index).Submit(std::move(work));
       });
   recovery_ = std::make_unique<JournalRecovery>(
@@ -278,10 +275,7 @@ bool Server::Stop(absl::Duration within) {
   if (!is_idle) return false;
   if (store_ != nullptr) store_->EndLeases();  // these begin recalls
   // The worker loops end last, because other workers and the pools post to them.
-  passwords_.reset();
-  chores_.reset();
-  pool_.reset();
-  export_pools_.reset();  // after the pools that submit work to them
+  pools_.Stop();
   workers_.clear();
   store_.reset();
   state_lock_.reset();
@@ -299,18 +293,12 @@ bool Server::AwaitIdle(absl::Time deadline) {
   for (auto& worker : workers_) {
     if (!worker->AwaitEnd(deadline)) return false;
   }
-  for (Pool* pool : {passwords_.get(), chores_.get(), pool_.get()}) {
-    if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
-  }
+  if (!pools_.AwaitIdle(deadline)) return false;
   if (store_ != nullptr) {
     store_->directories().EndOpening();
     if (!store_->directories().AwaitOpened(deadline)) return false;
   }
-  if (export_pools_ == nullptr) return true;
-  for (Pool* pool : export_pools_->pools()) {
-    if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
-  }
-  return true;
+  return pools_.AwaitExportsIdle(deadline);
 }
 
 void Server::SayWhatHangs() const {
@@ -324,13 +312,14 @@ void Server::SayWhatHangs() const {
     LogWarning(absl::StrCat("export ", exported.name, "=", exported.directory,
                             ": not served since the start; dafsd ends without having served it"));
   }
-  const std::vector<Pool*> pools = export_pools_->pools();
+  const std::vector<Pool*> pools = pools_.exports()->pools();
   for (size_t i = 0; i < store_->exports().size(); ++i) {
     const Export& exported = store_->exports()[i];
     say(pools[i] != nullptr ? pools[i]->unfinished() : 0,
         absl::StrCat("export ", exported.name, "=", exported.directory));
   }
-  say(pool_->unfinished() + chores_->unfinished(), "the file system of another export");
+  say(pools_.requests()->unfinished() + pools_.chores()->unfinished(),
+      "the file system of another export");
 }
 
 void PrepareProcess() {

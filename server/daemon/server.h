@@ -19,8 +19,9 @@
 #include "server/clients/client_table.h"
 #include "server/clients/options.h"
 #include "server/clients/response_cache.h"
+#include "server/daemon/server_directives.h"
+#include "server/daemon/server_pools.h"
 #include "server/session/shared/credit.h"
-#include "server/session/shared/pool.h"
 #include "server/session/shared/refusal_log.h"
 #include "server/session/shared/session_table.h"
 #include "server/store/store.h"
@@ -33,10 +34,7 @@ class Acceptor;
 class Administration;
 class AdminSocket;
 class AuditLog;
-class Callbacks;
-class LockAnnouncer;
 class JournalRecovery;
-class Recalls;
 class StateLock;
 class TlsRefusals;
 struct Shared;
@@ -118,19 +116,14 @@ class Server {
   std::unique_ptr<Store> store_;
   std::unique_ptr<ClientRecords> records_;  // outlives clients and store
   ClientTable clients_;
-  std::unique_ptr<Callbacks> callbacks_;           // outlives the sessions
-  std::unique_ptr<LockAnnouncer> lock_announcer_;  // the same
-  std::unique_ptr<Recalls> recalls_;               // the same
+  ServerDirectives directives_;  // outlive the sessions
   wire::ServerIdentityRes identity_;
   SessionTable sessions_;
   std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
   CreditBudget budget_;
   RefusalLog refusals_;
   std::unique_ptr<CpuLatency> cpu_latency_;  // outlives the workers; null: none
-  std::unique_ptr<Pool> pool_;
-  std::unique_ptr<Pool> chores_;
-  std::unique_ptr<Pool> passwords_;  // null: none are taken
-  std::unique_ptr<ExportPools> export_pools_;
+  ServerPools pools_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Administration> administration_;
   std::unique_ptr<Acceptor> acceptor_;
