@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<BatchIo::Io>> BatchIo::Make(const BatchIoRequest&
     RETURN_IF_ERROR(memory.Check(segment, request.write));
     bytes += segment.size;
   }
-  if (bytes > UINT32_MAX) return absl::InvalidArgumentError("4 GiB and more in one I/O");
+  if (bytes > UINT32_MAX) return absl::InvalidArgumentError("one I/O transfers less than 4 GiB");
   io->group = &group;
   io->file = request.file;
   io->segments.assign(request.memory.begin(), request.memory.end());
@@ -155,7 +155,7 @@ absl::Status BatchIo::Cancel(IoId id) {
           absl::StrCat("cancel an I/O of ", io->file->name, ": the server has it"));
     }
   }
-  return absl::NotFoundError("cancel: no such I/O is out");
+  return absl::NotFoundError("cancel: no such I/O is outstanding");
 }
 
 }  // namespace dafs::client
