@@ -51,7 +51,7 @@ std::string Time(const Json& json, const char* name) {
 }
 
 // Their number, and their mean and longest time.
-std::string RecallTimes(const Json& recalls) {
+std::string RecallTimesText(const Json& recalls) {
   const uint64_t count = NumberOf(recalls, "count");
   if (count == 0) return "0";
   return absl::StrCat(count, " in ", Time(recalls, "mean_us"), "/", Time(recalls, "longest_us"));
@@ -187,7 +187,7 @@ std::string ClientsReportText(const Json& report) {
          BytesText(NumberOf(client, "received_bytes_per_s")),
          BytesText(NumberOf(client, "sent_bytes_per_s")), absl::StrCat(NumberOf(client, "opens")),
          absl::StrCat(NumberOf(client, "locks")), absl::StrCat(NumberOf(client, "promises")),
-         absl::StrCat(NumberOf(client, "delegations")), RecallTimes(client["recalls"]),
+         absl::StrCat(NumberOf(client, "delegations")), RecallTimesText(client["recalls"]),
          absl::StrCat(NumberOf(client["recalls"], "revoked")), std::move(state),
          TextOf(client, "name")});
   }
