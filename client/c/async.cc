@@ -199,8 +199,8 @@ int dafs_group_open(dafs_session* session, dafs_group** group) {
 int dafs_group_close(dafs_group* group) {
   return static_cast<int>(On<Group>(group, "dafs_group_close", [&](Group& g) -> int64_t {
     if (g.dispatching) return Fail(EBUSY, "dafs_group_close: called by a callback of the group");
-    if (g.completions.out() > 0) {
-      return Fail(EBUSY, "dafs_group_close: " + std::to_string(g.completions.out()) +
+    if (g.completions.outstanding() > 0) {
+      return Fail(EBUSY, "dafs_group_close: " + std::to_string(g.completions.outstanding()) +
                              " I/Os are outstanding");
     }
     IoCompletion dropped;
@@ -322,7 +322,7 @@ int dafs_group_fd(dafs_group* group) {
 
 int64_t dafs_group_pending(dafs_group* group) {
   return On<Group>(group, "dafs_group_pending", [&](Group& g) -> int64_t {
-    return static_cast<int64_t>(g.completions.out() + g.completions.ended());
+    return static_cast<int64_t>(g.completions.outstanding() + g.completions.ended());
   });
 }
 

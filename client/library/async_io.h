@@ -99,7 +99,7 @@ class AsyncIo {
   // kNotFound: it was already collected.
   absl::Status Cancel(IoId id);
 
-  size_t out() const { return out_; }
+  size_t outstanding() const { return outstanding_; }
 
   // Small reads are made by reference where that is possible. Borrowed; null: never.
   void ReadByReference(ReferenceReads* references);
@@ -119,7 +119,7 @@ class AsyncIo {
   std::unique_ptr<Lanes> lanes_;
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<Record*> free_;
-  size_t out_ = 0;
+  size_t outstanding_ = 0;
 };
 
 }  // namespace dafs::client

@@ -55,7 +55,7 @@ void AsyncIo::Record::Start(bool write, IoFile& file, std::span<const MemorySegm
   long_lists_ = many && !memory.by_windows();
   if (long_lists_) memory.BeginLongLists();
   ++file.out;
-  ++owner_.out_;
+  ++owner_.outstanding_;
   group.Issued();
 }
 
@@ -132,7 +132,7 @@ void AsyncIo::Record::End(absl::Status status) {
   for (size_t i = 0; i < segment_count_; ++i) memory.EndUse(segments_[i].handle);
   if (long_lists_) memory.EndLongLists();
   --file_->out;
-  --owner_.out_;
+  --owner_.outstanding_;
   file_ = nullptr;
   GiveUp();  // a lane of a cancelled I/O may still run
   group_->Ended(*this);

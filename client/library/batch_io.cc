@@ -107,7 +107,7 @@ absl::StatusOr<std::vector<IoId>> BatchIo::Submit(std::span<const BatchIoRequest
       memory.BeginUse(segment.handle);
     }
     ++io->file->out;
-    ++out_;
+    ++outstanding_;
     group.Issued();
     const uint64_t number = io->number;
     ios_.emplace(number, std::move(io));
@@ -125,7 +125,7 @@ void BatchIo::OnBatchDone(uint64_t cookie, const BatchResult& result) {
   UserMemory& memory = files_.buffers().user_memory();
   for (const MemorySegment& segment : io.segments) memory.EndUse(segment.handle);
   --io.file->out;
-  --out_;
+  --outstanding_;
   io.group->Ended(io);
 }
 
@@ -133,7 +133,7 @@ absl::StatusOr<std::vector<IoCompletion>> BatchIo::Run(std::span<const BatchIoRe
   CompletionGroup group(files_.loop());
   ASSIGN_OR_RETURN(std::vector<IoId> ids, Submit(requests, group));
   std::vector<IoCompletion> ends(ids.size());
-  while (group.out() > 0) {
+  while (group.outstanding() > 0) {
     files_.loop().RunOnce(absl::InfiniteDuration());
   }
   for (IoCompletion end; group.Wait({&end, 1}) > 0;) {

@@ -61,7 +61,7 @@ class BatchIo final : private BatchSink {
   // has it and cannot cancel it; the I/O ends normally. kNotFound: it has ended.
   absl::Status Cancel(IoId id);
 
-  size_t out() const { return out_; }
+  size_t outstanding() const { return outstanding_; }
 
  private:
   struct Io;
@@ -72,7 +72,7 @@ class BatchIo final : private BatchSink {
   Batches batches_;
   const Identity& user_;
   uint64_t last_ = 0;
-  size_t out_ = 0;
+  size_t outstanding_ = 0;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Io>> ios_;  // until collected; by internal number
 };
 

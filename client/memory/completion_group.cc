@@ -5,11 +5,12 @@
 namespace dafs::client {
 
 CompletionGroup::~CompletionGroup() {
-  DAFS_CHECK(out_ == 0 && ended_ == 0, "a completion group is destroyed before its I/O ended");
+  DAFS_CHECK(outstanding_ == 0 && ended_ == 0,
+             "a completion group is destroyed before its I/O ended");
 }
 
 void CompletionGroup::Ended(internal::GroupEntry& entry) {
-  --out_;
+  --outstanding_;
   ++ended_;
   entry.next = nullptr;
   entry.prev = last_;
@@ -41,7 +42,7 @@ size_t CompletionGroup::Poll(std::span<IoCompletion> out) {
 size_t CompletionGroup::Wait(std::span<IoCompletion> out, absl::Duration timeout) {
   const bool for_ever = timeout == absl::InfiniteDuration();
   const absl::Time end = for_ever ? absl::InfiniteFuture() : Loop::Now() + timeout;
-  while (first_ == nullptr && out_ > 0) {
+  while (first_ == nullptr && outstanding_ > 0) {
     absl::Duration left = absl::InfiniteDuration();
     if (!for_ever) {
       left = end - Loop::Now();

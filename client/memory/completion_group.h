@@ -67,19 +67,19 @@ class CompletionGroup {
   // is outstanding (then returns 0).
   size_t Wait(std::span<IoCompletion> out, absl::Duration timeout = absl::InfiniteDuration());
 
-  size_t out() const { return out_; }      // issued and not ended
-  size_t ended() const { return ended_; }  // ended and not collected
+  size_t outstanding() const { return outstanding_; }  // issued and not ended
+  size_t ended() const { return ended_; }              // ended and not collected
 
  private:
   friend class AsyncIo;
   friend class BatchIo;
-  void Issued() { ++out_; }
+  void Issued() { ++outstanding_; }
   void Ended(internal::GroupEntry& entry);
   void Remove(internal::GroupEntry& entry);
   size_t Take(std::span<IoCompletion> out);
 
   Loop& loop_;
-  size_t out_ = 0;
+  size_t outstanding_ = 0;
   size_t ended_ = 0;
   internal::GroupEntry* first_ = nullptr;
   internal::GroupEntry* last_ = nullptr;

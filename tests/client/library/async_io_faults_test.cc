@@ -65,7 +65,7 @@ class AsyncFaultsTest : public AsyncTest {
       beside(++ended);
       if (issued < total) issue(end.cookie);
     }
-    EXPECT_EQ(group_->out() + group_->ended(), 0u);
+    EXPECT_EQ(group_->outstanding() + group_->ended(), 0u);
     EXPECT_STATUS_OK(files_->buffers().user_memory().Deregister(handle));
   }
   ClientOptions FaultyOptions(FaultyProvider& faulty) {

@@ -203,7 +203,7 @@ TEST_P(BothWays, TimeoutDoesNotReturnMemoryEarly) {
   ASSERT_TRUE(Arrived());
   IoCompletion end;
   EXPECT_EQ(group_->Wait({&end, 1}, absl::Milliseconds(200)), 0u);
-  EXPECT_EQ(group_->out(), 1u);
+  EXPECT_EQ(group_->outstanding(), 1u);
   server_.hold = false;
   server_.ServeHeld(server_.only());
   end = Next();

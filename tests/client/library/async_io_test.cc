@@ -62,7 +62,7 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
   for (size_t place = 0; place < kDepth; ++place) issue(place);
   std::vector<IoCompletion> completions(8);
   while (ended < kTotal) {
-    deepest = std::max(deepest, group_->out());
+    deepest = std::max(deepest, group_->outstanding());
     const size_t count = ended % 2 == 0 ? group_->Wait(completions) : group_->Poll(completions);
     for (size_t i = 0; i < count; ++i) {
       const IoCompletion& completion = completions[i];
@@ -79,7 +79,7 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
     }
   }
   EXPECT_EQ(deepest, kDepth);
-  EXPECT_EQ(group_->out(), 0u);
+  EXPECT_EQ(group_->outstanding(), 0u);
   EXPECT_EQ(LocalContent("file"), model);
   CloseIo(*file);
 }
@@ -98,7 +98,7 @@ TEST_P(AsyncIoTest, SmallMessagesSufficeForManyLargeTransfers) {
     ASSERT_STATUS_OK(
         Read(*file, {memory.data() + i * kDirectBlock, kDirectBlock, handle}, i * kDirectBlock, i));
   }
-  EXPECT_EQ(group_->out(), kDepth);
+  EXPECT_EQ(group_->outstanding(), kDepth);
   EXPECT_LT(4 * server_->message_bytes(), kDepth * kDirectBlock);
   for (size_t i = 0; i < kDepth; ++i) EXPECT_STATUS_OK(Next().status);
   EXPECT_EQ(memory.Text(0, kDepth * kDirectBlock), LocalContent("file"));
@@ -228,7 +228,7 @@ TEST_P(AsyncIoTest, GroupReturnsOnlyItsOwnCompletions) {
     ASSERT_STATUS_OK(
         io_->Read(*file, {&segment, 1}, {&range, 1}, i % 2 == 0 ? *group_ : other, options));
   }
-  EXPECT_EQ(group_->out(), 8u);
+  EXPECT_EQ(group_->outstanding(), 8u);
   std::vector<IoCompletion> completions(16);
   size_t seen = 0;
   while (seen < 8) {
@@ -239,7 +239,7 @@ TEST_P(AsyncIoTest, GroupReturnsOnlyItsOwnCompletions) {
   }
   EXPECT_EQ(other.Wait(completions), 0u);  // immediately: it has no outstanding I/O
   EXPECT_EQ(other.Poll(completions), 0u);
-  EXPECT_EQ(group_->out() + group_->ended(), 8u);
+  EXPECT_EQ(group_->outstanding() + group_->ended(), 8u);
   for (seen = 0; seen < 8;) {
     const size_t count = group_->Wait(completions, absl::Seconds(30));
     ASSERT_GT(count, 0u);
@@ -411,7 +411,7 @@ TEST_P(AsyncIoTest, ShutdownCompletesOutstandingIo) {
     ASSERT_STATUS_OK(Read(*file, {memory.data() + i * kDirectBlock, kDirectBlock, handle}, 0));
   }
   files_->Shutdown();
-  EXPECT_EQ(group_->out(), 0u);
+  EXPECT_EQ(group_->outstanding(), 0u);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(absl::IsCancelled(Next().status));
 }
 

@@ -198,7 +198,7 @@ TEST_P(BatchIoTest, BatchNeedsRegisteredMemory) {
   const FileRange range[] = {{0, 5000}};
   const BatchIoRequest request[] = {{false, file.get(), segment, range, 0, 0}};
   EXPECT_TRUE(absl::IsInvalidArgument(batches_->Submit(request, *group_).status()));
-  EXPECT_EQ(group_->out(), 0u);
+  EXPECT_EQ(group_->outstanding(), 0u);
   CloseIo(*file);
 }
 

@@ -168,7 +168,7 @@ TEST_F(LibraryTest, EndOfSessionDiscardsItsOutstandingIo) {
     ASSERT_STATUS_OK(session->io().Read(**file, {&segment, 1}, {&range, 1}, group));
   }
   session.reset();
-  EXPECT_EQ(group.out() + group.ended(), 0u);
+  EXPECT_EQ(group.outstanding() + group.ended(), 0u);
 }
 
 TEST_F(LibraryTest, UnknownExportIsReported) {
