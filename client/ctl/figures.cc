@@ -112,7 +112,8 @@ MountFigures FiguresOf(const Json& before, const Json& now, double seconds) {
   figures.reads = sums[0].Over(seconds);
   figures.writes = sums[1].Over(seconds);
   figures.others = sums[2].Over(seconds);
-  figures.calls_in_hand = now.value("calls_in_hand", uint64_t{0});
+  figures.calls_outstanding =
+      now.value("calls_outstanding", now.value("calls_in_hand", uint64_t{0}));  // older mounts
   AddSessions(now, figures);
   return figures;
 }

@@ -28,7 +28,7 @@ struct MountFigures {
   uint64_t credits = 0;  // of all sessions
   uint64_t in_use = 0;
   uint64_t waiting = 0;  // requests for credits, and operations for buffers
-  uint64_t calls_in_hand = 0;
+  uint64_t calls_outstanding = 0;
   uint64_t reconnects = 0;
   uint64_t sessions_down = 0;
 };

@@ -38,7 +38,7 @@ std::string TopText(const std::vector<MountFigures>& mounts) {
         &text, "%9.0f %7.0f %8s %8s %7s %7s %11s %6d %6d  %s%s\n", mount.all.calls,
         mount.all.errors, Time(mount.all.rtt_us), Time(mount.all.p99_us),
         Bytes(mount.all.received_bytes), Bytes(mount.all.sent_bytes),
-        absl::StrCat(mount.in_use, "/", mount.credits), mount.waiting, mount.calls_in_hand,
+        absl::StrCat(mount.in_use, "/", mount.credits), mount.waiting, mount.calls_outstanding,
         mount.name,
         mount.sessions_down > 0 ? absl::StrCat(" (", mount.sessions_down, " sessions down)")
                                 : std::string());

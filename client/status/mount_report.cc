@@ -21,7 +21,7 @@ std::vector<PendingOperation> MountReport::Operations() const {
   return all;
 }
 
-size_t MountReport::OperationsInHand() const {
+size_t MountReport::OutstandingOperations() const {
   size_t sum = 0;
   for (const WorkerReport& worker : workers) sum += worker.operations_in_hand;
   return sum;

@@ -48,7 +48,7 @@ struct MountReport {
   std::string_view CachingName() const;
   // The operations of all workers that were reported, the oldest first.
   std::vector<PendingOperation> Operations() const;
-  size_t OperationsInHand() const;
+  size_t OutstandingOperations() const;
   uint64_t SlowOperations() const;
 };
 

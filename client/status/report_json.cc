@@ -169,7 +169,8 @@ std::string ReportJson(const MountReport& report) {
       {"log_level", LogLevelName()},
       {"slow_us", absl::ToInt64Microseconds(report.slow)},
       {"slow_operations", report.SlowOperations()},
-      {"calls_in_hand", report.OperationsInHand()},
+      {"calls_outstanding", report.OutstandingOperations()},
+      {"calls_in_hand", report.OutstandingOperations()},  // the old name
       {"calls", Operations(report)},
       {"silent_workers", report.silent_workers},
       {"paths", PathsOf(report)},

@@ -124,7 +124,7 @@ void AppendOperations(const MountReport& report, std::string* out) {
                     one.process.empty() ? "an unknown process" : one.process, " (pid ", one.pid,
                     ", uid ", one.uid, ")\n");
   }
-  if (const size_t all = report.OperationsInHand(); all > operations.size()) {
+  if (const size_t all = report.OutstandingOperations(); all > operations.size()) {
     absl::StrAppend(out, "  ", all - operations.size(), " more operations in progress\n");
   }
 }

@@ -30,7 +30,7 @@ Json Mount(int64_t up_us, Json procedures) {
   Json mount = {{"server", "host:/e"},
                 {"mount_point", "/mnt"},
                 {"up_us", up_us},
-                {"calls_in_hand", 3},
+                {"calls_outstanding", 3},
                 {"procedures", std::move(procedures)}};
   mount["workers"] = {{{"connects", 3},
                        {"buffers", {{"waiting", 2}}},
@@ -59,7 +59,7 @@ TEST(Figures, AreTheDifferenceOfTwoReports) {
   EXPECT_EQ(figures.credits, 16u);
   EXPECT_EQ(figures.in_use, 4u);
   EXPECT_EQ(figures.waiting, 3u);
-  EXPECT_EQ(figures.calls_in_hand, 3u);
+  EXPECT_EQ(figures.calls_outstanding, 3u);
   EXPECT_EQ(figures.reconnects, 2u);
   EXPECT_EQ(figures.sessions_down, 1u);
 }

@@ -132,6 +132,7 @@ TEST(Report, NamesPendingOperationsTheOldestFirst) {
                         "uid 0)\n  waiting for 3s: READ of /dir/a by fio (pid 12, uid 1000)\n"
                         "  4 more operations in progress\n"));
   const Json json = Json::parse(ReportJson(report));
+  EXPECT_EQ(json["calls_outstanding"], 6);
   EXPECT_EQ(json["calls_in_hand"], 6);
   EXPECT_EQ(json["slow_us"], 2000000);
   EXPECT_EQ(json["slow_operations"], 7);
@@ -169,13 +170,13 @@ TEST(Report, JsonHasTheKeysThatProgramsRead) {
   const std::string text = ReportJson(report);
   EXPECT_EQ(text.find('\n'), text.size() - 1);
   const Json json = Json::parse(text);
-  EXPECT_THAT(
-      Keys(json),
-      testing::ElementsAre("server", "mount_point", "requests_by", "cpu_latency", "up_us",
-                           "restarts", "restarted_at", "lease_seconds", "quiet_us", "credentials",
-                           "caching", "promises", "delegations", "log_level", "slow_us",
-                           "slow_operations", "calls_in_hand", "calls", "silent_workers", "paths",
-                           "workers", "users", "bucket_bounds_us", "procedures"));
+  EXPECT_THAT(Keys(json),
+              testing::ElementsAre("server", "mount_point", "requests_by", "cpu_latency", "up_us",
+                                   "restarts", "restarted_at", "lease_seconds", "quiet_us",
+                                   "credentials", "caching", "promises", "delegations", "log_level",
+                                   "slow_us", "slow_operations", "calls_outstanding",
+                                   "calls_in_hand", "calls", "silent_workers", "paths", "workers",
+                                   "users", "bucket_bounds_us", "procedures"));
   const Json& first = json["workers"][0];
   EXPECT_THAT(Keys(first), testing::ElementsAre("name", "connects", "session", "fetched",
                                                 "reissued", "buffers"));
