@@ -19,7 +19,7 @@ Batches::Batches(Files& files)
     : OperationGroup(files.context()),
       files_(files),
       queue_(std::make_shared<BatchQueue>(loop_, /*is_synchronous=*/false)),
-      breath_(loop_) {
+      submit_waiters_(loop_) {
   files_.Observe(*this);
 }
 

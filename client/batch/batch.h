@@ -118,8 +118,8 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
 
   Files& files_;
   std::shared_ptr<BatchQueue> queue_;  // of Submit; owners: also its groups
-  WaitList breath_;                    // callers that may not submit yet, or lack windows
-  BatchEntries entries_{session_keeper_, breath_};
+  WaitList submit_waiters_;            // callers that may not submit yet, or lack windows
+  BatchEntries entries_{session_keeper_, submit_waiters_};
   DoublingPause throttle_delay_{absl::Milliseconds(1), absl::Seconds(1)};
   uint32_t wanted_completions_ = 0;
   Counts counts_;

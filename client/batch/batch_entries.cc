@@ -44,7 +44,7 @@ void BatchEntries::WindowsEnded(const BatchEntryRef& entry) {
   windows_out_ -= held->windows.size();
   held->windows.clear();
   if (held->then != nullptr) std::exchange(held->then, nullptr)();
-  breath_.WakeAll(absl::OkStatus());
+  submit_waiters_.WakeAll(absl::OkStatus());
 }
 
 void BatchEntries::End(const BatchEntryRef& entry, absl::Status status,

@@ -19,9 +19,9 @@ class SessionKeeper;
 
 class BatchEntries {
  public:
-  // Both are borrowed. Windows that end wake `breath`.
-  BatchEntries(SessionKeeper& session_keeper, WaitList& breath)
-      : session_keeper_(session_keeper), breath_(breath) {}
+  // Both are borrowed. Windows that end wake `submit_waiters`.
+  BatchEntries(SessionKeeper& session_keeper, WaitList& submit_waiters)
+      : session_keeper_(session_keeper), submit_waiters_(submit_waiters) {}
 
   // Adds an item at the end of the queue of its group.
   BatchEntryRef New(BatchItem item, const std::shared_ptr<BatchGroup>& group);
@@ -51,7 +51,7 @@ class BatchEntries {
   void Report(const BatchEntryRef& entry, BatchResult result);
 
   SessionKeeper& session_keeper_;
-  WaitList& breath_;
+  WaitList& submit_waiters_;
   uint64_t last_id_ = 0;
   absl::flat_hash_map<uint64_t, BatchEntryRef> by_id_;
   size_t accepted_ = 0;

@@ -38,7 +38,7 @@ void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>&
     }
     Take(entry, done);
   }
-  breath_.WakeAll(absl::OkStatus());
+  submit_waiters_.WakeAll(absl::OkStatus());
 }
 
 void Batches::Take(const BatchEntryRef& entry, const wire::CompletionNotification& done) {
@@ -139,7 +139,7 @@ void Batches::SessionLost() {
     ++counts_.reissued;
     Requeue(entry);
   }
-  breath_.WakeAll(absl::OkStatus());
+  submit_waiters_.WakeAll(absl::OkStatus());
 }
 
 // A session detects a silent server only while a request is outstanding. An accepted item is no
@@ -182,7 +182,7 @@ void Batches::Shutdown() {
   loop_.Cancel(std::exchange(pump_timer_, 0));
   loop_.Cancel(std::exchange(watch_timer_, 0));
   const absl::Status why = absl::CancelledError("the client ends");
-  breath_.WakeAll(why);
+  submit_waiters_.WakeAll(why);
   while (!entries_.all().empty()) {
     const BatchEntryRef entry = entries_.all().begin()->second;
     entry->windows.clear();  // there is no session

@@ -61,7 +61,7 @@ Task<void> Batches::Pump() {
 Task<absl::Status> Batches::AwaitBreath(BatchQueue& queue, absl::Time deadline) {
   while ((throttled_ || LacksWindows(queue)) && !shut_down_) {
     if (entries_.accepted() > 0 || LacksWindows(queue)) {
-      absl::Status woken = co_await breath_.Wait(deadline);
+      absl::Status woken = co_await submit_waiters_.Wait(deadline);
       CO_RETURN_IF_ERROR(woken);
       continue;
     }

@@ -115,7 +115,7 @@ void CommitSchedule::SetTimer() {
 
 Task<void> CommitSchedule::Commit(Entry entry) {
   // No caller waits for it, and a message of its own would cost more than the COMMIT.
-  Task<absl::Status> committing = committer_.CommitBehind(entry.file, /*can_wait=*/!ending_);
+  Task<absl::Status> committing = committer_.CommitInBackground(entry.file, /*can_wait=*/!ending_);
   absl::Status status = co_await committing;
   if (!status.ok() && !ending_ && !absl::IsCancelled(status) && store_.NeedsCommit(entry.file)) {
     // Counts no bytes: more than kMostBytes would be due again at once, and again. The end of the

@@ -89,7 +89,7 @@ Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& user,
   return CommitRounds(user, file, offset, size, /*once=*/false, /*can_wait=*/false);
 }
 
-Task<absl::Status> Committer::CommitBehind(wire::FileHandle file, bool can_wait) {
+Task<absl::Status> Committer::CommitInBackground(wire::FileHandle file, bool can_wait) {
   std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
   if (!writer.has_value()) co_return absl::OkStatus();
   Task<absl::StatusOr<wire::Verifier>> task =

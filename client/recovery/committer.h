@@ -53,7 +53,7 @@ class Committer {
   // The same as its last writer, with no caller that waits for the result: a loss is recorded once
   // until a COMMIT succeeds. `can_wait`: the request may leave with the next one. For
   // CommitSchedule.
-  Task<absl::Status> CommitBehind(wire::FileHandle file, bool can_wait);
+  Task<absl::Status> CommitInBackground(wire::FileHandle file, bool can_wait);
 
   // Call when the server may have restarted: writes again what the server lost, before another
   // operation can see the loss. Each worker calls this. A worker waits for files that another

@@ -111,11 +111,11 @@ Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   }
   const bool restarted = !reclaimed_under_.is_zero();
   if (restarted) {
-    Task<void> saying = SayOpensAreClaimed(client_id);
+    Task<void> saying = SendDelegPurge(client_id);
     co_await saying;
   }
   reclaimed_under_ = client_id;
-  if (restarted) dafs::Start(AskForSomething());
+  if (restarted) dafs::Start(SendAnyRequest());
   // The restart may have lost uncommitted data. Other workers may have written it, so this also
   // runs on the first session of this worker.
   committer_.StartRestoring();
@@ -148,7 +148,7 @@ Task<absl::Status> Reclaim::ReclaimRound(std::vector<wire::StateId>& left) {
   co_return absl::OkStatus();
 }
 
-Task<void> Reclaim::AskForSomething() {
+Task<void> Reclaim::SendAnyRequest() {
   const std::optional<wire::FileHandle> root = client_.root().Latest();
   if (!root.has_value()) co_return;
   Call<wire::GetattrInlineArgs> ask;
@@ -160,7 +160,7 @@ Task<void> Reclaim::AskForSomething() {
 }
 
 // Not repeated on another session: with that there may be other opens to claim.
-Task<void> Reclaim::SayOpensAreClaimed(wire::ClientId client_id) {
+Task<void> Reclaim::SendDelegPurge(wire::ClientId client_id) {
   Session* const session = session_keeper_.session();
   if (!client_.options().callbacks || session == nullptr ||
       session->negotiated().client_id != client_id) {

@@ -72,10 +72,10 @@ class Reclaim {
   // 5.2.5: a client reclaims its locks before it sends another request. So any request shows the
   // server that the reclaim is complete, and the server stops delaying other clients. An idle mount
   // would send no request.
-  Task<void> AskForSomething();
+  Task<void> SendAnyRequest();
   // Sends DELEGPURGE (WIRE 9.7). Before requests that may close a file: the server removes an
   // unlinked file with its last CLOSE only if no client may claim another open of it.
-  Task<void> SayOpensAreClaimed(wire::ClientId client_id);
+  Task<void> SendDelegPurge(wire::ClientId client_id);
   // Reclaims the record locks of `open` under its new `state_id`, before the client uses that state
   // id. A second call reclaims what other workers changed meanwhile. Returns an error if a lock is
   // lost. If the server restarts meanwhile, returns OK and sets `forgotten`.

@@ -12,12 +12,12 @@ constexpr uint64_t kAllFiles = 0;  // the queue of pages
 
 }  // namespace
 
-Notifier::Way::Way(Notifier& notifier) : direct_(notifier.channel_) {
+Notifier::Sender::Sender(Notifier& notifier) : direct_(notifier.channel_) {
   UniqueFd socket = notifier.relay_ == nullptr ? UniqueFd() : notifier.relay_->Connect();
   if (socket.valid()) relayed_.emplace(std::move(socket), KernelChannel::Relayed());
 }
 
-void Notifier::Way::Send(absl::AnyInvocable<void(KernelChannel&)>& notify) {
+void Notifier::Sender::Send(absl::AnyInvocable<void(KernelChannel&)>& notify) {
   if (relayed_.has_value()) {
     notify(*relayed_);
     if (!relayed_->has_lost_relay()) return;
@@ -147,7 +147,7 @@ void Notifier::Lane::Stop() {
 }
 
 void Notifier::Lane::Run() {
-  Way way(notifier_);
+  Sender sender(notifier_);
   for (;;) {
     Work work;
     uint64_t queue = 0;
@@ -165,7 +165,7 @@ void Notifier::Lane::Run() {
       work = std::move(all.front());
       all.pop_front();
     }
-    if (!stopping) way.Send(work.notify);
+    if (!stopping) sender.Send(work.notify);
     work.done();
     absl::MutexLock lock(&mutex_);
     const auto it = queues_.find(queue);

@@ -114,10 +114,10 @@ class Notifier {
     std::vector<absl::AnyInvocable<void()>> waiters;
   };
 
-  // The way of one thread to the kernel.
-  class Way {
+  // Sends the notifications of one thread, by the relay if there is one.
+  class Sender {
    public:
-    explicit Way(Notifier& notifier);
+    explicit Sender(Notifier& notifier);
     void Send(absl::AnyInvocable<void(KernelChannel&)>& notify);
 
    private:

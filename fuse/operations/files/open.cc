@@ -39,7 +39,7 @@ Task<void> OpenOperations::Open(Call& call) {
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
     if (ErrnoFromStatus(file.status()) == ESTALE && !is_retry) {
-      LookElsewhere(state_, call, call.nodeid());
+      ReplyStale(state_, call, call.nodeid());
     } else {
       call.ReplyStatus(file.status());
     }
@@ -52,7 +52,7 @@ Task<void> OpenOperations::Open(Call& call) {
   Task<bool> losing = HasLostName(state_, files_, user, *node, file->attributes);
   const bool lost_name = co_await losing;
   if (lost_name && !is_retry) {
-    LookElsewhere(state_, call, call.nodeid());
+    ReplyStale(state_, call, call.nodeid());
     files_.Of(*user).opens().StopLocalOpens(node->handle);
     absl::Status closed =
         co_await files_.Of(*user).opens().Close(file->state_id, /*can_wait=*/true);
@@ -143,7 +143,7 @@ Task<void> OpenOperations::ReplyNotCreated(Call& call, CallerIdentity user, Inod
     if (there.ok() && is_file == (error == EPERM)) error = ESTALE;  // OPEN handles it
   }
   if (error == ESTALE) {
-    LookElsewhere(state_, call, call.nodeid());
+    ReplyStale(state_, call, call.nodeid());
   } else {
     call.ReplyErrno(error);
   }

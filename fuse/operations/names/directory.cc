@@ -59,7 +59,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
     lost_name = co_await losing;
   }
   if (lost_name && !is_retry) {
-    LookElsewhere(state_, call, call.nodeid());
+    ReplyStale(state_, call, call.nodeid());
     co_return;
   }
   fuse_open_out out = {};

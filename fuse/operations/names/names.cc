@@ -296,7 +296,7 @@ Task<void> NameOperations::Link(Call& call) {
   change.End();
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
     if (!is_retry) {  // its name may now lead to another file
-      LookElsewhere(state_, call, link.oldnodeid);
+      ReplyStale(state_, call, link.oldnodeid);
       co_return;
     }
     // link(2) fails with ENOENT if the file has lost its last name. ESTALE would reach the program

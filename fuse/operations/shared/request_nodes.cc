@@ -78,7 +78,7 @@ std::optional<InodeView> NodeOf(const MountState& state, Call& call, const Reque
   return std::nullopt;
 }
 
-void LookElsewhere(MountState& state, Call& call, uint64_t nodeid) {
+void ReplyStale(MountState& state, Call& call, uint64_t nodeid) {
   state.stale_opens.NoteStale(call.header().pid, nodeid, Loop::Now());
   call.ReplyErrno(ESTALE);
 }

@@ -35,12 +35,12 @@ std::optional<InodeView> NodeOf(const MountState& state, Call& call);
 // error, too.
 std::optional<InodeView> NodeOf(const MountState& state, Call& call, const RequestReader& in);
 
-// Answers ESTALE, after which the kernel walks the path once again. It does so for an open, but not
+// Replies ESTALE, after which the kernel walks the path once again. It does so for an open, but not
 // for a listing, so OPENDIR must find out that a directory has lost its name. A thread that retries
 // with the same directory uses no path (its current directory, a descriptor). Then it may open the
 // directory, like a removed one on a local file system. OPEN and LINK of a file that has lost its
 // name work likewise (StaleOpenTracker).
-void LookElsewhere(MountState& state, Call& call, uint64_t nodeid);
+void ReplyStale(MountState& state, Call& call, uint64_t nodeid);
 // The kernel drops `count` lookups of the node. Returns the file if it forgets the node and the
 // file had been opened.
 std::optional<wire::FileHandle> ForgetLookups(MountState& state, uint64_t nodeid, uint64_t count);

@@ -53,7 +53,7 @@ void Grace::Start(Owed owed, absl::Time until, const std::vector<size_t>& late) 
   until_ = until;
   is_over_ = false;
   for (size_t export_index : late) late_[export_index] = Late();
-  told_ = false;
+  end_is_reported_ = false;
   may_reclaim_.store(!known_.empty() || unknown_ != nullptr, std::memory_order_release);
   active_.store(true, std::memory_order_release);
   Settle();
@@ -124,7 +124,7 @@ void Grace::NewRequest(const Caller& caller) {
   Settle();
 }
 
-void Grace::Asks(const Caller& caller) {
+void Grace::NoteRequest(const Caller& caller) {
   absl::MutexLock lock(&mutex_);
   auto it = expected_.find(caller.client_name);
   if (it != expected_.end() && it->second->owes_unknown()) NewRequest(caller);
@@ -304,7 +304,7 @@ std::optional<Grace::Ending> Grace::Ended(absl::Time now) {
   }
   if (is_over_ && !IsAnyLate()) ForgetAll();
   Settle();
-  ending.others = (is_over_ || !active()) && !std::exchange(told_, true);
+  ending.others = (is_over_ || !active()) && !std::exchange(end_is_reported_, true);
   if (!ending.others && ending.late.empty()) return std::nullopt;
   return ending;
 }

@@ -133,7 +133,7 @@ class Grace {
   // `caller` makes a request that cannot conflict. If its holdings are unknown, the request shows
   // that it has reclaimed its locks (5.2.5), so other clients no longer wait for them. Without this
   // a client that held nothing would delay others. Only to be called while active().
-  void Asks(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteRequest(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
   // The client has reclaimed all its opens. Ignored while an export is late.
   void OpensReclaimed(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
   // The client will reclaim nothing more.
@@ -192,7 +192,7 @@ class Grace {
   // The same for `known_` and `unknown_`: whether any client may reclaim.
   std::atomic<bool> may_reclaim_{false};
   mutable absl::Mutex mutex_;
-  bool told_ ABSL_GUARDED_BY(mutex_) = true;  // Ended has reported the end of the period
+  bool end_is_reported_ ABSL_GUARDED_BY(mutex_) = true;  // Ended has reported the end of the period
   absl::Time until_ ABSL_GUARDED_BY(mutex_);
   bool is_over_ ABSL_GUARDED_BY(mutex_) = false;  // until_ has passed
   struct Late {

@@ -114,7 +114,7 @@ DafsStatus RaiseByHolder(StoreParts& store, const Caller& caller,
 
 DafsStatus AttributeProcedures::Getattr(const Caller& caller, const wire::FileHandle& filehandle,
                                         uint64_t bitmap, wire::FileAttributes* attributes) {
-  if (store_.grace.active()) store_.grace.Asks(caller);
+  if (store_.grace.active()) store_.grace.NoteRequest(caller);
   if (IsOfAttributes(filehandle)) {
     return store_.attributes.Getattr(caller, filehandle, bitmap, attributes);
   }

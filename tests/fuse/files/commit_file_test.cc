@@ -46,7 +46,7 @@ class CommitFileTest : public client::testing::ScriptedTest {
     };
   }
   // Commits in the background, as for a closed file.
-  void CommitBehind() { RunUntilDone(*loop_, files_->commits().CommitNow(writer_->handle)); }
+  void CommitInBackground() { RunUntilDone(*loop_, files_->commits().CommitNow(writer_->handle)); }
   absl::Status Fsync() {
     UserFiles user_files(*files_);
     return Await(CommitFile(user_files, writer_));
@@ -62,8 +62,8 @@ class CommitFileTest : public client::testing::ScriptedTest {
 TEST_F(CommitFileTest, EachDescriptorReportsDataThatCannotBeRewritten) {
   server_.Restart();
   Refuse(Proc::kWriteInline, DafsStatus::kRofs);
-  CommitBehind();
-  CommitBehind();  // the lost data was dropped: succeeds
+  CommitInBackground();
+  CommitInBackground();  // the lost data was dropped: succeeds
   EXPECT_OK(Fsync());
   EXPECT_EQ(Reported(writer_->errors), DafsStatus::kRofs);
   EXPECT_EQ(Reported(writer_->errors), DafsStatus::kOk);
@@ -81,8 +81,8 @@ TEST_F(CommitFileTest, EachDescriptorReportsDataThatAnFsyncFoundLost) {
 
 TEST_F(CommitFileTest, EachDescriptorReportsOnceDataThatTheBackgroundFoundLost) {
   Refuse(Proc::kCommit, DafsStatus::kIo);
-  CommitBehind();
-  CommitBehind();  // retries
+  CommitInBackground();
+  CommitInBackground();  // retries
   server_.script = nullptr;
   EXPECT_OK(Fsync());
   EXPECT_EQ(Reported(writer_->errors), DafsStatus::kIo);

@@ -128,7 +128,7 @@ TEST_F(LateGraceTest, EndsEarlyOnceAllIsReclaimed) {
 TEST_F(LateGraceTest, NewRequestElsewhereKeepsWhatTheClientHeld) {
   Start();
   EXPECT_EQ(CheckLock(holder_, kReady), kOk);
-  grace_.Asks(holder_);
+  grace_.NoteRequest(holder_);
   EXPECT_EQ(CheckLock(other_, kReady), kGrace);
   grace_.Ended(At(60));
   grace_.Arrived(kLate, {}, At(1060));
