@@ -20,7 +20,10 @@ Exchanger::Exchanger(SessionContext& context)
       windows_(context.link, slots_),
       sender_(context, buffers_, slots_, windows_),
       receiver_(context, buffers_, slots_, windows_, exchanges_),
-      nulls_(*this, context.link, slots_),
+      nulls_(context.link, slots_,
+             [this](std::span<CallBase* const> chain) {
+               return Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+             }),
       watch_(context, slots_, exchanges_, receiver_, [this] { nulls_.Probe(); }) {}
 
 absl::Status Exchanger::MapBuffers(dat::Domain& domain) {

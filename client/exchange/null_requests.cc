@@ -2,9 +2,6 @@
 
 #include <utility>
 
-#include "absl/time/time.h"
-#include "client/exchange/exchanger.h"
-
 namespace dafs::client {
 
 void NullRequests::Probe() {
@@ -39,7 +36,7 @@ Task<void> NullRequests::SendUntilAtTarget() {
 Task<absl::Status> NullRequests::Send() {
   Call<wire::NullArgs> null;
   CallBase* const chain[] = {&null};
-  Task<absl::Status> task = exchanger_.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  Task<absl::Status> task = run_(chain);
   absl::Status status = co_await task;
   co_return status;
 }

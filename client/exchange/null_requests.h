@@ -2,20 +2,26 @@
 // credits. Spec: 3.2.6.4.2, 6.2.10. Belongs to the thread of the session's loop.
 #pragma once
 
+#include <span>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "client/exchange/call.h"
 #include "client/exchange/link.h"
 #include "client/exchange/slots.h"
 #include "runtime/loop/task.h"
 
 namespace dafs::client {
 
-class Exchanger;
-
 class NullRequests {
  public:
+  // Sends a chain that needs no credential, and returns the result that Session::Run describes.
+  using RunFunction = absl::AnyInvocable<Task<absl::Status>(std::span<CallBase* const> chain)>;
+
   // All must outlive this.
-  NullRequests(Exchanger& exchanger, const Link& link, const Slots& slots)
-      : exchanger_(exchanger), link_(link), slots_(slots) {}
+  NullRequests(const Link& link, const Slots& slots, RunFunction run)
+      : link_(link), slots_(slots), run_(std::move(run)) {}
   NullRequests(const NullRequests&) = delete;
   NullRequests& operator=(const NullRequests&) = delete;
 
@@ -30,9 +36,9 @@ class NullRequests {
   Task<void> SendProbe();
   Task<void> SendUntilAtTarget();
 
-  Exchanger& exchanger_;
   const Link& link_;
   const Slots& slots_;
+  RunFunction run_;
   bool probing_ = false;
   bool returning_ = false;
 };
