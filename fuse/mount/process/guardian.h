@@ -18,9 +18,6 @@
 
 namespace dafs::fuse {
 
-// In the environment of a successor: the number of the descriptor of its link.
-inline constexpr char kGuardianVariable[] = "DAFS_GUARDIAN";
-
 struct GuardianPlan {
   std::vector<std::string> words;  // the command line of mount.dafs, with its name
   std::string title;               // what ps(1) shows as the guardian's command line

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <utility>
 
-#include "fuse/mount/process/guardian.h"
 #include "runtime/sockets/descriptor_passing.h"
 
 namespace dafs::fuse {

@@ -15,6 +15,9 @@
 
 namespace dafs::fuse {
 
+// In the environment of a successor: the number of the descriptor of its link.
+inline constexpr char kGuardianVariable[] = "DAFS_GUARDIAN";
+
 struct LinkMessage {
   enum Kind : char {
     kKeep = 'K',      // to the guardian: hold these descriptors. A later one replaces them
