@@ -21,7 +21,7 @@
 #include "server/store/access/locks/reads_under_way.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/lock_procedures.h"
-#include "server/store/procedures/shared/open_object.h"
+#include "server/store/procedures/shared/open_request.h"
 #include "server/store/procedures/shared/release_recorded.h"
 #include "server/store/system/errno_status.h"
 #include "wire/messages/promises.h"

@@ -15,7 +15,6 @@
 #include "runtime/loop/loop.h"
 #include "server/store/access/locks/fence_check.h"
 #include "server/store/attributes/attributes.h"
-#include "server/store/procedures/shared/open_object.h"
 #include "server/store/system/fd_path.h"
 
 namespace dafs::server {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "server/store/parts/store_parts.h"
-#include "server/store/procedures/shared/open_object.h"
+#include "server/store/procedures/shared/open_request.h"
 #include "wire/messages/open_close.h"
 
 namespace dafs::server {
