@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "server/store/attributes/attributes.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

@@ -9,10 +9,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "server/store/access/return_if_not_ok.h"
-#include "server/store/attributes/attributes.h"
 #include "server/store/objects/recent_stats.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/identity.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

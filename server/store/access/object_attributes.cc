@@ -5,6 +5,7 @@
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

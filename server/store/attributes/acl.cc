@@ -6,10 +6,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "server/store/attributes/acl_mapping.h"
-#include "server/store/attributes/attributes.h"
 #include "server/store/attributes/posix_acl.h"
 #include "server/store/attributes/xattrs.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/statx.h"
 #include "wire/protocol/limits.h"
 
 namespace dafs::server {

@@ -4,13 +4,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/store/attributes/acl.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 namespace {
@@ -64,11 +63,6 @@ wire::ObjectType ObjectTypeOf(mode_t type) {
 
 uint64_t CtimeNs(const struct statx& stx) {
   return static_cast<uint64_t>(stx.stx_ctime.tv_sec) * 1'000'000'000 + stx.stx_ctime.tv_nsec;
-}
-
-int Statx(int fd, struct statx* stx) {
-  constexpr unsigned kMask = STATX_BASIC_STATS | STATX_BTIME;
-  return statx(fd, "", AT_EMPTY_PATH | AT_NO_AUTOMOUNT, kMask, stx) == 0 ? 0 : errno;
 }
 
 void FillAttributes(const struct statx& stx, uint64_t bitmap, uint64_t change,

@@ -28,9 +28,6 @@ inline constexpr uint64_t kFattrWritable =
 wire::ObjectType ObjectTypeOf(mode_t type);
 uint64_t CtimeNs(const struct statx& stx);
 
-// statx of an O_PATH descriptor. Returns 0 or an errno.
-int Statx(int fd, struct statx* stx);
-
 // Sets the attributes in `bitmap` that statx supplies. FILEHANDLE and CHANGE are the given ones, if
 // `bitmap` has them; the caller sets NAMED_ATTR and ACL. `included` becomes the defined part of
 // `bitmap`. `hidden_link`: one link is the server's own (server/store/objects/orphans.h), and not

@@ -12,12 +12,12 @@
 #include "server/store/access/act_as.h"
 #include "server/store/access/locks/fence_check.h"
 #include "server/store/access/return_if_not_ok.h"
-#include "server/store/attributes/attributes.h"
 #include "server/store/durable/journal.h"
 #include "server/store/objects/orphans.h"
 #include "server/store/objects/recent_stats.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

@@ -7,9 +7,9 @@
 
 #include "runtime/loop/loop.h"
 #include "server/store/access/return_if_not_ok.h"
-#include "server/store/attributes/attributes.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/system/identity.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

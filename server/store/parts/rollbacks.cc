@@ -9,11 +9,11 @@
 #include "runtime/log/log.h"
 #include "runtime/text.h"
 #include "server/store/access/return_if_not_ok.h"
-#include "server/store/attributes/attributes.h"
 #include "server/store/parts/store_parts.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/identity.h"
 #include "server/store/system/kill_switch.h"
+#include "server/store/system/statx.h"
 #include "wire/protocol/procedures.h"
 
 namespace dafs::server {

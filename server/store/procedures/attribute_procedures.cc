@@ -21,6 +21,7 @@
 #include "server/store/parts/store_parts.h"
 #include "server/store/procedures/shared/data_access.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/statx.h"
 #include "wire/messages/attributes.h"
 #include "wire/protocol/header.h"
 

@@ -13,6 +13,7 @@
 #include "server/store/procedures/name_procedures.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
+#include "server/store/system/statx.h"
 #include "wire/messages/namespace.h"
 #include "wire/messages/posix.h"
 

@@ -13,6 +13,7 @@
 #include "server/store/procedures/shared/grant.h"
 #include "server/store/procedures/shared/open_object.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/statx.h"
 #include "wire/messages/open_close.h"
 #include "wire/messages/posix.h"
 #include "wire/rules/share_rules.h"

@@ -28,6 +28,7 @@
 #include "server/store/procedures/shared/restart_check.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/identity.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "runtime/files/unique_fd.h"
-#include "server/store/attributes/attributes.h"
 #include "server/store/system/directory_reader.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/identity.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

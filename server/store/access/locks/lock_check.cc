@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "server/store/attributes/attributes.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

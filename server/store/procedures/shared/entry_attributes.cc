@@ -9,6 +9,7 @@
 
 #include "server/store/attributes/acl.h"
 #include "server/store/attributes/attributes.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

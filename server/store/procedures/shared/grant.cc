@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/loop/loop.h"
 #include "server/store/access/locks/fence_check.h"
-#include "server/store/attributes/attributes.h"
 #include "server/store/system/fd_path.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 

@@ -7,11 +7,11 @@
 
 #include "runtime/files/unique_fd.h"
 #include "server/store/access/locks/fence_check.h"
-#include "server/store/attributes/attributes.h"
 #include "server/store/procedures/shared/data_access.h"
 #include "server/store/procedures/shared/grant.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
+#include "server/store/system/statx.h"
 
 namespace dafs::server {
 
