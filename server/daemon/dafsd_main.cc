@@ -21,6 +21,7 @@
 #include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "server/daemon/config.h"
+#include "server/daemon/config_parser.h"
 #include "server/daemon/confinement.h"
 #include "server/daemon/daemon.h"
 #include "server/daemon/passed_sockets.h"

@@ -1,5 +1,5 @@
 // The command line and the configuration file of dafsd.
-#include "server/daemon/config.h"
+#include "server/daemon/config_parser.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/daemon/config.h"
+#include "server/daemon/config_parser.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
