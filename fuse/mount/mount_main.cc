@@ -20,6 +20,7 @@
 #include "fuse/mount/process/guardian.h"
 #include "fuse/mount/process/guardian_link.h"
 #include "fuse/mount/run_mount.h"
+#include "fuse/options/command_line.h"
 #include "fuse/options/options.h"
 #include "fuse/restart/handover.h"
 #include "fuse/restart/handover_record.h"

@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "fuse/options/command_line.h"
 #include "fuse/options/option_table.h"
-#include "fuse/options/options.h"
 
 namespace dafs::fuse {
 namespace {

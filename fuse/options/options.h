@@ -1,17 +1,12 @@
-// The command line of mount.dafs, also used by mount(8) when it runs /sbin/mount.dafs:
-//   mount.dafs SERVER[:PORT]:/EXPORT|NAME DIR [-sfnvrw] [-t TYPE] [-o option,...]
+// What the command line of mount.dafs says (fuse/options/command_line.h).
 // Values and pure functions; any thread. An option that nfs(5) also has means the same here.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "fuse/options/source.h"
 #include "runtime/loop/cpu_latency.h"
@@ -136,11 +131,6 @@ struct Options {
   bool operator==(const Options&) const = default;
 };
 
-struct Caller {
-  bool root = true;
-  bool by_mount8 = false;  // started by mount(8), whose -f means "fake"
-};
-
 // Whether the server keeps the locks of flock(2), and those of fcntl(2).
 inline bool FlockAtServer(const Options& o) {
   return o.local_lock == LocalLock::kNone || o.local_lock == LocalLock::kPosix;
@@ -170,19 +160,5 @@ inline absl::Duration RetryFor(const Options& o) {
   constexpr uint32_t kForeground = 2, kBackground = 10000;
   return absl::Minutes(o.retry.value_or(o.background ? kBackground : kForeground));
 }
-
-// Applies one option of -o to `options`. Fails with kInvalidArgument and a one-line reason.
-absl::Status ApplyOption(std::string_view option, Options& options);
-
-// Parses `arguments`, which exclude the program's name. With remount, only the flags of mount(2)
-// are applied; all options are collected in `list`. With help or version, the rest is not checked.
-// Fails with kInvalidArgument and a one-line reason, without the program's name.
-absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, const Caller& caller);
-
-// Whether the parent process is mount(8).
-bool StartedByMount8();
-
-// The text of --help.
-std::string HelpText();
 
 }  // namespace dafs::fuse

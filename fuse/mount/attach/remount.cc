@@ -9,6 +9,7 @@
 #include "client/status/lease_keeper.h"
 #include "client/status/mount_point.h"
 #include "fuse/mount/attach/mount_syscall.h"
+#include "fuse/options/command_line.h"
 #include "fuse/options/mount_flags.h"
 #include "runtime/files/mount_table.h"
 #include "runtime/sockets/control_socket.h"

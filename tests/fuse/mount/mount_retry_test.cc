@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fuse/mount/errors/mount_error.h"
+#include "fuse/options/command_line.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "fuse/options/command_line.h"
 #include "fuse/options/mount_flags.h"
 
 namespace dafs::fuse {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fuse/options/command_line.h"
+
 namespace dafs::fuse {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "fuse/options/options.h"
+#include "fuse/options/command_line.h"
 
 #include <unistd.h>
 
