@@ -16,6 +16,7 @@
 #include "fuse/operations/shared/directory_change.h"
 #include "fuse/operations/shared/name_revalidation.h"
 #include "fuse/operations/shared/new_objects.h"
+#include "fuse/operations/shared/new_xattrs.h"
 
 namespace dafs::fuse {
 

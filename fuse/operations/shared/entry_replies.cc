@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "fuse/kernel/attributes.h"
-#include "fuse/operations/shared/new_objects.h"
+#include "fuse/operations/shared/new_xattrs.h"
 #include "fuse/operations/shared/request_nodes.h"
 #include "runtime/loop/loop.h"
 #include "wire/protocol/name_check.h"

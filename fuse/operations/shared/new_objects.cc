@@ -64,15 +64,4 @@ Task<uint32_t> ModeOfNew(Context& context, const client::Identity& user, const I
   co_return set_later ? ModeUnderAcl(mode, *acl) : mode;
 }
 
-// A new object has no capabilities and no label. It has no ACL unless its directory has a default
-// ACL to inherit.
-void NoteNew(MountState& state, uint64_t nodeid, uint64_t directory, absl::Time made) {
-  state.absent_xattrs.Note(nodeid, AbsentXattr::kCapability, made);
-  state.absent_xattrs.Note(nodeid, AbsentXattr::kSelinux, made);
-  if (!state.attributes.KeepsFiles()) return;  // the directory's ACL is unknown: see ModeOfNew
-  if (!state.absent_xattrs.Known(directory, AbsentXattr::kDefaultAcl, made)) return;
-  state.absent_xattrs.Note(nodeid, AbsentXattr::kAccessAcl, made);
-  state.absent_xattrs.Note(nodeid, AbsentXattr::kDefaultAcl, made);
-}
-
 }  // namespace dafs::fuse
