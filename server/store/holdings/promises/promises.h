@@ -51,13 +51,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/store/holdings/promises/promisee.h"
 #include "server/store/objects/handle.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::server {
 
-// A client that takes part; 0: none. A number is not used again for another client.
-using Promisee = uint32_t;
+struct PromiseShard;   // server/store/holdings/promises/promises_parts.h
+struct PromiseClient;  // likewise
 
 // The promised or changed part of an object; the values of wire::Changed::what.
 inline constexpr uint8_t kPromisedNames = 1;       // of a directory: its names
@@ -66,8 +67,8 @@ inline constexpr uint8_t kPromisedAll = 4;         // only in a Call: everything
 
 class Promises {
  private:
-  struct Shard;
-  struct Client;
+  using Shard = PromiseShard;
+  using Client = PromiseClient;
 
  public:
   struct Limits {

@@ -11,12 +11,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/store/holdings/promises/promise_table.h"
-#include "server/store/holdings/promises/promises.h"
+#include "server/store/holdings/promises/promisee.h"
 
 namespace dafs::server {
 
-struct Promises::Shard {
+struct PromiseShard {
   struct Writer {
     uint64_t client_id;
     uint32_t opens;
@@ -42,7 +43,7 @@ struct Promises::Shard {
 // Everything is written under clients_mutex_, except the counts and `is_crowded`. A thread that
 // holds the mutex of a shard may rely on `admission` and `endings`: after they are changed, Sweep
 // takes each shard's mutex in turn.
-struct alignas(64) Promises::Client {
+struct alignas(64) PromiseClient {
   std::atomic<Promisee> promisee{0};
   std::atomic<bool> is_void{true};
   std::atomic<bool> is_overdue{false};
