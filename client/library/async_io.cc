@@ -24,22 +24,26 @@ uint64_t BytesOf(const auto& parts) {
 }  // namespace
 
 AsyncIo::AsyncIo(Files& files, const Identity& user, uint32_t most_out)
-    : files_(files), lanes_(std::make_unique<Lanes>(files, user)) {
+    : files_(files),
+      shared_(std::make_unique<AsyncShared>(AsyncShared{files, {}, 0})),
+      lanes_(std::make_unique<AsyncLanes>(files, user)) {
   records_.reserve(most_out);
-  free_.reserve(most_out);
+  shared_->free.reserve(most_out);
   for (uint32_t i = 0; i < most_out; ++i) {
-    records_.push_back(std::make_unique<Record>(*this, i));
+    records_.push_back(std::make_unique<AsyncRecord>(*shared_, i));
   }
-  for (uint32_t i = most_out; i-- > 0;) free_.push_back(records_[i].get());
+  for (uint32_t i = most_out; i-- > 0;) shared_->free.push_back(records_[i].get());
 }
 
 AsyncIo::~AsyncIo() {
-  for (const std::unique_ptr<Record>& record : records_) {
-    if (record->state() == Record::State::kEnded) record->Forget();
-    DAFS_CHECK(record->state() != Record::State::kOut && record->lanes() == 0,
+  for (const std::unique_ptr<AsyncRecord>& record : records_) {
+    if (record->state() == AsyncRecord::State::kEnded) record->Forget();
+    DAFS_CHECK(record->state() != AsyncRecord::State::kOut && record->lanes() == 0,
                "a session ends before its I/O");
   }
 }
+
+size_t AsyncIo::outstanding() const { return shared_->outstanding; }
 
 void AsyncIo::ReadByReference(ReferenceReads* references) { lanes_->UseReferences(references); }
 
@@ -86,13 +90,13 @@ absl::StatusOr<IoId> AsyncIo::Issue(bool write, IoFile& file,
   if (absl::Status status = Check(write, segments, ranges); !status.ok()) {
     return NameCall(files_, write ? "write of" : "read of", file.name, status);
   }
-  if (free_.empty()) {
+  if (shared_->free.empty()) {
     return NameCall(files_, write ? "write of" : "read of", file.name,
                     absl::ResourceExhaustedError(absl::StrCat(
                         records_.size(), " I/Os are outstanding or not yet collected")));
   }
-  Record& record = *free_.back();
-  free_.pop_back();
+  AsyncRecord& record = *shared_->free.back();
+  shared_->free.pop_back();
   record.Start(write, file, segments, ranges, group, options);
   const IoId id = record.id();
   record.AddLane();  // keeps it from ending below
@@ -104,19 +108,19 @@ absl::StatusOr<IoId> AsyncIo::Issue(bool write, IoFile& file,
   return id;
 }
 
-AsyncIo::Record* AsyncIo::Find(IoId id) {
+AsyncRecord* AsyncIo::Find(IoId id) {
   const auto index = static_cast<size_t>(id.value & 0xffffffff);
   if (index >= records_.size()) return nullptr;
-  Record& record = *records_[index];
+  AsyncRecord& record = *records_[index];
   const bool there =
-      record.state() == Record::State::kOut || record.state() == Record::State::kEnded;
+      record.state() == AsyncRecord::State::kOut || record.state() == AsyncRecord::State::kEnded;
   return there && record.id() == id ? &record : nullptr;
 }
 
 absl::StatusOr<IoCompletion> AsyncIo::Wait(IoId id) {
-  Record* record = Find(id);
+  AsyncRecord* record = Find(id);
   if (record == nullptr) return absl::NotFoundError("wait: no such I/O is outstanding");
-  while (record->state() == Record::State::kOut) {
+  while (record->state() == AsyncRecord::State::kOut) {
     files_.loop().RunOnce(absl::InfiniteDuration());
   }
   IoCompletion completion;
@@ -126,7 +130,7 @@ absl::StatusOr<IoCompletion> AsyncIo::Wait(IoId id) {
 }
 
 absl::Status AsyncIo::Cancel(IoId id) {
-  Record* record = Find(id);
+  AsyncRecord* record = Find(id);
   if (record == nullptr) return absl::NotFoundError("cancel: no such I/O is outstanding");
   record->Cancel();
   return absl::OkStatus();

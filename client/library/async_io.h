@@ -24,50 +24,31 @@
 // (client/memory/remote_access.h), each window is open for its request only.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
+#include "client/library/io_file.h"
 #include "client/memory/completion_group.h"
 #include "client/memory/user_memory.h"
 #include "client/state/records/identity.h"
-#include "wire/protocol/types.h"
 
 namespace dafs::client {
 
-class ReferenceReads;
-
-// Part of a file. Positions are explicit in every I/O; there is no file pointer.
-struct FileRange {
-  uint64_t offset = 0;
-  uint32_t size = 0;
-};
-
-// An open file, as I/O needs it. It must not move while an I/O of it is outstanding.
-struct IoFile {
-  std::string name;  // for messages
-  wire::FileHandle handle;
-  wire::StateId state_id;
-  uint32_t out = 0;            // outstanding I/Os
-  uint32_t referenced_as = 0;  // name in the directory of references; 0: none yet
-};
-
-struct IoOptions {
-  uint64_t cookie = 0;  // returned with the completion
-  // Writes: how stable the data is when the write ends. kUnstable data is stable only after a
-  // commit of the file; until then the library writes it again if the server loses it.
-  wire::StableHow stability = wire::StableHow::kUnstable;
-  uint32_t cache_hint = 0;  // wire::kCacheHint...: for the bytes of this I/O
-};
+class AsyncLanes;      // client/library/async_lanes.h
+class AsyncRecord;     // client/library/async_record.h
+class ReferenceReads;  // client/library/reference_reads.h
+struct AsyncShared;    // client/library/async_record.h
 
 class AsyncIo {
  public:
-  static constexpr size_t kMostSegments = 64;  // per I/O; also the limit on its file ranges
+  // Per I/O; also the limit on its file ranges.
+  static constexpr size_t kMostSegments = kMostIoSegments;
   static constexpr uint32_t kDefaultMostOut = 256;
 
   // For I/O on `files` on behalf of `user`; both outlive it. `most_out`: the largest number of I/Os
@@ -99,27 +80,23 @@ class AsyncIo {
   // kNotFound: it was already collected.
   absl::Status Cancel(IoId id);
 
-  size_t outstanding() const { return outstanding_; }
+  size_t outstanding() const;
 
   // Small reads are made by reference where that is possible. Borrowed; null: never.
   void ReadByReference(ReferenceReads* references);
 
  private:
-  class Record;  // client/library/async_record.h
-  struct Piece;
-  class Lanes;  // client/library/async_lanes.h
   absl::StatusOr<IoId> Issue(bool write, IoFile& file, std::span<const MemorySegment> segments,
                              std::span<const FileRange> ranges, CompletionGroup& group,
                              const IoOptions& options);
   absl::Status Check(bool write, std::span<const MemorySegment> segments,
                      std::span<const FileRange> ranges) const;
-  Record* Find(IoId id);
+  AsyncRecord* Find(IoId id);
 
   Files& files_;
-  std::unique_ptr<Lanes> lanes_;
-  std::vector<std::unique_ptr<Record>> records_;
-  std::vector<Record*> free_;
-  size_t outstanding_ = 0;
+  std::unique_ptr<AsyncShared> shared_;
+  std::unique_ptr<AsyncLanes> lanes_;
+  std::vector<std::unique_ptr<AsyncRecord>> records_;
 };
 
 }  // namespace dafs::client

@@ -6,11 +6,11 @@
 
 namespace dafs::client {
 
-Task<void> AsyncIo::Lanes::Run(Record& record) {
+Task<void> AsyncLanes::Run(AsyncRecord& record) {
   for (;;) {
     const uint32_t most =
         record.write() ? files_.transfers().write_bytes() : files_.transfers().read_bytes();
-    Piece piece;
+    AsyncPiece piece;
     if (!record.Next(most, piece)) break;
     if (references_ != nullptr && !record.write()) {
       Task<bool> reading = ReadByReference(record, piece);
@@ -31,13 +31,13 @@ Task<void> AsyncIo::Lanes::Run(Record& record) {
   record.LaneEnded();
 }
 
-bool AsyncIo::Lanes::Stages(const Record& record, uint32_t size) const {
+bool AsyncLanes::Stages(const AsyncRecord& record, uint32_t size) const {
   if (record.registered()) return false;
   const ClientOptions& options = files_.client().options();
   return size > (record.write() ? options.inline_write_bytes : options.inline_read_bytes);
 }
 
-Task<bool> AsyncIo::Lanes::ReadByReference(Record& record, Piece& piece) {
+Task<bool> AsyncLanes::ReadByReference(AsyncRecord& record, AsyncPiece& piece) {
   if (piece.range.size > wire::kExportedBlock) co_return false;
   const auto take = [&](std::span<const std::byte> bytes) {
     if (record.given_up()) return;
@@ -50,7 +50,7 @@ Task<bool> AsyncIo::Lanes::ReadByReference(Record& record, Piece& piece) {
   co_return was_read&& piece.done > 0;
 }
 
-Task<absl::Status> AsyncIo::Lanes::RunPiece(Record& record, Piece& piece) {
+Task<absl::Status> AsyncLanes::RunPiece(AsyncRecord& record, AsyncPiece& piece) {
   const DataTarget target = record.TargetOf(user_, piece.range);
   if (record.write()) {
     Task<absl::StatusOr<WriteResult>> task = files_.data().Write(target, piece.part);
@@ -68,7 +68,7 @@ Task<absl::Status> AsyncIo::Lanes::RunPiece(Record& record, Piece& piece) {
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> AsyncIo::Lanes::RunStaged(Record& record, Piece& piece) {
+Task<absl::Status> AsyncLanes::RunStaged(AsyncRecord& record, AsyncPiece& piece) {
   const DataTarget target = record.TargetOf(user_, piece.range);
   BufferPool& buffers = files_.buffers();
   const BufferUse use = record.write() ? BufferUse::kWriteSource : BufferUse::kReadTarget;

@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "client/files/files.h"
-#include "client/library/async_io.h"
 #include "client/library/async_record.h"
 #include "client/library/reference_reads.h"
 #include "client/state/records/identity.h"
@@ -17,30 +16,30 @@
 
 namespace dafs::client {
 
-class AsyncIo::Lanes {
+class AsyncLanes {
  public:
   // For I/O on `files` on behalf of `user`; both outlive it.
-  Lanes(Files& files, const Identity& user) : files_(files), user_(user) {}
-  Lanes(const Lanes&) = delete;
-  Lanes& operator=(const Lanes&) = delete;
+  AsyncLanes(Files& files, const Identity& user) : files_(files), user_(user) {}
+  AsyncLanes(const AsyncLanes&) = delete;
+  AsyncLanes& operator=(const AsyncLanes&) = delete;
 
   // Small reads are made by reference where that is possible. Borrowed; null: never.
   void UseReferences(ReferenceReads* references) { references_ = references; }
 
   // One lane of `record`, which was added to it. Returns after no piece is left, or the I/O was
   // given up; the record then knows that the lane has ended.
-  Task<void> Run(Record& record);
+  Task<void> Run(AsyncRecord& record);
 
  private:
   // Whether `size` bytes are copied through the library's buffers. Data that fits into a message
   // need not be.
-  bool Stages(const Record& record, uint32_t size) const;
+  bool Stages(const AsyncRecord& record, uint32_t size) const;
   // False: to be read by a request.
-  Task<bool> ReadByReference(Record& record, Piece& piece);
+  Task<bool> ReadByReference(AsyncRecord& record, AsyncPiece& piece);
   // Transfers from or to the memory of the application.
-  Task<absl::Status> RunPiece(Record& record, Piece& piece);
+  Task<absl::Status> RunPiece(AsyncRecord& record, AsyncPiece& piece);
   // The same through a buffer of the library, because the memory is not registered.
-  Task<absl::Status> RunStaged(Record& record, Piece& piece);
+  Task<absl::Status> RunStaged(AsyncRecord& record, AsyncPiece& piece);
 
   Files& files_;
   const Identity& user_;

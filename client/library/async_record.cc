@@ -20,9 +20,9 @@ absl::Status Named(Files& files, bool write, const IoFile& file, const FileRange
 
 }  // namespace
 
-void AsyncIo::Record::Start(bool write, IoFile& file, std::span<const MemorySegment> segments,
-                            std::span<const FileRange> ranges, CompletionGroup& group,
-                            const IoOptions& options) {
+void AsyncRecord::Start(bool write, IoFile& file, std::span<const MemorySegment> segments,
+                        std::span<const FileRange> ranges, CompletionGroup& group,
+                        const IoOptions& options) {
   generation_ = (generation_ + 1) & 0x7fffffff;  // IoId::kOfBatch is not set
   state_ = State::kOut;
   Begin();
@@ -42,7 +42,7 @@ void AsyncIo::Record::Start(bool write, IoFile& file, std::span<const MemorySegm
   eof_ = false;
   committed_ = wire::StableHow::kFileSync;
   error_ = absl::OkStatus();
-  UserMemory& memory = owner_.files_.buffers().user_memory();
+  UserMemory& memory = shared_.files.buffers().user_memory();
   next_ = {};
   next_.part = {&memory, this, segments_.data(), 0, 0, write};
   registered_ = true;
@@ -55,11 +55,11 @@ void AsyncIo::Record::Start(bool write, IoFile& file, std::span<const MemorySegm
   long_lists_ = many && !memory.by_windows();
   if (long_lists_) memory.BeginLongLists();
   ++file.out;
-  ++owner_.outstanding_;
+  ++shared_.outstanding;
   group.Issued();
 }
 
-bool AsyncIo::Record::Next(uint32_t most, Piece& piece) {
+bool AsyncRecord::Next(uint32_t most, AsyncPiece& piece) {
   if (given_up() || gap_ < total_) return false;
   while (next_.range < range_count_ && next_.in_range == ranges_[next_.range].size) {
     ++next_.range;
@@ -81,7 +81,7 @@ bool AsyncIo::Record::Next(uint32_t most, Piece& piece) {
   return true;
 }
 
-void AsyncIo::Record::Finished(const Piece& piece, absl::Status status) {
+void AsyncRecord::Finished(const AsyncPiece& piece, absl::Status status) {
   if (state_ != State::kOut) return;
   eof_ |= piece.eof;
   if (write_ && piece.done > 0) committed_ = std::min(committed_, piece.committed);
@@ -93,7 +93,7 @@ void AsyncIo::Record::Finished(const Piece& piece, absl::Status status) {
   failed_ = piece.range;
 }
 
-void AsyncIo::Record::LaneEnded() {
+void AsyncRecord::LaneEnded() {
   if (--lanes_ > 0) return;
   if (state_ == State::kCollected) {
     Free();
@@ -103,7 +103,7 @@ void AsyncIo::Record::LaneEnded() {
 }
 
 // Nothing holds the memory: it has ended, or a cancelled I/O can end now.
-void AsyncIo::Record::LetGo() {
+void AsyncRecord::LetGo() {
   if (state_ != State::kOut) return;
   if (lanes_ == 0) {
     if (gap_ > next_.start) {  // not all of it was issued
@@ -111,34 +111,34 @@ void AsyncIo::Record::LetGo() {
       error_ = absl::CancelledError("cancelled by the application");
       failed_ = ranges_[0];
     }
-    End(error_.ok() ? absl::OkStatus() : Named(owner_.files_, write_, *file_, failed_, error_));
+    End(error_.ok() ? absl::OkStatus() : Named(shared_.files, write_, *file_, failed_, error_));
   } else if (given_up()) {
     gap_ = 0;
-    End(Named(owner_.files_, write_, *file_, ranges_[0],
+    End(Named(shared_.files, write_, *file_, ranges_[0],
               absl::CancelledError("cancelled by the application")));
   }
 }
 
-void AsyncIo::Record::Cancel() {
+void AsyncRecord::Cancel() {
   if (state_ != State::kOut) return;
   GiveUp();
   if (!held()) LetGo();
 }
 
-void AsyncIo::Record::End(absl::Status status) {
+void AsyncRecord::End(absl::Status status) {
   state_ = State::kEnded;
   error_ = std::move(status);
-  UserMemory& memory = owner_.files_.buffers().user_memory();
+  UserMemory& memory = shared_.files.buffers().user_memory();
   for (size_t i = 0; i < segment_count_; ++i) memory.EndUse(segments_[i].handle);
   if (long_lists_) memory.EndLongLists();
   --file_->out;
-  --owner_.outstanding_;
+  --shared_.outstanding;
   file_ = nullptr;
   GiveUp();  // a lane of a cancelled I/O may still run
   group_->Ended(*this);
 }
 
-void AsyncIo::Record::Collect(IoCompletion& out) {
+void AsyncRecord::Collect(IoCompletion& out) {
   out.id = id();
   out.cookie = options_.cookie;
   out.status = std::move(error_);
@@ -149,12 +149,12 @@ void AsyncIo::Record::Collect(IoCompletion& out) {
   if (lanes_ == 0) Free();
 }
 
-void AsyncIo::Record::Free() {
+void AsyncRecord::Free() {
   state_ = State::kFree;
-  owner_.free_.push_back(this);
+  shared_.free.push_back(this);
 }
 
-ReferenceReads::File AsyncIo::Record::ReferencedFile(ReferenceReads& references) const {
+ReferenceReads::File AsyncRecord::ReferencedFile(ReferenceReads& references) const {
   if (file_->referenced_as == 0) file_->referenced_as = references.NewFile();
   return {file_->referenced_as, handle_, state_id_};
 }

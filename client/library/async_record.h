@@ -8,10 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "client/files/files.h"
-#include "client/library/async_io.h"
+#include "client/library/io_file.h"
 #include "client/library/reference_reads.h"
 #include "client/memory/completion_group.h"
 #include "client/memory/memory_use.h"
@@ -22,7 +23,7 @@
 namespace dafs::client {
 
 // The part of an I/O that one request transfers.
-struct AsyncIo::Piece {
+struct AsyncPiece {
   uint64_t start = 0;  // bytes of the I/O before it
   FileRange range;
   UserPart part;
@@ -31,21 +32,31 @@ struct AsyncIo::Piece {
   wire::StableHow committed = wire::StableHow::kFileSync;
 };
 
+class AsyncRecord;
+
+// What the records of one AsyncIo share.
+struct AsyncShared {
+  Files& files;
+  std::vector<AsyncRecord*> free;
+  size_t outstanding = 0;  // I/Os
+};
+
 // An I/O from Issue until it is collected. It ends when its last lane has ended, or earlier if it
 // was cancelled, but never while a request may still access its memory (MemoryUse).
-class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
+class AsyncRecord final : public MemoryUse, public internal::GroupEntry {
  public:
   enum class State : uint8_t { kFree, kOut, kEnded, kCollected };
 
-  Record(AsyncIo& owner, uint32_t index) : owner_(owner), index_(index) {}
+  // `shared` must outlive this.
+  AsyncRecord(AsyncShared& shared, uint32_t index) : shared_(shared), index_(index) {}
 
   // Begins the I/O; it is `kFree`. Its lanes begin with AddLane.
   void Start(bool write, IoFile& file, std::span<const MemorySegment> segments,
              std::span<const FileRange> ranges, CompletionGroup& group, const IoOptions& options);
   // Returns the part for the next request, at most `most` bytes; false: nothing is left.
-  bool Next(uint32_t most, Piece& piece);
+  bool Next(uint32_t most, AsyncPiece& piece);
   // `piece` was transferred as far as its results say; `status` is why no further.
-  void Finished(const Piece& piece, absl::Status status);
+  void Finished(const AsyncPiece& piece, absl::Status status);
   // A lane that was added has ended. With the last one the I/O ends.
   void LaneEnded();
   // Gives the memory back to the application as soon as no request holds it.
@@ -72,7 +83,7 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   void End(absl::Status status);
   void Free();
 
-  AsyncIo& owner_;
+  AsyncShared& shared_;
   const uint32_t index_;
   uint32_t generation_ = 0;
   State state_ = State::kFree;
@@ -101,8 +112,8 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   } next_;
   size_t segment_count_ = 0;
   size_t range_count_ = 0;
-  std::array<MemorySegment, kMostSegments> segments_;
-  std::array<FileRange, kMostSegments> ranges_;
+  std::array<MemorySegment, kMostIoSegments> segments_;
+  std::array<FileRange, kMostIoSegments> ranges_;
 };
 
 }  // namespace dafs::client

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/batch/batch.h"
-#include "client/library/async_io.h"
+#include "client/library/io_file.h"
 #include "client/memory/completion_group.h"
 #include "client/memory/user_memory.h"
 #include "client/state/records/identity.h"

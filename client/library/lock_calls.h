@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/files/files.h"
-#include "client/library/async_io.h"
+#include "client/library/io_file.h"
 #include "client/state/lock_answer.h"
 #include "client/state/records/identity.h"
 #include "wire/protocol/lock_ranges.h"

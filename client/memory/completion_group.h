@@ -71,7 +71,7 @@ class CompletionGroup {
   size_t ended() const { return ended_; }              // ended and not collected
 
  private:
-  friend class AsyncIo;
+  friend class AsyncRecord;
   friend class BatchIo;
   void Issued() { ++outstanding_; }
   void Ended(internal::GroupEntry& entry);
