@@ -34,7 +34,7 @@ struct AsyncPiece {
 
 class AsyncRecord;
 
-// What the records of one AsyncIo share.
+// Shared by the records of one AsyncIo.
 struct AsyncShared {
   Files& files;
   std::vector<AsyncRecord*> free;

@@ -1,4 +1,4 @@
-// What the command line of mount.dafs says (fuse/options/command_line.h).
+// The content of the command line of mount.dafs (fuse/options/command_line.h).
 // Values and pure functions; any thread. An option that nfs(5) also has means the same here.
 #pragma once
 

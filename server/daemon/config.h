@@ -1,4 +1,4 @@
-// What the command line of `dafsd` and its configuration file say (server/daemon/config_parser.h).
+// The content of the command line and the configuration file (server/daemon/config_parser.h).
 #pragma once
 
 #include <string>

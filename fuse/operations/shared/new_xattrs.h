@@ -1,5 +1,5 @@
-// What is known of the extended attributes of a new object without a request. Spec: 6.5.25.
-// Any thread. Nothing blocks.
+// The extended attributes of a new object, as far as they are known without a request.
+// Spec: 6.5.25. Any thread. Nothing blocks.
 #pragma once
 
 #include <cstdint>

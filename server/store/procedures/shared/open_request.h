@@ -1,4 +1,4 @@
-// What an OPEN asks for, in the words of the store, and what it gets. Spec: 6.5.24; WIRE 9.7.
+// An OPEN in the words of the store: its request and its result. Spec: 6.5.24; WIRE 9.7.
 // Pure functions; any thread.
 #pragma once
 
