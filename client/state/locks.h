@@ -71,8 +71,8 @@ class Locks {
     kAtServer,  // a request must decide: the server has locks of this client in the file, or may
                 // soon
   };
-  // Locks without the server, for an owner with a local open. Only for DelegationLocks. `wait`: that of
-  // the caller, if it has begun; earlier ones come first. `before` as Granted returns it.
+  // Locks without the server, for an owner with a local open. Only for DelegationLocks. `wait`:
+  // that of the caller, if it has begun; earlier ones come first. `before` as Granted returns it.
   Local GrantLocally(const LockOwner& owner, const wire::LockRange& range, const Wait* wait,
                      std::vector<wire::LockRange>* before) ABSL_LOCKS_EXCLUDED(mutex_);
   // The open is not local any more: the server knows its locks, or they are being reclaimed.
