@@ -15,13 +15,13 @@
 namespace dafs::server {
 
 // A client whose sessions have a Back-control Channel. The test answers what arrives there.
-struct PromiseClient {
+struct PromisedClient {
   std::unique_ptr<RawClient> session;
   std::unique_ptr<RawClient> back;
   wire::ClientConnectAuthRes negotiated;
   wire::FileHandle directory;  // "a"
 
-  ~PromiseClient() {
+  ~PromisedClient() {
     back.reset();  // before the domain that it uses
   }
 
@@ -69,9 +69,9 @@ class PromisesTest : public ServerTest {
     return data;
   }
 
-  std::unique_ptr<PromiseClient> Connect(const std::string& name, uint64_t verifier = 1,
-                                         uint32_t credits = 8) {
-    auto client = std::make_unique<PromiseClient>();
+  std::unique_ptr<PromisedClient> Connect(const std::string& name, uint64_t verifier = 1,
+                                          uint32_t credits = 8) {
+    auto client = std::make_unique<PromisedClient>();
     const uint32_t number = ++sessions_;
     client->session =
         RawClient::Connect(*provider_, address(), 80, PrivateData(number, wire::kChannelOperation));
@@ -100,7 +100,7 @@ class PromisesTest : public ServerTest {
     return client;
   }
 
-  static uint32_t Admit(PromiseClient& client, uint32_t most = 1000) {
+  static uint32_t Admit(PromisedClient& client, uint32_t most = 1000) {
     wire::PromisesArgs args;
     args.most = most;
     auto reply = client.session->Call(args);
@@ -110,14 +110,14 @@ class PromisesTest : public ServerTest {
   }
 
   // A client that was promised the names of "a".
-  std::unique_ptr<PromiseClient> Holder(const std::string& name = "holder", uint32_t credits = 8) {
+  std::unique_ptr<PromisedClient> Holder(const std::string& name = "holder", uint32_t credits = 8) {
     auto client = Connect(name, 1, credits);
     EXPECT_GT(Admit(*client), 0u);
     EXPECT_TRUE(PromisedNames(*client, client->directory));
     return client;
   }
   // Looks up a name that is absent; whether the answer is promised.
-  static bool PromisedNames(PromiseClient& client, const wire::FileHandle& directory) {
+  static bool PromisedNames(PromisedClient& client, const wire::FileHandle& directory) {
     wire::LookupArgs args;
     args.directory = directory;
     args.path = {"absent"};

@@ -120,7 +120,7 @@ class FencedHoldersTest : public PromisesTest {
     StartServer();
     WriteFile("a/f", "content");
   }
-  std::unique_ptr<PromiseClient> ConnectAs(const std::string& fence_id) {
+  std::unique_ptr<PromisedClient> ConnectAs(const std::string& fence_id) {
     fence_id_ = fence_id;
     auto client = Connect(fence_id);
     EXPECT_GT(Admit(*client), 0u);

@@ -52,7 +52,7 @@ class AttributesAfterTest : public PromisesTest {
   }
 
   static constexpr uint16_t kPromised = wire::kSpcondAttributes | wire::kSpcondOnlyClients;
-  std::unique_ptr<PromiseClient> client_;
+  std::unique_ptr<PromisedClient> client_;
 };
 
 TEST_F(AttributesAfterTest, ComeOnlyToSessionsThatWantThem) {

@@ -202,7 +202,7 @@ TEST_F(PromisesTest, ManyCallsGoTogetherThroughFewCredits) {
     directories.push_back(LookUp(*holder->session, {"a", name}));
     ASSERT_TRUE(PromisedNames(*holder, directories.back()));
   }
-  std::vector<std::unique_ptr<PromiseClient>> requesters;
+  std::vector<std::unique_ptr<PromisedClient>> requesters;
   for (int i = 0; i < kRequesters; ++i) {
     auto& requester = requesters.emplace_back(Connect("r" + std::to_string(i)));
     for (int j = 0; j < kEach; ++j) {

@@ -17,7 +17,7 @@ class LockAnnouncerTest : public PromisesTest {
     StartServer();
   }
   struct Locker {
-    std::unique_ptr<PromiseClient> client;
+    std::unique_ptr<PromisedClient> client;
     wire::LockArgs lock;  // of byte 0
 
     std::string Lock(uint32_t options) {

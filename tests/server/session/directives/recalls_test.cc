@@ -32,7 +32,7 @@ class RecallsTest : public PromisesTest {
     file_ = LookUp(*holder_->session, {"a", "f"});
     delegation_ = OpenDelegated(*holder_, access);
   }
-  wire::OpenDelegatedRes OpenDelegated(PromiseClient& client, uint32_t access) {
+  wire::OpenDelegatedRes OpenDelegated(PromisedClient& client, uint32_t access) {
     wire::OpenDelegatedArgs args;
     args.filehandle = file_;
     args.share_access = access;
@@ -49,7 +49,7 @@ class RecallsTest : public PromisesTest {
     args.owner = "o";
     return args;
   }
-  std::string Return(PromiseClient& client) const {
+  std::string Return(PromisedClient& client) const {
     wire::DelegreturnArgs args;
     args.state_id = delegation_.delegation_state_id;
     return std::string(client.session->Call(args).name());
@@ -90,7 +90,7 @@ class RecallsTest : public PromisesTest {
     return std::string(holder_->session->Call(read).name());
   }
 
-  std::unique_ptr<PromiseClient> holder_, other_;
+  std::unique_ptr<PromisedClient> holder_, other_;
   wire::FileHandle file_;
   wire::OpenDelegatedRes delegation_;
 };

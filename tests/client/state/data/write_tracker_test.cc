@@ -1,11 +1,8 @@
-// The parts that need no server: the table of credentials, the tracker of uncommitted writes, the
-// choice of calls that may be repeated.
+// The errors of writes that fsync and close report.
+#include "client/state/data/write_tracker.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "client/exchange/call.h"
-#include "client/state/credentials.h"
-#include "client/state/data/write_tracker.h"
 
 namespace dafs::client {
 namespace {
@@ -14,47 +11,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-wire::CredHandle Handle(uint8_t n) {
-  wire::CredHandle handle;
-  handle.bytes[0] = n;
-  return handle;
-}
-const auto kClient = wire::OpaqueFromUint64<wire::ClientId>(1);
-
-TEST(CredentialsTest, KeepsTheMostRecentlyUsed) {
-  Credentials table;
-  Identity a{1, 1, {}}, b{2, 2, {2}}, c{3, 3, {}};
-  EXPECT_THAT(table.Insert(kClient, a, Handle(1), 2), IsEmpty());
-  EXPECT_THAT(table.Insert(kClient, b, Handle(2), 2), IsEmpty());
-  EXPECT_EQ(table.Find(kClient, a), Handle(1));
-  EXPECT_THAT(table.Insert(kClient, c, Handle(3), 2), ElementsAre(Handle(2)));
-  EXPECT_EQ(table.Find(kClient, b), std::nullopt);
-  EXPECT_EQ(table.TakeOldest(), Handle(1));
-  table.Forget(Handle(3));
-  EXPECT_EQ(table.size(), 0u);
-}
-
-TEST(CredentialsTest, FirstHandleOfAnIdentityIsKept) {
-  Credentials table;
-  Identity a{1, 1, {5, 6}};
-  EXPECT_THAT(table.Insert(kClient, a, Handle(1), 9), IsEmpty());
-  EXPECT_THAT(table.Insert(kClient, a, Handle(2), 9), ElementsAre(Handle(2)));
-  EXPECT_EQ(table.Find(kClient, a), Handle(1));
-  Identity other_groups{1, 1, {5}};
-  EXPECT_EQ(table.Find(kClient, other_groups), std::nullopt);
-}
-
-TEST(CredentialsTest, HandlesBelongToOneClientId) {
-  Credentials table;
-  Identity a{1, 1, {}};
-  table.Insert(kClient, a, Handle(1), 9);
-  const auto other = wire::OpaqueFromUint64<wire::ClientId>(2);
-  EXPECT_EQ(table.Find(other, a), std::nullopt);
-  EXPECT_THAT(table.Insert(other, a, Handle(7), 9), IsEmpty());
-  EXPECT_EQ(table.Find(other, a), Handle(7));
-  EXPECT_EQ(table.Find(kClient, a), std::nullopt);
-}
 
 TEST(WriteTrackerTest, FsyncReportsAnErrorOnceForEachOpenFile) {
   WriteTracker tracker;
@@ -127,33 +83,6 @@ TEST(WriteTrackerTest, AfterAReportedFailureTheNextWriteIsInDoubtUntilOneSucceed
   EXPECT_TRUE(tracker.doubtful());
   tracker.NoteWrite();
   EXPECT_FALSE(tracker.doubtful());
-}
-
-TEST(CallTest, OnlyIdempotentCallsAreRepeated) {
-  for (wire::Proc proc :
-       {wire::Proc::kCreate, wire::Proc::kRemove, wire::Proc::kRename, wire::Proc::kLink,
-        wire::Proc::kAppendInline, wire::Proc::kAppendDirect}) {
-    EXPECT_FALSE(wire::InfoOf(proc).idempotent) << wire::Name(proc);
-  }
-  for (wire::Proc proc : {wire::Proc::kLookup, wire::Proc::kReadDirect, wire::Proc::kWriteDirect,
-                          wire::Proc::kCommit, wire::Proc::kSetattrInline, wire::Proc::kClose}) {
-    EXPECT_TRUE(wire::InfoOf(proc).idempotent) << wire::Name(proc);
-  }
-  Call<wire::OpenArgs> open;
-  EXPECT_TRUE(open.idempotent());
-  open.args.open_type = wire::OpenType::kCreate;
-  open.args.createmode = wire::CreateMode::kExclusive;
-  EXPECT_TRUE(open.idempotent());
-  open.args.createmode = wire::CreateMode::kGuarded;
-  EXPECT_FALSE(open.idempotent());
-  open.args.createmode = wire::CreateMode::kUnchecked;
-  open.args.claim_type = wire::OpenClaimType::kCreateUnlinked;
-  EXPECT_FALSE(open.idempotent());
-  Call<wire::AllocateArgs> allocate;
-  for (uint32_t mode = 0; mode <= 6; ++mode) {
-    allocate.args.mode = static_cast<wire::AllocateMode>(mode);
-    EXPECT_EQ(allocate.idempotent(), mode < 5) << mode;
-  }
 }
 
 }  // namespace
