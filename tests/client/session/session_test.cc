@@ -390,6 +390,8 @@ TEST_F(SessionTest, ReadChannelCarriesNoLaterMessageOfTheClient) {
   const size_t before = operations.messages;
   for (const uint16_t target : {uint16_t{4}, uint16_t{16}}) {
     server_.target_nreq = target;
+    auto first = StartWalks(1);
+    ASSERT_TRUE(Until([&] { return session_->nreq() == target; }));
     auto walks = StartWalks(12);
     ASSERT_TRUE(Until([&] { return walks.back()->resumed == 1; }));
     ExpectRightAnswers(walks);
@@ -413,6 +415,8 @@ TEST_F(SessionTest, MessageSizesStayFixed) {
   const std::set<uint32_t> sizes = server_.connections[0]->receive_sizes;
   for (const uint16_t target : {uint16_t{4}, uint16_t{16}}) {
     server_.target_nreq = target;
+    auto first = StartWalks(1);
+    ASSERT_TRUE(Until([&] { return session_->nreq() == target; }));
     auto walks = StartWalks(12);
     ASSERT_TRUE(Until([&] { return walks.back()->resumed == 1; }));
     ExpectRightAnswers(walks);
