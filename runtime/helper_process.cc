@@ -60,10 +60,12 @@ absl::Status HelperProcess::Start(HelperProgram program) {
 
 int HelperProcess::Wait() {
   int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
+  pid_t ended = -1;
+  do {
+    ended = waitpid(pid_, &status, 0);
+  } while (ended < 0 && errno == EINTR);
   pid_ = -1;
-  return status;
+  return ended < 0 ? W_EXITCODE(127, 0) : status;
 }
 
 HelperProcess::~HelperProcess() {

@@ -33,8 +33,8 @@ class HelperProcess {
 
   // Call it once. kFailedPrecondition, "PATH: why": the program cannot be started.
   absl::Status Start(HelperProgram program);
-  // Blocks until the helper has ended. Returns its status, as waitpid(2). Call it once, after
-  // Start.
+  // Blocks until the helper has ended. Returns its status, as waitpid(2); one of exit status 127 if
+  // that is lost, because this process ignores SIGCHLD. Call it once, after Start.
   int Wait();
 
  private:

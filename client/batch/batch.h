@@ -99,7 +99,7 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   // send.cc
   void StartPump();
   Task<void> Pump();
-  Task<absl::Status> AwaitBreath(BatchQueue& queue, absl::Time deadline);
+  Task<absl::Status> AwaitSubmit(BatchQueue& queue, absl::Time deadline);
   bool LacksWindows(const BatchQueue& queue) const;
   std::vector<BatchEntryRef> TakeFront(BatchQueue& queue, const Session& session, bool synchronous);
   Task<absl::Status> CommitOverlapped(BatchEntryRef entry);

@@ -58,7 +58,7 @@ Task<void> Batches::Pump() {
 
 // 4.2.3: after WHOA_COWBOY nothing is submitted until an item is reported. Spec gap: if this
 // session has no accepted items, no report can come; then a pause replaces it.
-Task<absl::Status> Batches::AwaitBreath(BatchQueue& queue, absl::Time deadline) {
+Task<absl::Status> Batches::AwaitSubmit(BatchQueue& queue, absl::Time deadline) {
   while ((throttled_ || LacksWindows(queue)) && !shut_down_) {
     if (entries_.accepted() > 0 || LacksWindows(queue)) {
       absl::Status woken = co_await submit_waiters_.Wait(deadline);
@@ -154,8 +154,8 @@ Task<absl::Status> Batches::SendFront(BatchQueue& queue) {
     co_return committed;
   }
   const absl::Time deadline = queue.todo.front()->group->deadline;
-  Task<absl::Status> breathing = AwaitBreath(queue, deadline);
-  absl::Status status = co_await breathing;
+  Task<absl::Status> submit = AwaitSubmit(queue, deadline);
+  absl::Status status = co_await submit;
   Session* session = nullptr;
   if (status.ok()) {
     Task<absl::StatusOr<Session*>> waiting = session_keeper_.Ready(deadline);

@@ -97,7 +97,7 @@ int dafs_open(dafs_session* session, const char* path, const dafs_open_options* 
 
 int dafs_close(dafs_file* file) {
   return static_cast<int>(On<File>(file, "dafs_close", [&](File& f) -> int64_t {
-    const bool busy = f.file->out > 0;
+    const bool busy = f.file->outstanding > 0;
     const absl::Status status = f.session.session->CloseFile(*f.file);
     if (!busy) {
       const auto handle = reinterpret_cast<uintptr_t>(file);

@@ -36,7 +36,7 @@ constexpr int kLeastMinor = 4;
 // The data buffers of one session with the defaults, which an RDMA device pins.
 constexpr rlim_t kLeastMemlock = rlim_t{128} << 20;
 
-// Empty: there is no such file.
+// Empty: it cannot be read.
 std::string ReadText(const std::string& path) {
   constexpr size_t kMost = 1 << 20;
   return std::string(absl::StripAsciiWhitespace(ReadWholeFile(path, kMost).value_or("")));

@@ -68,7 +68,7 @@ struct WorkerReport {
   uint64_t connects = 0;  // sessions built so far
   BufferPool::Counts buffers;
   wire::CallTotals totals;
-  size_t operations_in_hand = 0;
+  size_t outstanding_operations = 0;
   std::vector<PendingOperation> operations;  // the oldest ones of them, the oldest first
   uint64_t slow_operations = 0;              // so far, see -o slow=
 };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log/log.h"
+#include "runtime/size_text.h"
 
 namespace dafs::client {
 namespace {
@@ -59,11 +60,10 @@ void Watch::EndOverdueExchanges(absl::Time now) {
       continue;
     }
     Abandon(*exchange);
-    exchanges_.Wake(
-        *exchange,
-        absl::DeadlineExceededError(absl::StrCat(
-            NamesOf(exchange->chain), ": no answer from ", context_.peer.ToString(), " for ",
-            absl::FormatDuration(absl::Trunc(now - exchange->since, absl::Milliseconds(1))))));
+    exchanges_.Wake(*exchange,
+                    absl::DeadlineExceededError(absl::StrCat(
+                        NamesOf(exchange->chain), ": no answer from ", context_.peer.ToString(),
+                        " for ", MillisecondsText(now - exchange->since))));
     exchange = exchanges_.first();  // the queue may have changed
   }
 }

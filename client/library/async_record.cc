@@ -54,7 +54,7 @@ void AsyncRecord::Start(bool write, IoFile& file, std::span<const MemorySegment>
   cuts_lists_ = many && memory.by_windows();
   long_lists_ = many && !memory.by_windows();
   if (long_lists_) memory.BeginLongLists();
-  ++file.out;
+  ++file.outstanding;
   ++shared_.outstanding;
   group.Issued();
 }
@@ -131,7 +131,7 @@ void AsyncRecord::End(absl::Status status) {
   UserMemory& memory = shared_.files.buffers().user_memory();
   for (size_t i = 0; i < segment_count_; ++i) memory.EndUse(segments_[i].handle);
   if (long_lists_) memory.EndLongLists();
-  --file_->out;
+  --file_->outstanding;
   --shared_.outstanding;
   file_ = nullptr;
   GiveUp();  // a lane of a cancelled I/O may still run

@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<IoId>> BatchIo::Submit(std::span<const BatchIoRequest
     for (const MemorySegment& segment : io->segments) {
       memory.BeginUse(segment.handle);
     }
-    ++io->file->out;
+    ++io->file->outstanding;
     ++outstanding_;
     group.Issued();
     const uint64_t number = io->number;
@@ -124,7 +124,7 @@ void BatchIo::OnBatchDone(uint64_t cookie, const BatchResult& result) {
   io.end.status = NameCall(files_, "batch I/O of", io.file->name, result.status);
   UserMemory& memory = files_.buffers().user_memory();
   for (const MemorySegment& segment : io.segments) memory.EndUse(segment.handle);
-  --io.file->out;
+  --io.file->outstanding;
   --outstanding_;
   io.group->Ended(io);
 }

@@ -22,7 +22,7 @@ struct IoFile {
   std::string name;  // for messages
   wire::FileHandle handle;
   wire::StateId state_id;
-  uint32_t out = 0;            // outstanding I/Os
+  uint32_t outstanding = 0;    // reads and writes
   uint32_t referenced_as = 0;  // name in the directory of references; 0: none yet
 };
 

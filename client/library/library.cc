@@ -134,10 +134,10 @@ absl::StatusOr<std::unique_ptr<IoFile>> ExportSession::OpenPath(std::string_view
 }
 
 absl::Status ExportSession::CloseFile(IoFile& file) {
-  if (file.out > 0) {
-    return NameCall(
-        *files_, "close", file.name,
-        absl::FailedPreconditionError(absl::StrCat(file.out, " reads and writes are outstanding")));
+  if (file.outstanding > 0) {
+    return NameCall(*files_, "close", file.name,
+                    absl::FailedPreconditionError(
+                        absl::StrCat(file.outstanding, " reads and writes are outstanding")));
   }
   return NameCall(*files_, "close", file.name,
                   RunUntilDone(loop_, files_->opens().Close(file.state_id)));

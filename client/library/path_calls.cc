@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<DirectoryEntry>> PathCalls::ListDirectory(
     RETURN_IF_ERROR(page.entries.status());
     if (page.eof) return entries;
     if (!any || cookie == before)
-      return absl::DataLossError("the server returned the same directory page twice");
+      return absl::DataLossError("the server returned a directory page that does not advance");
   }
 }
 

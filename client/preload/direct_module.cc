@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "client/files/shared/session_observer.h"
 #include "client/library/library.h"

@@ -67,7 +67,7 @@ DelegationLocks::Unlocking DelegationLocks::Unlock(const LockOwner& owner, uint6
                                                    uint64_t last) {
   absl::MutexLock lock(&table_.mutex());
   if (becoming_real_.contains(owner.state_id)) return Unlocking::kBusy;
-  if (table_.LenderOf(owner.state_id) == nullptr) return Unlocking::kAtServer;
+  if (!table_.IsLocal(owner.state_id)) return Unlocking::kAtServer;
   table_.locks().Released(owner, first, last);
   return Unlocking::kDone;
 }
@@ -82,7 +82,7 @@ std::optional<std::optional<LockConflict>> DelegationLocks::TestLock(const wire:
     const std::shared_ptr<const OpenInfo> info = table_.opens().InfoOf(open);
     if (info == nullptr || info->owner == owner) continue;
     // During a recall the server does not know the locks of local opens yet.
-    if (!keeps && table_.LenderOf(open) == nullptr) continue;
+    if (!keeps && !table_.IsLocal(open)) continue;
     return LockConflict{.ours = true, .owner = info->owner, .range = held};
   }
   if (!keeps) return std::nullopt;

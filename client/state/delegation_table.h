@@ -1,7 +1,7 @@
 // The delegations of a client and their local opens: what Delegations, DelegationLocks and
 // DelegationReturns share. Only these three use it (client/state/delegations.h).
-// Thread-safe: a caller holds mutex() during each call, and over calls that belong together. The
-// mutexes of Opens, Locks and the recorder are taken under it. Nothing blocks.
+// Not thread-safe by itself: a caller holds mutex() during each call, and over calls that belong
+// together. The mutexes of Opens, Locks and the recorder are taken under it. Nothing blocks.
 #pragma once
 
 #include <cstddef>
@@ -68,6 +68,9 @@ class DelegationTable {
   DelegationPtr Find(const wire::FileHandle& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // The delegation of a local open; null: it is not local.
   DelegationPtr LenderOf(const wire::StateId& open) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool IsLocal(const wire::StateId& open) const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return locals_.contains(open);
+  }
 
   // Makes a delegation. Add makes Find return it.
   DelegationPtr Make(const wire::FileHandle& file, const wire::StateId& state_id,

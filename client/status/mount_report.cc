@@ -23,7 +23,7 @@ std::vector<PendingOperation> MountReport::Operations() const {
 
 size_t MountReport::OutstandingOperations() const {
   size_t sum = 0;
-  for (const WorkerReport& worker : workers) sum += worker.operations_in_hand;
+  for (const WorkerReport& worker : workers) sum += worker.outstanding_operations;
   return sum;
 }
 

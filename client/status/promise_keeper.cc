@@ -11,6 +11,7 @@
 #include "client/files/files.h"
 #include "client/state/locks.h"
 #include "runtime/log/log.h"
+#include "runtime/size_text.h"
 #include "runtime/text.h"
 #include "wire/messages/messages.h"
 #include "wire/protocol/status.h"
@@ -259,7 +260,7 @@ void PromiseKeeper::Watch() {
   const absl::Duration most = recall_ / 2;
   if (quiet >= most) {
     LogNotice(absl::StrCat(client_.options().server_name, ": no answer for ",
-                           absl::FormatDuration(absl::Trunc(quiet, absl::Milliseconds(1))),
+                           MillisecondsText(quiet),
                            ": the promises of the server are void; dropping what is cached"));
     return Renew();
   }

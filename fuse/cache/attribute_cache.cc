@@ -21,7 +21,7 @@ absl::Duration AttributeCache::Sent(uint64_t nodeid, const client::Attributes& a
       inode->promised.Got(attributes.promise, now, rules_, inode->handle);
       kernel.Send(attributes, now, arrived, now, times_,
                   rules_.Of(attributes.promise, inode->handle));
-      if (later) kernel.HidePagesAgain();
+      if (later) kernel.OwePageDrop();
       return kernel.valid_for();
     }
     if (rules_.offered()) return absl::ZeroDuration();
@@ -34,7 +34,7 @@ bool AttributeCache::MayDropPages(uint64_t nodeid, const client::Promise& promis
   return inodes_.With(nodeid, [&](Inode* inode) {
     if (inode == nullptr) return false;
     if (!promise || rules_.IsGood(promise, inode->handle)) return true;
-    inode->kernel.HidePagesAgain();
+    inode->kernel.OwePageDrop();
     return false;
   });
 }

@@ -44,7 +44,7 @@ class KernelView {
   uint64_t change() const { return change_; }
   absl::Duration valid_for() const { return valid_for_; }
   // Whether these attributes of a regular file have another CHANGE than those sent last, but the
-  // same size and mtime. Also after HidePagesAgain.
+  // same size and mtime. Also after OwePageDrop.
   bool HidesChange(const wire::FileAttributes& attributes) const {
     return sent_ && attributes.object_type == wire::ObjectType::kReg &&
            (owes_pages_ || change_ != attributes.change) &&
@@ -57,8 +57,8 @@ class KernelView {
   }
   // Call after Send if the attributes hide a change and the kernel needs them. Dropping pages now
   // would make the kernel discard these attributes. So it must ask again at once, and the next
-  // answer reports the hidden change again.
-  void HidePagesAgain() {
+  // answer hides a change, too: then pages are dropped.
+  void OwePageDrop() {
     owes_pages_ = true;
     valid_for_ = absl::ZeroDuration();
   }
@@ -81,7 +81,7 @@ class KernelView {
   bool shows_set_id_ = false;                       // for a file; until the kernel forgets its mode
   bool unsure_ = false;                             // the kernel may not have accepted change_
   bool restored_ = false;                           // by Restore, and nothing was sent since
-  bool owes_pages_ = false;                         // HidePagesAgain was called since the last Send
+  bool owes_pages_ = false;                         // OwePageDrop was called since the last Send
   uint32_t shown_ = 0;                              // ShownOf the attributes that were sent last
   uint32_t rights_ = 0;                             // RightsOf them
   absl::Time answered_at_ = absl::InfinitePast();   // the last request, with attributes

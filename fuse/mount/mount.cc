@@ -30,7 +30,7 @@ namespace {
 
 // The kernel sends INIT as soon as it has mounted.
 constexpr absl::Duration kInitWait = absl::Seconds(10);
-// The end of a mount takes less (see worker.h). alarm(2) ends the process if a thread hangs.
+// The end of a mount takes less (see worker_ending.h). alarm(2) ends the process if a thread hangs.
 constexpr unsigned kEndWithinSeconds = 15;
 
 Outcome SystemError(const std::string& what) {

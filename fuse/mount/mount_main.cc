@@ -1,5 +1,5 @@
-// main() of mount.dafs. The command line is in fuse/options/options.h, the mount in
-// fuse/mount/run_mount.h.
+// main() of mount.dafs. The command line is in
+// fuse/options/command_line.h, the mount in fuse/mount/run_mount.h.
 #include <unistd.h>
 
 #include <cstdio>

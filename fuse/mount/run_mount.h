@@ -17,7 +17,7 @@ Severity LeastSeverity(const Options& options);
 
 // Returns when the mount has ended, or could not be made. Calls daemon.Report as soon as the mount
 // answers or has failed.
-// SIGINT, SIGTERM and SIGHUP detach the mount; the workers then end as worker.h describes.
+// SIGINT, SIGTERM and SIGHUP detach the mount; the workers then end as worker_ending.h describes.
 ExitCode RunMount(const Options& options, Daemon& daemon, const Mount::Means& means);
 
 // Continues the mount that another program has left (docs/restart.md), and then as RunMount.

@@ -1,5 +1,5 @@
 // The state that the parts of one worker share: its loop, its session, and the calls under way.
-// Belongs to the worker's thread, except Run. Nothing else blocks.
+// Belongs to the worker's thread, except Run and Loop::Post of the loop. Only Run blocks.
 #pragma once
 
 #include <functional>

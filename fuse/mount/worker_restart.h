@@ -1,5 +1,5 @@
-// The part of a worker that a restart needs (docs/restart.md): it drains,
-// passes on the requests that wait for a lock, and continues. Worker::Resume ends the pause.
+// The part of a worker that a restart needs (docs/restart.md): it drains, passes on the requests
+// that wait for a lock, and continues. Worker::Resume ends the pause.
 // Any thread may call the first group of functions. They run on the worker's thread, and only
 // TakeRetracted blocks.
 #pragma once

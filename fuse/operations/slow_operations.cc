@@ -55,13 +55,12 @@ void SlowOperations::Judge(const Call& call) {
   ++count_;
   if (!budget_.Admits(now)) return;
   const client::PendingOperation one = Describe(call, now);
-  const uint64_t left_out = budget_.TakeLeftOut();
-  LogWarning(absl::StrCat(
-      state_.options.source.text, ": slow: ", one.operation, " of ",
-      one.file.empty() ? "an unknown file" : absl::CHexEscape(one.file), " by ",
-      one.process.empty() ? "an unknown process" : absl::CHexEscape(one.process), " (pid ", one.pid,
-      ", uid ", one.uid, ") took ", MillisecondsText(took), ": ", Split(times, took),
-      left_out > 0 ? absl::StrCat("; ", left_out, " more were not logged") : std::string()));
+  LogWarning(
+      absl::StrCat(state_.options.source.text, ": slow: ", one.operation, " of ",
+                   one.file.empty() ? "an unknown file" : absl::CHexEscape(one.file), " by ",
+                   one.process.empty() ? "an unknown process" : absl::CHexEscape(one.process),
+                   " (pid ", one.pid, ", uid ", one.uid, ") took ", MillisecondsText(took), ": ",
+                   Split(times, took), budget_.TakeLeftOut()));
 }
 
 client::PendingOperation SlowOperations::Describe(const Call& call, absl::Time now) const {
@@ -79,7 +78,7 @@ void SlowOperations::Report(const OutstandingCalls& calls, client::WorkerReport&
   std::vector<const Call*> old;
   calls.ForEach([&](const Call& call) {
     if (call.answered()) return;
-    ++report.operations_in_hand;
+    ++report.outstanding_operations;
     if (now - call.arrived() >= kPendingFrom) old.push_back(&call);
   });
   std::sort(old.begin(), old.end(),

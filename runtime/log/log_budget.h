@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 namespace dafs {
@@ -27,8 +29,11 @@ class LogBudget {
     ++left_out_;
     return false;
   }
-  // The number of events since the last call that were not logged.
-  uint64_t TakeLeftOut() { return std::exchange(left_out_, 0); }
+  // The end of a line that is logged: how many events were not, since the last call. Empty: none.
+  std::string TakeLeftOut() {
+    const uint64_t count = std::exchange(left_out_, 0);
+    return count > 0 ? absl::StrCat("; ", count, " more were not logged") : std::string();
+  }
 
  private:
   absl::Time since_ = absl::InfinitePast();

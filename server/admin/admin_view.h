@@ -19,7 +19,7 @@ struct AdminView {
   absl::Time since;  // of Loop::Now: when the server began to serve
   // Server::Reload.
   std::function<absl::StatusOr<std::string>(std::string_view by)> reload;
-  // Server::AnnounceMove.
+  // Administration::AnnounceMove.
   std::function<void(const std::string& to, std::string_view by)> move;
 };
 

@@ -27,7 +27,7 @@ constexpr size_t kMostConfigBytes = 64 << 20;
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   absl::StatusOr<std::string> text = ReadWholeFile(path, kMostConfigBytes);
   if (text.ok()) return text;
-  return absl::InvalidArgumentError(absl::StrCat("--config ", path, ": cannot be read"));
+  return absl::InvalidArgumentError(absl::StrCat("--config ", text.status().message()));
 }
 
 // The argument of --config, needed before the rest is parsed.

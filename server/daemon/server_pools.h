@@ -35,14 +35,15 @@ class ServerPools {
   Pool* passwords() const { return passwords_.get(); }  // null: none are taken
   ExportPools* exports() const { return exports_.get(); }
 
-  // Waits until the pools have no work, those of exports or all others. Returns false if one has
-  // some at `deadline`. The others first: they submit work to those of exports.
+  // Waits until the pools have no work, except those of exports. Returns false if one has some at
+  // `deadline`.
   bool AwaitIdle(absl::Time deadline) {
     for (Pool* pool : {passwords_.get(), chores_.get(), requests_.get()}) {
       if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
     }
     return true;
   }
+  // The same for those of exports. Call it second: the others submit work to those.
   bool AwaitExportsIdle(absl::Time deadline) {
     if (exports_ == nullptr) return true;
     for (Pool* pool : exports_->pools()) {

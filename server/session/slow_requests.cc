@@ -33,7 +33,6 @@ void NoteSlowRequest(Session& session, const Request& request, absl::Duration to
   ++session.worker().counts().slow_operations;
   LogBudget& budget = session.worker().slow_log();
   if (!budget.Admits(Loop::Now())) return;
-  const uint64_t left_out = budget.TakeLeftOut();
   const std::string client = session.identity().known()
                                  ? ClientName(session.identity().client_id_string())
                                  : session.connection().peer_name();
@@ -41,8 +40,7 @@ void NoteSlowRequest(Session& session, const Request& request, absl::Duration to
       "slow: ", Text(wire::Name(request.header().procedure)), NameOf(session.store(), request),
       " by client ", client, " (uid ", request.caller.uid, ") took ", MillisecondsText(took), ": ",
       MillisecondsText(request.queued), " queued, ", MillisecondsText(took - request.queued),
-      " executed",
-      left_out > 0 ? absl::StrCat("; ", left_out, " more were not logged") : std::string()));
+      " executed", budget.TakeLeftOut()));
 }
 
 }  // namespace dafs::server

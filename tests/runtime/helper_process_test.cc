@@ -1,6 +1,7 @@
 #include "runtime/helper_process.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,12 +62,19 @@ TEST(HelperProcess, GetsNoOtherDescriptorOfThisProcess) {
 }
 
 TEST(HelperProcess, StandardInputIsEmptyUnlessItIsGiven) {
-  Pipe in, out;
+  Pipe in, out, own;
   HelperProgram program = Shell("cat");
   program.output = out.write_end.get();
   {
+    // The helper must not read the standard input of this process.
+    const UniqueFd before(dup(STDIN_FILENO));
+    ASSERT_EQ(write(own.write_end.get(), "wrong", 5), 5);
+    own.write_end.Close();
+    ASSERT_EQ(dup2(own.read_end.get(), STDIN_FILENO), STDIN_FILENO);
     HelperProcess helper;
-    ASSERT_TRUE(helper.Start(program).ok());
+    const absl::Status started = helper.Start(program);
+    dup2(before.get(), STDIN_FILENO);
+    ASSERT_TRUE(started.ok());
     EXPECT_EQ(helper.Wait(), 0);
   }
   program.input = in.read_end.get();
@@ -92,13 +100,16 @@ TEST(HelperProcess, SignalsThatThisProcessBlocksAreNotBlocked) {
 
 TEST(HelperProcess, DestructorKillsTheHelper) {
   Pipe pipe;
-  HelperProgram program = Shell("exec sleep 60");
+  HelperProgram program = Shell("exec sleep 1000");
   program.output = pipe.write_end.get();
   {
     HelperProcess helper;
     ASSERT_TRUE(helper.Start(program).ok());
   }
-  EXPECT_EQ(pipe.Rest(), "");  // returns at once: no process has the other end
+  pipe.write_end.Close();
+  pollfd end = {pipe.read_end.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&end, 1, /*timeout=*/20'000), 1);
+  EXPECT_NE(end.revents & POLLHUP, 0);  // no process has the other end
 }
 
 TEST(HelperProcess, AnAbsentProgramIsNamedInTheError) {

@@ -79,8 +79,9 @@ class DataOperations : public OperationGroup {
   Task<absl::StatusOr<WriteResult>> WriteParts(DataTarget target, LeasePart whole);
   Task<absl::StatusOr<WriteResult>> WriteParts(DataTarget target, UserPart whole);
   Task<absl::StatusOr<WriteResult>> WriteInPieces(DataTarget target, LeasePart whole);
-  bool AfterStablePart(const DataTarget& target, uint64_t offset, uint32_t count,
-                       wire::StableHow committed);
+  // False: the part is unstable, and is to be kept for a rewrite.
+  bool SettleIfStable(const DataTarget& target, uint64_t offset, uint32_t count,
+                      wire::StableHow committed);
   Task<bool> KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
                       wire::Verifier verifier);
   Task<bool> KeepPart(const DataTarget& target, uint64_t offset, UserPart part,

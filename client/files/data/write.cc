@@ -89,8 +89,7 @@ template <class Part>
 using WriteCall =
     EitherCall<InlineWriteCallOf<Part, wire::WriteInlineArgs>, WriteDirectCallOf<Part>>;
 
-// Adds the response to a write of `size` bytes. *committed: how stable
-// they are.
+// Adds the response to a write of `size` bytes. *committed: how stable the bytes are.
 template <class Part>
 absl::Status Join(WriteResult& total, WriteCall<Part>& write, uint32_t size,
                   wire::StableHow* committed) {
@@ -111,8 +110,8 @@ absl::Status Join(WriteResult& total, WriteCall<Part>& write, uint32_t size,
 
 // `count` bytes at `offset` were written as `committed`. Returns false if they are unstable, and
 // are to be kept for a rewrite.
-bool DataOperations::AfterStablePart(const DataTarget& target, uint64_t offset, uint32_t count,
-                                     wire::StableHow committed) {
+bool DataOperations::SettleIfStable(const DataTarget& target, uint64_t offset, uint32_t count,
+                                    wire::StableHow committed) {
   if (committed == wire::StableHow::kUnstable) return false;
   client_.uncommitted().Forget(*target.file, offset, offset + count);
   if (committed == wire::StableHow::kDataSync) {
@@ -156,7 +155,7 @@ Task<absl::StatusOr<WriteResult>> DataOperations::WriteWhole(DataTarget target, 
     }
     const uint32_t count = total.count - before;
     if (stat.has_value() && count == part.size) stat->Put();
-    if (AfterStablePart(target, offset, count, committed)) continue;
+    if (SettleIfStable(target, offset, count, committed)) continue;
     Task<bool> keeping = KeepPart(target, offset, part.Sub(0, count), total.verifier);
     if (!(co_await keeping)) {  // no memory to keep it: write stably instead
       total.count = before;

@@ -20,7 +20,7 @@ class InitResult {
 
   // INIT was answered with `error` (errno; 0: the mount serves). Only the first call counts.
   void Answered(int error) {
-    if (answered_.HasBeenNotified()) return;
+    if (was_answered_.exchange(true)) return;
     error_ = error;
     answered_.Notify();
   }
@@ -32,6 +32,7 @@ class InitResult {
  private:
   std::atomic<uint64_t> flags_{0};
   std::atomic<int> error_{0};  // published by answered_
+  std::atomic<bool> was_answered_{false};
   absl::Notification answered_;
 };
 

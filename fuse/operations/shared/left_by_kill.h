@@ -1,5 +1,5 @@
 // State that a killed process has left to the one that continues its mount (docs/restart.md).
-// Thread-safe. Nothing blocks. Empty in a mount that no process was killed of.
+// Thread-safe. Nothing blocks. Empty unless a process of this mount was killed.
 #pragma once
 
 #include "fuse/cache/outdated_files.h"
@@ -9,7 +9,7 @@ namespace dafs::fuse {
 
 struct LeftByKill {
   LeftOpens opens;         // what the process had opened for requests not answered
-  OutdatedFiles outdated;  // what may have changed since
+  OutdatedFiles outdated;  // open files whose attributes in the kernel may be that process's
 };
 
 }  // namespace dafs::fuse

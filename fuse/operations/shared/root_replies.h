@@ -1,4 +1,4 @@
-// Replies that RootStatus of all workers shares, for umount(8): it must get an answer even if the
+// What the RootStatus of all workers share, for umount(8), which must get an answer even if the
 // server is unreachable. Thread-safe. Nothing blocks.
 #pragma once
 

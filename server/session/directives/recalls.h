@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/loop/loop.h"
+#include "server/store/holdings/delegations/delegation.h"
 #include "server/store/holdings/open_doubts.h"
 #include "server/store/store.h"
 #include "wire/messages/back_control.h"

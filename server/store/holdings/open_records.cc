@@ -59,9 +59,8 @@ OpenRecords::Client* OpenRecords::FindMutableClient(const wire::ClientId& client
   return FindIn(clients_, client_id);
 }
 
-uint64_t OpenRecords::Add(const OpenOwner& owner) {
+uint64_t OpenRecords::Add(OpenOwner owner) {
   const uint64_t serial = ++last_serial_;
-  by_owner_[owner] = serial;
   clients_[owner.client_id].serials.insert(serial);
   Record& record = records_[serial];
   record.client_id = owner.client_id;
@@ -78,13 +77,14 @@ uint64_t OpenRecords::Add(const OpenOwner& owner) {
     file.is_shared = true;
   }
   file.serials.push_back(serial);
+  by_owner_[std::move(owner)] = serial;
   return serial;
 }
 
-void OpenRecords::Erase(uint64_t serial) {
+OpenOwner OpenRecords::Erase(uint64_t serial) {
   const auto record = records_.find(serial);
-  const OpenOwner owner{record->second.client_id, std::move(record->second.owner),
-                        record->second.key, record->second.is_delegation};
+  OpenOwner owner{record->second.client_id, std::move(record->second.owner), record->second.key,
+                  record->second.is_delegation};
   records_.erase(record);
   by_owner_.erase(owner);
   const auto client = clients_.find(owner.client_id);
@@ -95,6 +95,7 @@ void OpenRecords::Erase(uint64_t serial) {
   auto& serials = file->second.serials;
   serials.erase(std::find(serials.begin(), serials.end(), serial));
   if (serials.empty()) files_.erase(file);
+  return owner;
 }
 
 }  // namespace dafs::server

@@ -115,9 +115,10 @@ class OpenRecords {
 
   // Adds an open, with its file, and returns its serial number. The caller fills in the record and
   // counts it among the holders of the file.
-  uint64_t Add(const OpenOwner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t Add(OpenOwner owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Erases it, with its file if that has no other open. The caller has counted it off.
-  void Erase(uint64_t serial) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns whose it was.
+  OpenOwner Erase(uint64_t serial) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
   static constexpr uint32_t kInstanceMask = 0xffffff;

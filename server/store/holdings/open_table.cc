@@ -74,7 +74,7 @@ void OpenTable::Merge(const OpenRequest& request, Record& record, File& file) {
 DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pin,
                            wire::StateId* state_id, Shares* had) {
   const ObjectKey key = object->key();
-  const OpenOwner owner{request.client_id, request.owner, key, request.is_delegation};
+  OpenOwner owner{request.client_id, request.owner, key, request.is_delegation};
   absl::MutexLock lock(&records_.mutex());
   uint64_t serial = records_.FindSerial(owner);
   const Record before = serial != 0 ? *records_.Find(serial) : Record();
@@ -87,7 +87,7 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
   }
   if (serial == 0 && IsFull(request.client_id)) return DafsStatus::kResource;
   if (had != nullptr) *had = static_cast<const Shares&>(before);
-  if (serial == 0) serial = records_.Add(owner);
+  if (serial == 0) serial = records_.Add(std::move(owner));
   Record& merged = *records_.FindMutable(serial);
   File& file = *records_.FindMutableFile(key);
   Merge(request, merged, file);
@@ -211,8 +211,7 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   closed->use = {key, record.read_bytes, record.written_bytes};
   closed->object = file.object;
   closed->last_open = file.serials.size() == 1;
-  past_.AddClosed(serial, OpenOwner{client_id, record.owner, key, record.is_delegation});
-  records_.Erase(serial);
+  past_.AddClosed(serial, records_.Erase(serial));
   return DafsStatus::kOk;
 }
 

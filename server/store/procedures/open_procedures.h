@@ -19,7 +19,7 @@ class OpenProcedures {
   explicit OpenProcedures(StoreParts& store) : store_(store) {}
 
   // 6.5.24. On a component status `res` is as in Lookup. Only clients that are known to use
-  // delegations get some (Delegations::Admit).
+  // delegations get some (AdmittedClients::Admit).
   wire::DafsStatus Open(const Caller& caller, const wire::OpenArgs& args, wire::OpenRes* res);
 
   // Private procedure 1000: OPEN of an existing file by its handle.

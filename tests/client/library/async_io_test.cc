@@ -335,7 +335,7 @@ TEST_P(AsyncIoTest, InvalidIoIsRefusedAtIssue) {
   EXPECT_STATUS_OK(Next().status);
   EXPECT_STATUS_OK(Read(*file, segment, 0));
   for (int i = 0; i < 2; ++i) EXPECT_STATUS_OK(Next().status);
-  EXPECT_EQ(file->out, 0u);
+  EXPECT_EQ(file->outstanding, 0u);
   CloseIo(*file);
 }
 

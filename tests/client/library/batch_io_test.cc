@@ -68,7 +68,7 @@ TEST_P(BatchIoTest, OneCallTransfersManyChunksOfTwoFiles) {
   auto ids = batches_->Submit(requests, *group_);
   ASSERT_STATUS_OK(ids);
   EXPECT_EQ(ids->size(), 120u);
-  EXPECT_EQ(a->out, 100u);
+  EXPECT_EQ(a->outstanding, 100u);
   EXPECT_TRUE(absl::IsFailedPrecondition(files_->buffers().user_memory().Deregister(handle)));
   std::vector<bool> seen(120, false);
   for (uint64_t i = 0; i < 120; ++i) {
@@ -90,7 +90,7 @@ TEST_P(BatchIoTest, OneCallTransfersManyChunksOfTwoFiles) {
   std::string expected;
   for (char c = 'a'; c < 'a' + 20; ++c) expected += std::string(3000, c);
   EXPECT_EQ(LocalContent("b"), expected);
-  EXPECT_EQ(a->out + b->out, 0u);
+  EXPECT_EQ(a->outstanding + b->outstanding, 0u);
   EXPECT_STATUS_OK(files_->buffers().user_memory().Deregister(handle));
   CloseIo(*a);
   CloseIo(*b);

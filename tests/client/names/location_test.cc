@@ -24,7 +24,6 @@ TEST(LocationTest, NameIsShortUtf8WithoutSeparators) {
   }
 }
 
-// Shows DAFS-A.4.1-04.
 TEST(LocationTest, LocationHasTransportHostPortAndPath) {
   const absl::StatusOr<Location> plain = ParseLocation("files1.example.com:2049:/a/b/");
   ASSERT_TRUE(plain.ok()) << plain.status();

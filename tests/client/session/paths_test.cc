@@ -99,7 +99,6 @@ TEST_F(SessionPathsTest, ServerWithoutIdentityHasAllSessionsAtItsFirstAddress) {
   EXPECT_TRUE(Until([&] { return PathOf(second) == "127.0.0.2:1"; }));
 }
 
-// Shows DAFS-2.2-02.
 TEST_F(SessionPathsTest, SessionWhosePathFailsTakesTheNextWhileTheOtherStays) {
   options_.path_retry = absl::Hours(1);
   SessionKeeper &first = Add(), &second = Add();

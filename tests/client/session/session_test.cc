@@ -401,8 +401,8 @@ TEST_F(SessionTest, ReadChannelCarriesNoLaterMessageOfTheClient) {
   EXPECT_EQ(channel.receives_posted, 1u);
 }
 
-// Shows DAFS-3.2.6.4.1-01 (the client's part): the client negotiates once for each connection, then
-// keeps to what was granted, whatever Nreq is.
+// Shows DAFS-3.1.2.2-01 (the client's part), DAFS-3.2.6.4.1-01 (the client's part): the client
+// negotiates once for each connection, then keeps to what was granted, whatever Nreq is.
 TEST_F(SessionTest, MessageSizesStayFixed) {
   options_.rdma_read_channel = options_.back_control_channel = true;
   options_.max_request_size = 1024;
@@ -429,6 +429,7 @@ TEST_F(SessionTest, MessageSizesStayFixed) {
     EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kTooSmall) << status;
   }
   EXPECT_EQ(server_.connections[0]->receive_sizes, sizes);
+  EXPECT_EQ(session_->negotiated().max_requests, 16u);
   EXPECT_EQ(server_.Count(Proc::kClientConnectAuth), 1);
   EXPECT_EQ(server_.Count(Proc::kConnectBind), 2);
 }

@@ -121,10 +121,10 @@ TEST(Report, NamesPendingOperationsTheOldestFirst) {
   MountReport report;
   report.slow = absl::Seconds(2);
   WorkerReport& first = report.workers.emplace_back();
-  first.operations_in_hand = 5;
+  first.outstanding_operations = 5;
   first.operations = {{"READ", "/dir/a", 12, "fio", 1000, absl::Seconds(3)}};
   WorkerReport& second = report.workers.emplace_back();
-  second.operations_in_hand = 1;
+  second.outstanding_operations = 1;
   second.slow_operations = 7;
   second.operations = {{"WRITE", "", 0, "", 0, absl::Seconds(4)}};
   EXPECT_THAT(StatusText(report),

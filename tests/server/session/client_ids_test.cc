@@ -100,9 +100,9 @@ TEST_F(ClientIdsTest, ZeroRequestsTheDefaultOfTheServer) {
   EXPECT_EQ(reply.res.inline_write_header_size, 0u);  // no padding
 }
 
-// Shows DAFS-3.1.2.2-01 and DAFS-3.2.6.4.1-01 of the server: neither a second CLIENT_CONNECT_AUTH
-// nor a repeated CONNECT_BIND changes the sizes. Shows DAFS-3.2.6.2-02 of the server: no response
-// is longer.
+// Shows DAFS-3.1.2.2-01 (the server's part), DAFS-3.2.6.4.1-01 (the server's part): neither a
+// second CLIENT_CONNECT_AUTH nor a repeated CONNECT_BIND changes the sizes. Shows DAFS-3.2.6.2-02
+// of the server: no response is longer.
 TEST_F(ClientIdsTest, MessageSizesStayFixed) {
   StartServer();
   wire::ClientConnectAuthArgs args = ConnectArgs("fixed");

@@ -26,8 +26,8 @@ std::vector<std::string> Environment(const std::string& ccache) {
   return all;
 }
 
-// A process with one end of a socket as its standard input. Killed by the destructor.
-class Helper {
+// dafs-gss-user and the socket to it. HelperProcess kills it.
+class UserHelper {
  public:
   absl::Status Start(const UserInitiatorOptions& options);
   // Sends a request, and waits for the reply.
@@ -38,7 +38,7 @@ class Helper {
   UniqueFd socket_;
 };
 
-absl::Status Helper::Start(const UserInitiatorOptions& options) {
+absl::Status UserHelper::Start(const UserInitiatorOptions& options) {
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::UnavailableError(absl::StrCat("Kerberos: socketpair: ", std::strerror(errno)));
@@ -54,7 +54,7 @@ absl::Status Helper::Start(const UserInitiatorOptions& options) {
   return absl::FailedPreconditionError(absl::StrCat("Kerberos: ", started.message()));
 }
 
-absl::StatusOr<HelperReply> Helper::Ask(const HelperRequest& request) {
+absl::StatusOr<HelperReply> UserHelper::Ask(const HelperRequest& request) {
   const std::string bytes = Encode(request);
   const absl::Time deadline = absl::Now() + kMostHelperWait;
   ssize_t sent = -1;
@@ -121,7 +121,7 @@ class UserExchange final : public Exchange {
   const std::string channel_binding_;
   const std::string user_;  // none: of the acceptor only
   bool is_started_ = false;
-  Helper helper_;
+  UserHelper helper_;
   HelperReply reply_;
 };
 

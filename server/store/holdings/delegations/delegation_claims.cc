@@ -31,10 +31,9 @@ void DelegationClaims::Supersede(const wire::ClientId& from, const wire::ClientI
 
 DelegationClaims::Record* DelegationClaims::Find(const ObjectKey& key,
                                                  const wire::ClientId& client_id) const {
-  for (Record* const record : records_.OfFile(key)) {
-    if (record->awaits_claim && record->delegation.client_id == client_id) return record;
-  }
-  return nullptr;
+  return records_.FindOf(key, [&client_id](const Record& each) {
+    return each.awaits_claim && each.delegation.client_id == client_id;
+  });
 }
 
 bool DelegationClaims::MayClaim(const ObjectKey& key, const wire::ClientId& client_id,

@@ -23,12 +23,20 @@ DelegationRecords::Record* DelegationRecords::FindById(uint64_t id) {
   return record == records_.end() ? nullptr : &record->second;
 }
 
-absl::InlinedVector<DelegationRecords::Record*, 1> DelegationRecords::OfFile(const ObjectKey& key) {
-  absl::InlinedVector<Record*, 1> found;
+size_t DelegationRecords::CountOf(const ObjectKey& key) const {
   const auto ids = by_key_.find(key);
-  if (ids == by_key_.end()) return found;
-  for (const uint64_t id : ids->second) found.push_back(&records_.find(id)->second);
-  return found;
+  return ids == by_key_.end() ? 0 : ids->second.size();
+}
+
+DelegationRecords::Record* DelegationRecords::FindOf(const ObjectKey& key,
+                                                     absl::FunctionRef<bool(Record&)> is_it) {
+  const auto ids = by_key_.find(key);
+  if (ids == by_key_.end()) return nullptr;
+  for (const uint64_t id : ids->second) {
+    Record& record = records_.find(id)->second;
+    if (is_it(record)) return &record;
+  }
+  return nullptr;
 }
 
 std::vector<DelegationRecords::Record*> DelegationRecords::Where(
@@ -71,7 +79,7 @@ void DelegationRecords::BeginRecall(Record& record, absl::Time now) {
 void DelegationRecords::Erase(Record& record, Dones& over) {
   std::move(record.ended.begin(), record.ended.end(), std::back_inserter(over));
   std::move(record.answered.begin(), record.answered.end(), std::back_inserter(over));
-  const Delegation delegation = record.delegation;
+  const Delegation delegation = std::move(record.delegation);
   const uint64_t id = IdOf(delegation.state_id);
   const auto ids = by_key_.find(delegation.key);
   ids->second.erase(std::find(ids->second.begin(), ids->second.end(), id));

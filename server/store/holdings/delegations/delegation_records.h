@@ -78,8 +78,11 @@ class DelegationRecords {
   // Null if there is none.
   Record* Find(const wire::StateId& state_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Record* FindById(uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Those of a file, also those that await a claim.
-  absl::InlinedVector<Record*, 1> OfFile(const ObjectKey& key)
+  // The number of those of a file, also those that await a claim.
+  size_t CountOf(const ObjectKey& key) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // The first of them for which `is_it` returns true; null if there is none. Examines no further
+  // ones. `is_it` must not add or erase one.
+  Record* FindOf(const ObjectKey& key, absl::FunctionRef<bool(Record&)> is_it)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Those for which `is_wanted` returns true. Examines all.
   std::vector<Record*> Where(absl::FunctionRef<bool(const Record&)> is_wanted)

@@ -23,10 +23,10 @@ bool Delegations::MayAdd(const ObjectKey& key, const wire::ClientId& client_id, 
   if (!MayGrant(key, type, now)) return false;
   if (!records_.MayHave(key)) return true;
   absl::MutexLock lock(&records_.mutex());
-  return std::ranges::none_of(records_.OfFile(key), [&](const Record* record) {
-    const Delegation& other = record->delegation;
+  return records_.FindOf(key, [&](const Record& record) {
+    const Delegation& other = record.delegation;
     return other.client_id == client_id || Excludes(other.type, type);
-  });
+  }) == nullptr;
 }
 
 bool Delegations::TryAdd(const Delegation& delegation) {
@@ -54,15 +54,14 @@ std::optional<Delegation> Delegations::Upgrade(const ObjectKey& key,
                                                const wire::ClientId& client_id, absl::Time now) {
   if (!records_.MayHave(key) || !MayGrant(key, Type::kWrite, now)) return std::nullopt;
   absl::MutexLock lock(&records_.mutex());
-  const auto records = records_.OfFile(key);
-  if (records.size() != 1) return std::nullopt;
-  Record& record = *records.front();
-  if (record.delegation.client_id != client_id || record.delegation.type != Type::kRead ||
-      record.is_recalled) {
-    return std::nullopt;
-  }
-  records_.SetType(record, Type::kWrite);
-  return record.delegation;
+  if (records_.CountOf(key) != 1) return std::nullopt;
+  Record* const record = records_.FindOf(key, [&](const Record& each) {
+    return each.delegation.client_id == client_id && each.delegation.type == Type::kRead &&
+           !each.is_recalled;
+  });
+  if (record == nullptr) return std::nullopt;
+  records_.SetType(*record, Type::kWrite);
+  return record->delegation;
 }
 
 bool Delegations::Downgrade(const wire::StateId& state_id) {
@@ -90,27 +89,25 @@ std::optional<Delegation> Delegations::Find(const ObjectKey& key,
                                             const wire::ClientId& client_id) const {
   if (!records_.MayHave(key)) return std::nullopt;
   absl::MutexLock lock(&records_.mutex());
-  for (const Record* const record : records_.OfFile(key)) {
-    if (record->delegation.client_id == client_id && !record->awaits_claim) {
-      return record->delegation;
-    }
-  }
-  return std::nullopt;
+  const Record* const record = records_.FindOf(key, [&client_id](const Record& each) {
+    return each.delegation.client_id == client_id && !each.awaits_claim;
+  });
+  return record == nullptr ? std::nullopt : std::optional(record->delegation);
 }
 
 bool Delegations::Has(const ObjectKey& key) const {
   if (!records_.MayHave(key)) return false;
   absl::MutexLock lock(&records_.mutex());
-  return !records_.OfFile(key).empty();
+  return records_.CountOf(key) > 0;
 }
 
 bool Delegations::HasConflict(const ObjectKey& key, const wire::ClientId& client_id,
                               Type type) const {
   absl::MutexLock lock(&records_.mutex());
-  return std::ranges::any_of(records_.OfFile(key), [&](const Record* record) {
-    const Delegation& other = record->delegation;
+  return records_.FindOf(key, [&](const Record& record) {
+    const Delegation& other = record.delegation;
     return other.client_id != client_id && Excludes(other.type, type);
-  });
+  }) != nullptr;
 }
 
 bool Delegations::Holds(const wire::StateId& state_id) const {
@@ -138,14 +135,16 @@ bool Delegations::Resolve(const ObjectKey& key, const wire::ClientId& by, Use us
   Recalls begun;
   {
     absl::MutexLock lock(&records_.mutex());
-    for (Record* const record : records_.OfFile(key)) {
-      const Delegation& held = record->delegation;
-      if (held.client_id == by) continue;
-      if (use == Use::kReads && held.type != Type::kWrite) continue;
+    records_.FindOf(key, [&](Record& record) {
+      records_.mutex().AssertHeld();
+      const Delegation& held = record.delegation;
+      if (held.client_id == by) return false;
+      if (use == Use::kReads && held.type != Type::kWrite) return false;
       is_free = false;
-      RecallLocked(*record, begun);
+      RecallLocked(record, begun);
       if (awaited != nullptr) awaited->push_back({held.state_id});
-    }
+      return false;  // each of them conflicts by itself
+    });
   }
   SendRecalls(begun);
   return is_free;

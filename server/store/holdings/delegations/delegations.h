@@ -10,7 +10,7 @@
 //      end to Caller::awaited, and returns false; the store returns DELAY.
 //   2. The session waits for each (Await), and calls the store again.
 // A delegation ends with Remove, whatever the reason: DELEGRETURN, revocation, the end of its
-// client. Then the waiting requests go on.
+// client; one that awaits a claim ends by DelegationClaims. Then the waiting requests go on.
 //
 // Granting. The store looks for conflicts and adds a delegation while it holds the file's lock. A
 // change without that lock marks the key first (Promises::Changing::Begin), then calls IsFree. So
@@ -101,7 +101,8 @@ class Delegations {
       ABSL_LOCKS_EXCLUDED(records_.mutex());
   // Whether the delegation exists.
   bool Holds(const wire::StateId& state_id) const ABSL_LOCKS_EXCLUDED(records_.mutex());
-  // The delegations of the files for which `concerns` returns true. It must not call this class.
+  // The delegations of the files for which `concerns` returns true. It must not call a class
+  // that uses the records.
   std::vector<Delegation> OfFiles(absl::FunctionRef<bool(const ObjectKey&)> concerns) const
       ABSL_LOCKS_EXCLUDED(records_.mutex());
 
@@ -120,7 +121,7 @@ class Delegations {
     return Resolve(key, by, use, awaited);
   }
   // Calls `done` once what is awaited has come: at once, or later on the thread that caused it,
-  // without a lock of this class. `done` must not block.
+  // without the mutex of the records. `done` must not block.
   void Await(const AwaitedDelegation& awaited, absl::AnyInvocable<void()> done)
       ABSL_LOCKS_EXCLUDED(records_.mutex());
 

@@ -12,20 +12,19 @@ bool HolderValues::GetReported(const ObjectKey& key, const wire::ClientId& by, a
   std::optional<Delegation> ask;
   {
     absl::MutexLock lock(&records_.mutex());
-    const auto records = records_.OfFile(key);
-    if (records.empty()) return true;
-    for (DelegationRecords::Record* const record : records) {
-      const Delegation& held = record->delegation;
-      if (held.client_id == by || held.type != Delegation::Type::kWrite || record->awaits_claim) {
-        continue;
-      }
+    if (records_.CountOf(key) == 0) return true;
+    DelegationRecords::Record* const record =
+        records_.FindOf(key, [&by](const DelegationRecords::Record& each) {
+          return each.delegation.client_id != by &&
+                 each.delegation.type == Delegation::Type::kWrite && !each.awaits_claim;
+        });
+    if (record != nullptr) {
       if (!record->is_asked && now - record->reported_at < kAskedFor) {
         *values = record->reported;
         return true;
       }
-      if (!std::exchange(record->is_asked, true)) ask = held;
-      if (awaited != nullptr) awaited->push_back({held.state_id, /*answer=*/true});
-      break;
+      if (!std::exchange(record->is_asked, true)) ask = record->delegation;
+      if (awaited != nullptr) awaited->push_back({record->delegation.state_id, /*answer=*/true});
     }
   }
   if (ask.has_value()) ask_(*ask);

@@ -51,7 +51,7 @@ class HolderValues {
       ABSL_LOCKS_EXCLUDED(records_.mutex());
 
   DelegationRecords& records_;
-  std::function<void(const Delegation&)> ask_;
+  std::function<void(const Delegation&)> ask_ = [](const Delegation&) {};
 };
 
 }  // namespace dafs::server

@@ -77,12 +77,13 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, Opened* opene
     if (status != DafsStatus::kExist) return status;
   }
   // Not DELAY: the client would retry forever.
-  thread_local LogBudget budget;  // a client may repeat its request as often as it likes
+  // Of each thread. A client may repeat its request as often as it likes.
+  thread_local LogBudget budget;
   if (budget.Admits(Loop::Now())) {
     LogWarning(absl::StrFormat(
         "create of '%s' in export %s: EEXIST, but a lookup finds no such name; the client gets an "
-        "I/O error; check that file system",
-        absl::Utf8SafeCHexEscape(name), directory_.fs().exported->name));
+        "I/O error; check that file system%s",
+        absl::Utf8SafeCHexEscape(name), directory_.fs().exported->name, budget.TakeLeftOut()));
   }
   return DafsStatus::kIo;
 }

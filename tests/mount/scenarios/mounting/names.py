@@ -209,7 +209,7 @@ def dnsmasq(rig, port, targets, path="/data"):
 def names_dns(rig):
     """A name of DNS: SRV and TXT records of dnsmasq. The mount keeps its addresses while dnsmasq is away, logs that once,
     and takes the new ones once it is back.
-    dnsmasq has two host names of one server, and the mount queries no PTR record.
+    dnsmasq has two host names of one server, and the mount sends dnsmasq no query for a PTR record.
     Shows DAFS-2.4.2-02, DAFS-A.1-01, DAFS-A.1-03, DAFS-A.4.1-03, DAFS-A.5-04, DAFS-A.5-06, DAFS-C-06."""
     rig.need("dnsmasq")
     rig.expect("not looked up again")
@@ -296,7 +296,7 @@ def slapd(rig, port, locations):
 def names_ldap(rig):
     """A name of LDAP, in the schema of share/ldap. Locations of transports that the mount does not have are not used.
     While slapd is away, the mount keeps its addresses.
-    Shows DAFS-A.1-01, DAFS-A.4-01, DAFS-A.4.1-01, DAFS-A.4.1-02, DAFS-A.5-04, DAFS-A.7-01, DAFS-A.7-02, DAFS-A.7-03."""
+    Shows DAFS-A.1-01, DAFS-A.4-01, DAFS-A.4.1-01, DAFS-A.4.1-02, DAFS-A.4.1-04, DAFS-A.5-04, DAFS-A.7-01, DAFS-A.7-02, DAFS-A.7-03."""
     os.environ["PATH"] += ":/usr/sbin"
     rig.need("slapd", "slapadd")
     rig.expect("not looked up again")
