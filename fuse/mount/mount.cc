@@ -30,6 +30,8 @@ namespace {
 
 // The kernel sends INIT as soon as it has mounted.
 constexpr absl::Duration kInitWait = absl::Seconds(10);
+// How often it is checked whether the workers have read what a killed program has left.
+constexpr absl::Duration kSettlePause = absl::Seconds(1);
 // The end of a mount takes less (see worker_ending.h). alarm(2) ends the process if a thread hangs.
 constexpr unsigned kEndWithinSeconds = 15;
 
@@ -322,12 +324,13 @@ Mount::Event Mount::WaitForEvent() {
   };
   while (!has_event()) {
     waits[3].fd = name_refresh_ != nullptr ? name_refresh_->fd() : -1;
-    const absl::Time next =
-        name_refresh_ != nullptr ? std::min(look_at, name_refresh_->next()) : look_at;
+    absl::Time next = is_settled_ ? look_at : std::min(look_at, Loop::Now() + kSettlePause);
+    if (name_refresh_ != nullptr) next = std::min(next, name_refresh_->next());
     if (poll(waits, 4, MillisecondsUntil(next)) < 0) {
       for (pollfd& wait : waits) wait.revents = 0;
     }
     StepNameRefresh();
+    SettleLeft();
     if (Loop::Now() < look_at) continue;
     look_at = Loop::Now() + look;
     GiveBackMemory();

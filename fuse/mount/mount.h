@@ -102,9 +102,12 @@ class Mount {
   // Keeps the state that another program needs if this one is killed.
   void MakeLiveRecord();
   void PrepareForKill();
-  void TidyUp(const HandoverRecord& record, bool all_read);
+  void TidyUp(const HandoverRecord& record);
   Outcome TakeOver(std::span<const UniqueFd> devices, const HandoverRecord& record);
-  bool ForgetOutdated();
+  bool IsRequestWaiting() const;
+  bool CatchUp();
+  void ForgetOutdated();
+  bool SettleLeft();
   Outcome Restore(const HandoverRecord& record, const UniqueFd& live);
   void LogContinued(const HandoverRecord& record, bool killed, int64_t now_ns) const;
   void GoOn(const HandoverRecord& record);
@@ -118,6 +121,8 @@ class Mount {
   const Means means_;
   RestartDesk desk_;
   bool left_ = false;  // to the guardian
+  // Of the requests of a killed program, no one is left to be read: see SettleLeft.
+  bool is_settled_ = true;
   struct Restarts {
     uint64_t count = 0;  // so far
     absl::Time last;

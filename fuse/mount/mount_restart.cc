@@ -76,6 +76,11 @@ double Milliseconds(int64_t from_ns, int64_t to_ns) {
 
 absl::Status Mount::HandOver(std::string program) {
   RETURN_IF_ERROR(CanHandOver(program));
+  if (!SettleLeft()) {
+    return absl::UnavailableError(
+        "requests that were under way when mount.dafs was killed have not all been read again; try "
+        "again in a few seconds");
+  }
   HandoverRecord record;
   record.asked_ns = NowNs();
   absl::Status status = Quiesce(record);
@@ -286,47 +291,65 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
   if (!channel.ForgetAllNames() || !channel.Resend()) {
     return {ExitCode::kSystem, "the kernel cannot pass its requests to another process"};
   }
+  state_.left.resent.Expect();
+  is_settled_ = false;
   return {};
 }
 
-// After the requests that the kernel had until now were read: the answers to GETATTRs among them
-// are accepted (see OutdatedFiles). Returns false if some may not have been read.
-bool Mount::ForgetOutdated() {
-  const absl::Time end = Loop::Now() + kReadWithin;
+bool Mount::IsRequestWaiting() const {
   pollfd wait = {.fd = device_.get(), .events = POLLIN, .revents = 0};
-  bool is_waiting = false;
-  while ((is_waiting = poll(&wait, 1, 0) > 0) && Loop::Now() < end) absl::SleepFor(kDrainPoll / 4);
+  return poll(&wait, 1, 0) > 0;
+}
+
+// Waits until the workers have begun to carry out all requests that they have read. Returns false
+// if that takes too long.
+bool Mount::CatchUp() {
   const auto caught_up = std::make_shared<Countdown>(workers_.size());
   for (auto& worker : workers_) worker->restart().CatchUp([caught_up] { caught_up->Done(); });
-  const bool all_read = caught_up->Await(kReadWithin) && !is_waiting;
+  return caught_up->Await(kReadWithin);
+}
+
+// After the requests that the kernel had until now were read: the answers to GETATTRs among them
+// are accepted (see OutdatedFiles).
+void Mount::ForgetOutdated() {
+  const absl::Time end = Loop::Now() + kReadWithin;
+  while (IsRequestWaiting() && Loop::Now() < end) absl::SleepFor(kDrainPoll / 4);
+  CatchUp();
   UniqueFd device(fcntl(device_.get(), F_DUPFD_CLOEXEC, 0));
-  if (!device.valid()) return all_read;  // they keep their time
+  if (!device.valid()) return;  // they keep their time
   KernelChannel channel(std::move(device));
   for (const uint64_t nodeid : state_.left.outdated.TakeUnasked()) channel.ForgetAttributes(nodeid);
-  return all_read;
+}
+
+// Closes what the killed program had opened for requests that the kernel does not send again. Does
+// nothing and returns false while a request that it does send again may be unread. No restart is
+// possible before: the next program would not know what was sent for such a request.
+bool Mount::SettleLeft() {
+  if (is_settled_) return true;
+  if ((state_.left.resent.are_unread() && IsRequestWaiting()) || !CatchUp()) return false;
+  is_settled_ = true;
+  std::vector<uint64_t> dropped;
+  if (state_.in_flight != nullptr) dropped = state_.in_flight->Left();
+  // The answer may have reached the kernel, and the file be in use, though the operation was not
+  // ended. An open without a file is in `unused`.
+  std::erase_if(dropped, [&](uint64_t request) { return state_.left.opens.Has(request); });
+  std::vector<wire::StateId> unused = state_.left.opens.TakeDropped();
+  if (!unused.empty() || !dropped.empty()) {
+    workers_[0]->restart().Close(std::move(dropped), std::move(unused));
+  }
+  return true;
 }
 
 // ---- The new program ---------------------------------------------------------------------------
 
-// Opens that the killed program was about to close, those of requests that the kernel has dropped
-// because their programs were killed, too, and its delegations, which it may have used in ways that
-// the record does not have. `all_read`: no earlier request is left to be read.
-void Mount::TidyUp(const HandoverRecord& record, bool all_read) {
+// Opens that the killed program was about to close, and its delegations, which it may have used in
+// ways that the record does not have.
+void Mount::TidyUp(const HandoverRecord& record) {
   std::vector<wire::StateId> unused;
-  std::vector<uint64_t> dropped;
-  if (all_read) {
-    if (state_.in_flight != nullptr) dropped = state_.in_flight->Left();
-    // The answer may have reached the kernel, and the file be in use, though the operation was not
-    // ended. An open without a file is in `unused`.
-    std::erase_if(dropped, [&](uint64_t request) { return state_.left.opens.Has(request); });
-    unused = state_.left.opens.TakeDropped();
-  }
   for (const HandoverRecord::Open& open : record.opens) {
     if (open.closing) unused.push_back(open.name);
   }
-  if (!unused.empty() || !dropped.empty()) {
-    workers_[0]->restart().Close(std::move(dropped), std::move(unused));
-  }
+  if (!unused.empty()) workers_[0]->restart().Close({}, std::move(unused));
   if (!record.delegations.empty()) workers_[0]->restart().ReturnDelegations();
 }
 
@@ -367,14 +390,14 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   PrepareForKill();
   if (outcome.ok()) outcome = ServeKernel(std::move(inheritance.devices), &record);
   if (!outcome.ok()) return outcome;
-  // After a restart without a kill, requests may be unread that an earlier kill has left.
-  const bool all_read = killed && ForgetOutdated();
+  if (killed) ForgetOutdated();
   lease_keeper_->SetRequestsBy(facts_.requests_by);
   for (const InodeTable::Saved::Node& node : record.inodes.nodes) {
     if (!killed || node.type != wire::ObjectType::kDir) continue;
     state_.notifier->DropListing(node.nodeid, [] {});
   }
-  TidyUp(record, all_read);
+  SettleLeft();
+  TidyUp(record);
   const int64_t now = NowNs();
   AwaitPromises();
   state_.rules.KeepNothing(false);

@@ -210,6 +210,7 @@ void Worker::Handle(std::span<const std::byte> request) {
     context_.channel->ReplyError(header.unique, EIO);
     return;
   }
+  state_.left.resent.Read(header);
   if ((header.unique & kUniqueResent) != 0) [[unlikely]] {
     if (Refuses(header)) {
       context_.channel->ReplyError(header.unique, EIO);

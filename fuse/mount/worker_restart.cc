@@ -53,6 +53,7 @@ void WorkerRestart::Close(std::vector<uint64_t> dropped, std::vector<wire::State
 
 Task<void> WorkerRestart::CloseEach(std::vector<uint64_t> dropped,
                                     std::vector<wire::StateId> opens) {
+  ++closing_;
   for (const uint64_t request : dropped) {
     if (!context_.in_flight.has_value()) break;
     client::InFlightOperation operation(&*context_.in_flight, request, /*again=*/true);
@@ -64,6 +65,7 @@ Task<void> WorkerRestart::CloseEach(std::vector<uint64_t> dropped,
     Task<absl::Status> closing = context_.files->opens().Close(open);
     const absl::Status ignored = co_await closing;  // as in ServerOpens::Close
   }
+  --closing_;
 }
 
 void WorkerRestart::Pause(std::function<void()> drained) {
@@ -78,7 +80,7 @@ void WorkerRestart::Pause(std::function<void()> drained) {
 }
 
 bool WorkerRestart::IsDrained() const {
-  return context_.calls.size() == 0 && !context_.files->delegating().returning();
+  return context_.calls.size() == 0 && closing_ == 0 && !context_.files->delegating().returning();
 }
 
 void WorkerRestart::LookIfDrained() {

@@ -39,7 +39,7 @@ class WorkerRestart {
   // Begins to return the delegations that are due.
   void ReturnDelegations();
   // Begins to close opens of the client that nothing uses: those of `dropped`, requests of the
-  // kernel that it does not send again, and `opens`.
+  // kernel that it does not send again, and `opens`. A pause waits for it.
   void Close(std::vector<uint64_t> dropped, std::vector<wire::StateId> opens);
   // Reads no more requests, and takes back those that wait for a lock. `drained`: when no request
   // is unanswered. Not with a ring.
@@ -71,6 +71,7 @@ class WorkerRestart {
   WorkerEnding& ending_;
   Pollable& requests_;
   const std::function<void(std::span<const std::byte>)> handle_;
+  size_t closing_ = 0;  // calls of Close whose work has not ended
   bool paused_ = false;
   bool handed_over_ = false;
   std::function<void()> drained_;    // of Pause, until then

@@ -542,13 +542,15 @@ def restart_killed_opens(rig):
 
 
 # Stops mount.dafs, while a file exists, in the moment in which the kernel has an answer: to the order to send requests
-# again (PAUSE_AFTER_RESEND), or to an OPEN or CREATE (PAUSE_AFTER_OPEN).
+# again (PAUSE_AFTER_RESEND), or to an OPEN or CREATE (PAUSE_AFTER_OPEN). Or before it reads a request
+# (PAUSE_BEFORE_READ).
 PAUSES = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -559,6 +561,16 @@ static void pause_while(const char* pause) {
   FILE* file = fopen(reached, "w");
   if (file != NULL) fclose(file);
   for (int i = 0; i < 3000 && access(pause, F_OK) == 0; ++i) usleep(10000);
+}
+
+ssize_t read(int fd, void* into, size_t size) {
+  ssize_t (*next)(int, void*, size_t) = dlsym(RTLD_NEXT, "read");
+  char link[32], target[16] = "";
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+  if (size >= 8192 && readlink(link, target, sizeof(target) - 1) > 0 && strcmp(target, "/dev/fuse") == 0) {
+    pause_while(getenv("PAUSE_BEFORE_READ"));
+  }
+  return next(fd, into, size);
 }
 
 ssize_t writev(int fd, const struct iovec* parts, int count) {
@@ -681,6 +693,44 @@ def restart_killed_after_open(rig):
         os.close(descriptor)
         check(processes.wait_until(lambda: not opens_left(rig, server), 5 * rig.slowness, 0.05), "opens after close")
     rig.umount()
+
+
+@scenario(timeout=60, where="server")
+def restart_killed_and_read_late(rig):
+    """The mount.dafs that follows a killed one reads no request for some seconds. Until then it cannot be restarted, as
+    the next one would not know what was sent. Afterwards the open of a program that was killed meanwhile ends."""
+    need_survival()
+    rig.need("gcc")
+    rig.expect(".*continues after mount.dafs was killed.*", ".*session.*", ".*no session.*", ".*was not restarted.*")
+    pause = rig.base / "pause"
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash"], ["--delegations", "none"])
+    with proxy.Proxy(server.port) as relay:
+        with pausing(rig, "PAUSE_BEFORE_READ", pause):
+            mount_through(rig, relay, server, "guardian")
+        path = rig.mnt / "file"
+        (rig.export / "file").write_text("content")
+        os.stat(path)
+        relay.break_after(proxy.TO_CLIENT, 1, proxy.STALL)
+        program = begin_change(open_file, path)
+        check(processes.wait_until(lambda: opens_left(rig, server), 5 * rig.slowness, 0.01), "the server has no open")
+        pause.write_text("")
+        replace_killed(rig)
+        reached = pathlib.Path(f"{pause}.reached")
+        check(processes.wait_until(reached.exists, 20 * rig.slowness, 0.01), "no request is read")
+        os.kill(program, signal.SIGKILL)
+        os.waitpid(program, 0)
+        relay.break_nothing()
+        relay.release()
+        time.sleep(3 * rig.slowness)
+        status, text = ask(rig, "restart", rig.mnt)
+        check(status != 0 and "have not all been read" in text, f"restart while requests are unread: {status}, {text}")
+        equal(len(opens_left(rig, server)), 1, "opens before the requests were read")
+        pause.unlink()
+        check(processes.wait_until(lambda: not opens_left(rig, server), 5 * rig.slowness, 0.05),
+              f"opens of the killed program: {opens_left(rig, server)}")
+        equal(ask(rig, "restart", rig.mnt)[0], 0, "restart afterwards")
+        equal(path.read_text(), "content", "content")
+        rig.umount()
 
 
 @scenario(timeout=1800, where="server", long_only=True)
