@@ -46,8 +46,8 @@ struct BatchGroup {
 };
 
 struct BatchEntry {
-  uint64_t id = 0;
-  BatchItem item;
+  uint64_t id = 0;                    // of the item; never used again
+  BatchItem item;                     // as the caller has submitted it
   std::shared_ptr<BatchGroup> group;  // owners: its entries
   BatchState state = BatchState::kQueued;
   wire::StateId state_id;  // the server's present state id for item.state_id
@@ -59,10 +59,11 @@ struct BatchEntry {
   absl::AnyInvocable<void()> then;  // with kClosing: runs once the windows are closed
   bool hurried = false;             // HurryUp was called: sent first, and reported without delay
   bool overlap_committed = false;   // CommitOverlapped has run; it runs once
-  absl::Status timed_out;           // the result once its memory is safe
-  DoublingPause delay = ServerDelay();
-  int reclaims = 0;
-  int damaged = 0;
+  // Not OK: reported once the server cannot access the memory any more.
+  absl::Status timed_out;
+  DoublingPause delay = ServerDelay();  // until it is sent again, after DELAY or GRACE
+  int reclaims = 0;                     // how often the server did not know the state id
+  int damaged = 0;                      // how often the data had a wrong checksum
 };
 
 // Items to be sent, in order.

@@ -25,7 +25,7 @@
  *
  * Ownership. Strings and structures are read before a call returns, and need not live longer. The
  * memory of an asynchronous I/O belongs to the library until its completion was taken, also after
- * dafs_cancel. Strings in results live as long as said at each.
+ * dafs_cancel. Strings in results live as long as stated at each function.
  *
  * Structures begin with their size, which makes them extensible: initialise them with DAFS_INIT, as
  * in `struct dafs_options options = DAFS_INIT(struct dafs_options);`. Zero is the default of every
@@ -55,7 +55,7 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-/* Handles. They are no addresses: a closed one is recognised. */
+/* Handles. They are not addresses: a closed one is recognised. */
 typedef struct dafs_session dafs_session;
 typedef struct dafs_file dafs_file;
 typedef struct dafs_group dafs_group;
@@ -84,7 +84,7 @@ struct dafs_options {
   const char *fence_id;    /* in fencing lists; NULL: none, and no list admits it */
   const char *tls_name;    /* not NULL: TLS, with a certificate of the server for this name */
   const char *tls_ca;      /* file of the accepted CAs; NULL: those of the system */
-  const char *tls_cert;    /* the own certificate and its key, both or neither */
+  const char *tls_cert;    /* the program's certificate and its key, both or neither */
   const char *tls_key;
   const uint32_t *user; /* uid, gid and `groups` further groups; NULL: those of the process */
   uint32_t groups;      /* at most 1024 */
@@ -187,8 +187,8 @@ int dafs_fstat(dafs_file *file, struct dafs_attributes *attributes);
 /* Sets the mode, size and mtime that are valid. */
 int dafs_set_attributes(dafs_session *session, const char *path,
                         const struct dafs_attributes *attributes);
-/* Return 1 if the server's attributes equal the valid ones, otherwise 0: both functions alike, by
- * VERIFY or NVERIFY. */
+/* Both return 1 if the server's attributes equal the valid ones, otherwise 0: by VERIFY or
+ * NVERIFY. */
 int dafs_verify(dafs_session *session, const char *path, const struct dafs_attributes *attributes);
 int dafs_nverify(dafs_session *session, const char *path, const struct dafs_attributes *attributes);
 int dafs_mkdir(dafs_session *session, const char *path, uint32_t mode);
@@ -243,7 +243,7 @@ enum dafs_fence_update { DAFS_FENCE_OVERWRITE = 1, DAFS_FENCE_APPEND, DAFS_FENCE
 /* The fence ids that may access `path`, for dafs_list_next; none: every client may. */
 int dafs_fence_get(dafs_session *session, const char *path, dafs_list **list);
 /* Changes the list. With DAFS_FENCE_DENY it returns after every access that the denied clients had
- * begun. The session itself needs an id that the list admits. -EINVAL also: the list would run
+ * begun. The session itself needs an id that the list admits. -EINVAL also: the list would become
  * empty. */
 int dafs_fence_set(dafs_session *session, const char *path, enum dafs_fence_object object,
                    enum dafs_fence_access access, enum dafs_fence_update update,

@@ -1,6 +1,6 @@
 // The checks of `dafsctl doctor`. Each looks at one thing, and reports what it found and, unless
-// all is well, what to do. None changes anything. Called on one thread. Those of a server block for
-// at most kDoctorPatience for each address.
+// all is well, what to do. None changes anything. Called on one thread. CheckServer blocks for at
+// most kDoctorPatience for each address.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,5 @@
-// `dafsctl restart`: has the mount.dafs of a mount replaced (docs/restart.md).
+// `dafsctl restart`: has the mount.dafs of a mount replaced (docs/restart.md). Any thread. Blocks
+// for about a minute at most for each mount.
 #pragma once
 
 #include <string>
@@ -20,12 +21,12 @@ struct RestartOptions {
 CLI::App* AddRestartCommand(CLI::App& app, std::string& mount_point, RestartOptions& options);
 
 // Asks the mount that answers on `socket`, and waits until its new program answers, for a minute at
-// most. kFailedPrecondition: the mount refuses, and goes on; the message says why. Others:
-// AskControlSocket.
+// most (kDeadlineExceeded). kFailedPrecondition: the mount refuses, and goes on; the message says
+// why. Other errors: those of AskControlSocket.
 absl::Status Restart(const std::string& socket, const RestartOptions& options);
 
 // Restarts each mount that has a socket in `directory`, one after the other, and prints to standard
-// error which could not be, and why. The error says how many; without a mount there is none.
+// error which could not be, and why. The error says how many. No mount: OK.
 absl::Status RestartAll(const std::string& directory, const RestartOptions& options);
 
 }  // namespace dafs::client

@@ -1,4 +1,5 @@
-// `dafsctl server`: queries the dafsd of this machine through its control socket.
+// `dafsctl server`: queries the dafsd of this machine through its control socket. Called on one
+// thread. AskServer blocks as AskControlSocket does, and with `wait_s` for that long.
 #pragma once
 
 #include <string>
@@ -27,8 +28,8 @@ struct ServerRequest {
 // Adds the command and its subcommands. `request` outlives `app`.
 CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request);
 
-// Asks what `command`, which was parsed, names, and prints the answer. Errors are one line for
-// people.
+// Sends the request of the parsed subcommand `command`, and prints the answer. Errors are one line
+// for people.
 absl::Status AskServer(const CLI::App& command, const ServerRequest& request);
 
 }  // namespace dafs::client

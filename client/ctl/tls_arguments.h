@@ -1,4 +1,5 @@
-// The options of dafsctl's commands that connect to a server by TLS, as those of a mount.
+// The options of dafsctl's commands that connect to a server by TLS, as those of a mount. Any
+// thread. Blocks only while the files of keys and certificates are read.
 #pragma once
 
 #include <memory>

@@ -101,7 +101,7 @@ Task<absl::Status> Exchanger::RunOneByOne(wire::CredHandle cred, std::span<CallB
       continue;
     }
     call->TakeOver(current);
-    // A state id that was passed on is the client's own name: replace it by the server's.
+    // A state id that was passed on is a permanent name: replace it by the server's.
     NameOpen(*call, context_.client.opens(), context_.negotiated.client_id);
     CallBase* const single[] = {call};
     Task<absl::Status> task = RunTogether(cred, single, deadline);

@@ -128,8 +128,9 @@ class InFlightOperation : public OperationState {
   bool Begin(std::span<CallBase* const> chain);
   // The record of the killed process is damaged, or differs from what `chain` would send.
   bool contradicts() const { return contradicts_; }
-  // Nothing will carry the operation out. Fills in `call` from a request of its procedure and owner
-  // that the killed process has sent, each once, as Begin does. Returns false if there is none.
+  // Nothing will carry the operation out. Finds a request with the procedure and owner of `call`
+  // that the killed process sent, and makes `call` look like it, as Begin does. Each is found once.
+  // Returns false if there is none.
   bool TakeSent(CallBase& call);
   // For the session. The request is about to be posted; its response has arrived.
   void Sent(const CallBase& call);

@@ -21,7 +21,7 @@ struct Negotiated {
   bool checksums = false;             // on messages after the agreement (WIRE 6)
   bool response_cache = false;        // the server caches responses to changes (5.2)
   bool rdma_read_channel = false;     // direct writes need an RDMA-read Channel
-  bool back_control_channel = false;  // the server takes asynchronous batches
+  bool back_control_channel = false;  // the session has a Back-control Channel
   bool attributes_after = false;      // responses may carry attributes (WIRE 9.8)
   uint64_t extensions = 0;            // wire::kExtension... flags that the server granted
   // Which server this is; nullopt: it does not say (WIRE 9.5).

@@ -10,9 +10,9 @@
 // When the session is lost, operations wait while a new one is built in the background. The
 // server's Response Cache then shows which requests the server executed, and the client fetches
 // their replies. The client sends the others again, a chain from its first unanswered member on
-// (4.3.4, 5.2.5). After a restart of the server, the client reclaims opens before it sends any
-// other request. The caller only notices the delay. A state id that an operation returns names the
-// open permanently (client/state/opens.h); it is not a state id of the server.
+// (4.3.4, 5.2.5). After a restart of the server, the client reclaims opens before any
+// request of a program. The caller only notices the delay. A state id that an operation returns
+// names the open permanently (client/state/opens.h); it is not a state id of the server.
 //
 // Errors of all operations, in addition to those listed at each:
 //   kUnimplemented     the server has no such procedure

@@ -15,7 +15,7 @@
 namespace dafs::client {
 namespace {
 
-// The client's own name for the open that `call` made.
+// The permanent name of the open that `call` made.
 std::optional<wire::StateId> OpenedBy(const CallBase& call) {
   if (!call.ok() || wire::InfoOf(call.proc()).state_id_after != wire::Current::kFromResult) {
     return std::nullopt;

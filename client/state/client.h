@@ -37,8 +37,8 @@ namespace dafs::client {
 
 class Files;
 
-// AUTH_NONE, AUTH_DEFAULT or AUTH_GSS (3.1.1.1). kAuto takes AUTH_NONE or AUTH_DEFAULT: the first
-// one that the server offers, in that order.
+// AUTH_NONE, AUTH_DEFAULT, AUTH_GSS or AUTH_TEXT (3.1.1.1). kAuto takes AUTH_NONE or AUTH_DEFAULT:
+// the first one that the server offers, in that order.
 enum class Auth : uint8_t { kAuto, kNone, kDefault, kGss, kText };
 
 // Whether the server accesses buffers through a memory window for each request (wire/dat/dat.h).

@@ -1,7 +1,7 @@
 // The opens of a client, each with its file, owner, access and user. Files hands out state ids that
-// are the client's own numbers of opens; whatever uses an open keeps only this number. This table
-// maps it to the server's present state id. After the server lost its state and the open was
-// reclaimed, the server's state id is another one, and the client's stays.
+// are permanent names of opens; whatever uses an open keeps only this name. This table maps it to
+// the server's present state id. After the server lost its state and the open was reclaimed, the
+// server's state id is another one, and the permanent name stays.
 // Spec: 4.4.1.2 (state ids, crash recovery), 4.4.1.6 (a restarted server has another client_id),
 // 6.5.24 (CLAIM_PREVIOUS).
 // Thread-safe: shared by the workers of a client. Nothing blocks.
@@ -71,8 +71,8 @@ class Opens {
   // it: the existing one if the table has this open already.
   wire::StateId Add(OpenInfo info, const wire::StateId& state_id, const wire::ClientId& client_id)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds an open under a delegation with `state_id`. It has its own name, and the server does not
-  // know it. Only for DelegationTable, which records the name.
+  // Adds an open under a delegation with `state_id`. It gets a permanent name, and the
+  // server does not know it. Only for DelegationTable, which records the name.
   wire::StateId AddLocal(OpenInfo info, const wire::StateId& state_id,
                          const wire::ClientId& client_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns nullopt if there is no such open.

@@ -27,8 +27,8 @@ namespace dafs::client {
 
 class PromiseKeeper final : public BackControlHandler {
  public:
-  // `connection` is the control session's. `observer` (may be null) drops what is cached. All must
-  // outlive this.
+  // `session_keeper` is the control session's. `observer` (may be null) drops what is cached. All
+  // must outlive this.
   PromiseKeeper(Client& client, Loop& loop, SessionKeeper& session_keeper,
                 PromiseObserver* observer);
   ~PromiseKeeper() override;

@@ -1,6 +1,6 @@
-// The late write errors of each file (client/state/data/write_tracker.h), until an fsync or close
-// has reported them. A node and the open files that write share its tracker: a write may come
-// through any of these, and may outlive the node.
+// The late write errors of each file (client/state/data/write_tracker.h), until an fsync has
+// reported them. A close reports them too, and does not end them. A node and the open files that
+// write share its tracker: a write may come through any of these, and may outlive the node.
 //
 // WriteTrackers is thread-safe; nothing blocks. KeptTrackers is not: InodeTable keeps one in each
 // shard, under its mutex.

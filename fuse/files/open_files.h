@@ -154,7 +154,7 @@ class DirectoryState {
   wire::Verifier cookieverf_ ABSL_GUARDED_BY(mutex_);
   bool listed_ ABSL_GUARDED_BY(mutex_) = false;
   client::Promise names_ ABSL_GUARDED_BY(mutex_);
-  Whole collected_ ABSL_GUARDED_BY(mutex_);  // of the chunks until now
+  Whole collected_ ABSL_GUARDED_BY(mutex_);  // of the chunks so far
   uint64_t next_cookie_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

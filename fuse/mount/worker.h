@@ -1,6 +1,6 @@
 // A worker is one thread with one loop, which waits for the kernel and for the worker's session.
 // The thread that receives the server's reply also answers the kernel (docs/decisions.md, Threads).
-// Only interrupts are handed to another thread.
+// docs/threading.md lists what goes to other threads.
 //
 // The worker itself reads requests from /dev/fuse. Its parts do the rest: WorkerRing takes requests
 // by io_uring, WorkerCalls starts their calls, WorkerRestart pauses for a restart, WorkerEnding

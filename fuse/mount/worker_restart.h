@@ -34,7 +34,7 @@ class WorkerRestart {
   void AskServer(std::function<void(absl::Status)> done);
   // `done`: the worker has begun to serve all requests that it has read before.
   void CatchUp(std::function<void()> done) { context_.loop->Post(std::move(done)); }
-  // Commits what is written until now; `done` when the server has it.
+  // Commits what is written so far; `done` when the server has it.
   void Commit(std::function<void()> done);
   // Begins to return the delegations that are due.
   void ReturnDelegations();

@@ -7,8 +7,8 @@
 // So a change of names by this mount does not delay the answer to the server for longer than
 // kPatience. The kernel then keeps no names of that directory for kDistrustFor.
 //
-// A name of a directory is expired, not removed, because the kernel would detach file systems that
-// are mounted on it.
+// A name that leads to a directory is expired, not removed, because the kernel would detach file
+// systems that are mounted on it.
 //
 // Has a thread with a loop. Thread-safe; nothing blocks.
 #pragma once

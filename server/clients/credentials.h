@@ -4,9 +4,10 @@
 // Trust is as with NFS and AUTH_SYS. DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT prove nothing, so the
 // server trusts the network and the client's machine: only a privileged program there can connect
 // from a reserved port. A trusted client may register any user's credentials. A client is trusted
-// if some export admits its address (`clients`; without the option, every address) and its port (a
-// reserved one, or any with `insecure`). The store checks every request again against the export it
-// touches, so trust for one export gives nothing on another.
+// if some export admits it (Export::MisfitOf): its address (`clients`; without the option, every
+// address), its protection (`xprtsec`, `certs`), how it authenticates (`sec`, `principals`), and
+// without a principal its port (a reserved one, or any with `insecure`). The store checks every
+// request again against the export it touches, so trust for one export gives nothing on another.
 //
 // A client with DAFS_AUTH_GSS is trusted if its principal is one of --trusted: a machine that
 // vouches for its users. Any other principal is one user of this machine: it registers nothing, and

@@ -98,8 +98,8 @@ struct ServerOptions {
   absl::Duration open_within = absl::Seconds(2);
   absl::Duration lease_time = absl::Seconds(90);
   absl::Duration grace_time = absl::ZeroDuration();  // after a restart; zero: the lease time
-  // The server waits this long for the answer to the announcement of a change. A client without one
-  // loses its promises.
+  // The server waits this long for the answer to the announcement of a change. A client that
+  // does not answer loses its promises.
   absl::Duration recall_time = absl::Seconds(10);
   Delegations::Options delegations;
   // The old bytes of what was changed under AUTORECOVERY locks. 0: there are no such locks.

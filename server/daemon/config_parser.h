@@ -1,6 +1,7 @@
 // Parses the command line of `dafsd` and its configuration file, which has the same options.
 //
 // For options with one value, the command line overrides the file; exports and addresses add up.
+// Any thread. Blocks while the file is read.
 #pragma once
 
 #include <string>
@@ -18,8 +19,8 @@ namespace dafs::server {
 absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments);
 
 // Reads the exports again, for a reload: the same arguments, with the file as it now reads.
-// `others`, if not null, gets the lines of the file that are no exports. kInvalidArgument as above;
-// the message names the line of the export.
+// `others`, if not null, gets the lines of the file that are not exports. kInvalidArgument as
+// above; the message names the line of the export.
 absl::StatusOr<std::vector<Export>> ReadExports(const std::vector<std::string>& arguments,
                                                 std::vector<std::string>* others = nullptr);
 // Puts the place of an export ("FILE:LINE: ") before a message that begins with `export

@@ -1,5 +1,6 @@
 // Procedures on attributes: ACCESS, GETATTR, GET_FSATTR, SETATTR, VERIFY, NVERIFY (inline).
-// Spec: 6.5.2, 6.5.13, 6.5.15, 6.5.23, 6.5.35, 6.5.37. They run on the worker, like those on names.
+// Spec: 6.5.2, 6.5.13, 6.5.15, 6.5.23, 6.5.35, 6.5.37. They run on the worker, but
+// SETATTR of the size in the pool if a lock that survives its client is concerned.
 #include <optional>
 
 #include "server/procedures/handler.h"

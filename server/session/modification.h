@@ -36,8 +36,9 @@ class Modification {
   // Whether clients must be called, after the store has returned `status`. If so, await Call. Then
   // call the store again if it repeats().
   bool MustCall(wire::DafsStatus status);
-  // The store changed nothing. Otherwise the request is executed, and the calls come before the
-  // response: a client has read the attributes of the new object while they were being set.
+  // True: the store changed nothing, and is called again. False: the request is executed, and
+  // clients are called before the response: a client has read the attributes of the new object
+  // while they were being set.
   bool repeats() const { return repeats_; }
   // The request is executed. Returns whether the names in the directories that it changed are
   // promised to its client.

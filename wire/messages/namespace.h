@@ -1,4 +1,5 @@
-// Messages about names: lookup, create, link, remove, rename, symbolic links.
+// Messages about names: lookup, create, link, remove, rename, symbolic links. NULL is here too,
+// although it is not about a name.
 // Spec: WIRE 9.4; draft 6.5.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once

@@ -34,8 +34,8 @@ class CommitOperations : public OperationGroup {
   absl::Status TakeFailure(const wire::FileHandle& file);
   // Whether written data of `file` is not yet on the server's stable storage.
   bool NeedsCommit(const wire::FileHandle& file) const;
-  // Commits `file` in the background, before all other files that wait for that. Returns after the
-  // COMMIT, even if it failed: TakeFailure says whether data is lost.
+  // Commits `file` in the background, ahead of the other files that wait to be committed. Returns
+  // after the COMMIT, even if it failed: TakeFailure says whether data is lost.
   Task<void> CommitNow(const wire::FileHandle& file);
   // Checks whether `file`, which may have been removed, still exists, with the next request that is
   // sent. If it does not, drops its uncommitted data without a COMMIT. Does not wait.

@@ -1,5 +1,6 @@
 // Reads, writes and appends data.
 // Spec: 4.2, 6.5.3, 6.5.4, 6.5.6, 6.5.27, 6.5.28, 6.5.38, 6.5.39; WIRE 10.
+// Threads and blocking: client/files/files.h.
 //
 // TransferPolicy decides how each request carries its data. Data that the server answers as
 // unstable is kept for a rewrite until a COMMIT (client/state/data/uncommitted.h).

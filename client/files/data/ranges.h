@@ -1,6 +1,7 @@
 // Operations on ranges of a file other than reading and writing: allocate, find data and holes,
 // copy. They use the private procedures 1005 to 1007 (wire/messages/ranges.h). kUnimplemented if
 // the server lacks them, or if its file system does not support the operation.
+// Threads and blocking: client/files/files.h.
 #pragma once
 
 #include <cstdint>

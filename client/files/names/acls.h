@@ -1,4 +1,5 @@
 // ACLs. Spec: 4.4.3, 6.1.5 (ACL), 6.5.13, 6.5.14, 6.5.35, 6.5.36.
+// Threads and blocking: client/files/files.h.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
 // Lists directories. Spec: 6.5.29, 6.5.30; WIRE 10.2.
+// Threads and blocking: client/files/files.h.
 #pragma once
 
 #include <cstdint>

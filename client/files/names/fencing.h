@@ -1,5 +1,6 @@
 // Fencing lists: which clients, by their fence ids, may access a file or a file system.
 // Spec: 4.4.4, 6.4.1, 6.4.2.
+// Threads and blocking: client/files/files.h.
 #pragma once
 
 #include <string>
@@ -35,8 +36,8 @@ class FenceOperations : public OperationGroup {
   // Changes the list of `file`, or of its file system. With kDeny it ends after every access that
   // the denied clients had begun, which may take as long as the disk of the server. Then no request
   // of theirs changes what is fenced, whatever they have sent. After an error the list may have
-  // changed; the call may be repeated. INVAL: the list would run empty; NOT_AUTHORIZED: as above,
-  // and for the list of a file system the owner of a file does not suffice.
+  // changed; the call may be repeated. INVAL: the list would become empty; NOT_AUTHORIZED: as
+  // above, and for the list of a file system the owner of a file does not suffice.
   Task<absl::Status> SetFence(const Identity& user, const wire::FileHandle& file,
                               const FenceChange& change);
 };

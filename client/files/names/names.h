@@ -1,5 +1,6 @@
 // Operations on the names in directories: look up, create, link, rename, remove, read a link.
 // Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.22, 6.5.31 to 6.5.34; the private procedures 1001 and 1003.
+// Threads and blocking: client/files/files.h.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +61,8 @@ class NameOperations : public OperationGroup {
                                   const wire::FileHandle& directory, std::string_view name,
                                   Attributes* after = nullptr);
   // Both unlink and rmdir. NOTEMPTY, NOENT. `target`: the file of that name as far as it is known;
-  // may be null. If this client has a delegation of it, it is returned in the same chain: otherwise
-  // the server keeps the removed file.
+  // may be null. If this client has a delegation of it, that delegation is returned in the same
+  // chain: otherwise the server keeps the removed file.
   Task<absl::Status> Remove(const Identity& user, const wire::FileHandle& directory,
                             std::string_view name, Attributes* after = nullptr,
                             Promise* names = nullptr, const wire::FileHandle* target = nullptr);

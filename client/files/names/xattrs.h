@@ -1,4 +1,5 @@
 // Extended attributes. Spec: 4.1.5 (named attributes), 6.5.25 (OPENATTR).
+// Threads and blocking: client/files/files.h.
 //
 // An extended attribute is the named attribute of the same name. Getting, setting, listing and
 // removing each use one chain that begins with OPENATTR. One READ reads a value. One OPEN and its
@@ -32,8 +33,8 @@ class XattrOperations : public OperationGroup {
 
   // Returns the value of the extended attribute `name`, the whole Linux name ("user.x"). The value
   // is one that was set, never parts of two. NOENT: there is none; NOTSUPP (kUnimplemented): the
-  // server or its file system has no such attributes. `can_wait`: until another request is sent, as
-  // in CallBase.
+  // server or its file system has no such attributes. `can_wait`: the request may wait for another
+  // one to leave with, as in CallBase.
   Task<absl::StatusOr<std::string>> GetXattr(const Identity& user, const wire::FileHandle& file,
                                              std::string_view name, bool can_wait = false);
   // Atomic: others see the old value or the new one. `value` stays until this returns. FBIG: larger
@@ -43,7 +44,7 @@ class XattrOperations : public OperationGroup {
   // NOENT: there is none.
   Task<absl::Status> RemoveXattr(const Identity& user, const wire::FileHandle& file,
                                  std::string_view name);
-  // Returns the names that the caller may see, in no order.
+  // Returns the names that the caller may see, in no particular order.
   Task<absl::StatusOr<std::vector<std::string>>> ListXattrs(const Identity& user,
                                                             const wire::FileHandle& file);
 

@@ -1,5 +1,6 @@
 // Returns delegations, and opens at the server what is open locally (client/state/delegations.h).
 // Spec: 6.5.11, 6.5.26, 6.6.4; WIRE 9.5 OPEN_OWNER, 9.7.
+// Threads and blocking: client/files/files.h.
 #pragma once
 
 #include <cstddef>
@@ -28,14 +29,15 @@ class DelegationOperations : public OperationGroup {
   // cannot be returned is revoked by the server.
   void ReturnDue();
   // The same, but only once the server has answered this worker: at once if it did so in the last
-  // second, otherwise after a NULL. Of several workers that are called so, one whose session does
-  // not hang returns them.
+  // second, otherwise after a NULL. If several workers are called, the first one whose server
+  // answers returns them.
   void ReturnDueIfAnswered();
   // Whether something is being returned.
   bool returning() const { return returning_ != 0; }
-  // Opens a file at the server that is open locally, as LOCK and OPEN_DOWNGRADE require, with its
-  // locks. Does nothing if the open is not local. Waits if another worker does it. kAborted: the
-  // server does not know the delegation.
+  // Makes a local open a real one: opens the file at the server, as LOCK and OPEN_DOWNGRADE
+  // require, with its locks. The open then has a state id of the server of its own, not the
+  // delegation's. Does nothing if the open is not local. Waits if another worker does it. kAborted:
+  // the server does not know the delegation.
   Task<absl::Status> MakeReal(const wire::StateId& open);
   // Turns a delegation into a read delegation, or returns it if the server does not. `can_wait`: as
   // in Close.

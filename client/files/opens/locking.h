@@ -1,5 +1,6 @@
 // Acquires, tests and releases locks of byte ranges, and waits for them.
 // Spec: 4.4.1.2, 6.5.18, 6.5.19, 6.5.20.
+// Threads and blocking: client/files/files.h.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A request that opens a file, and gives the open its name in the tables of the client.
+// A request that opens a file, and gives the open its permanent name in the tables of the client.
+// Threads and blocking: client/files/files.h.
 // Used by client/files/opens/opening.cc and opening_by_handle.cc only.
 #pragma once
 

@@ -1,7 +1,8 @@
 // Opens and closes files at the server.
-// Spec: 6.5.7, 6.5.24, 6.5.26; the private procedures 1000, 1002 and 1010.
+// Spec: 6.5.7, 6.5.24, 6.5.26; the private procedures 1000, 1002, 1010 and 1011.
+// Threads and blocking: client/files/files.h.
 //
-// The state ids that it returns are the client's own names of opens (client/state/opens.h).
+// The state ids that it returns are permanent names of opens (client/state/opens.h).
 #pragma once
 
 #include <atomic>
@@ -73,7 +74,8 @@ class OpenOperations : public OperationGroup {
   Task<absl::Status> Downgrade(const wire::StateId& open, uint32_t share_access,
                                uint32_t share_deny);
   // Private procedure 1002 OPEN_EXECUTE: opens for reading if the user may read or execute the
-  // file. If delegations are wanted, first acts as OpenByHandle; if the server lacks it, only so.
+  // file. If delegations are wanted, tries OpenByHandle first, and OPEN_EXECUTE only after ACCES.
+  // If the server lacks OPEN_EXECUTE, does only OpenByHandle.
   Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& user,
                                                   const wire::FileHandle& file,
                                                   std::string_view owner);
@@ -94,9 +96,9 @@ class OpenOperations : public OperationGroup {
   // does nothing, OK. `can_wait`: nothing waits for the reply, so the request may be delayed up to
   // 5 ms to share a send.
   Task<absl::Status> Close(const wire::StateId& open, bool can_wait = false);
-  // Ends `earlier`, which has the owner of `again`: an OPEN was executed for a killed program and
-  // then once more. If both are the same open of the server, that stays. Retries until
-  // the server answers; errors are not reported.
+  // An OPEN of a killed program was executed twice. Closes the first open, `earlier`, unless it is
+  // the same open of the server as `again`. Retries until the server answers; errors are not
+  // reported.
   Task<void> EndEarlier(wire::StateId earlier, wire::StateId again);
   // Closes what `dropped` has opened for `owner`: an operation of a killed process that nothing
   // carries out again, because its program was killed, too. Waits for a session; errors are not

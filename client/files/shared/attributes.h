@@ -1,5 +1,6 @@
 // Attributes of a file and of its file system, and the access that a user has.
 // Spec: 6.5.2, 6.5.12, 6.5.13, 6.5.35.
+// Threads and blocking: client/files/files.h.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ class KeptRanges {
   explicit KeptRanges(std::pmr::memory_resource* memory) : ranges_(memory) {}
 
   // Records each range in `recorder`, which outlives this, as data of the file of this number.
-  // While there is none.
+  // Call while no range is kept.
   void RecordIn(StateRecorder* recorder, uint64_t file) {
     recorder_ = recorder;
     file_ = file;

@@ -1,6 +1,6 @@
 // How many entries of a queue are held, and whether the queue starves (ring.h): all its entries are
 // held, and none was answered since the last check. Decides how many entries the queue gets, and
-// how many requests the kernel shall send so that it looks at those that it keeps.
+// how many requests the kernel is to send so that it looks at those that it keeps.
 // A value; belongs to the worker's thread.
 #pragma once
 
@@ -37,7 +37,7 @@ class RingLoad {
   // `count` entries were added because the queue starved. The kernel uses new entries only for new
   // requests, so it must send as many.
   void Grew(size_t count) { unkicked_ += count; }
-  // How many requests the kernel shall still send.
+  // How many requests the kernel is to send still.
   size_t unkicked() const { return unkicked_; }
   void Kicked() { unkicked_ = 0; }
   // Whether all entries are held.

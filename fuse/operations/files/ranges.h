@@ -1,6 +1,6 @@
 // Ranges of files: FALLOCATE, LSEEK, COPY_FILE_RANGE, by the private procedures 1005 to 1007. If
 // the server does not have them, LSEEK and COPY_FILE_RANGE fail with ENOSYS. The kernel remembers
-// that and uses another way.
+// that and uses another way. FALLOCATE fails with EOPNOTSUPP, since another mode may still work.
 // Belongs to one worker's thread. Each function is called by Operations::Serve and answers `call`.
 #pragma once
 

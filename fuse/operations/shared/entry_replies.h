@@ -41,8 +41,7 @@ class EntryReplies {
   bool ReplyKnownAbsent(Call& call, const InodeView& directory, const DentryName& dentry);
   // The kernel moves names of these places, after a rename by this mount. With a server that gives
   // promises they are dropped, unless `names`, the promise of the names in the changed directories,
-  // covers them. Call this before the
-  // call is answered.
+  // covers them. Call this before the call is answered.
   void Moved(const DentryName& from, const DentryName& to, bool exchanged,
              const client::Promise& names);
   // The kernel removes the name, which led to `node`, after this mount has.

@@ -33,8 +33,9 @@ class DirectiveSender;
 struct BackControlRoute {
   BackControlRoute(Loop& loop_in, BackControl* channel_in) : loop(loop_in), channel(channel_in) {}
 
-  Loop& loop;             // of the channel; any thread may post to it
-  BackControl* channel;   // null: it has ended. Only on the thread of `loop`, as
+  Loop& loop;  // of the channel; any thread may post to it
+  // This and `promisee`: only on the thread of `loop`. Null: it has ended.
+  BackControl* channel;
   Promisee promisee = 0;  // the client that it reaches (server/session/directives/callbacks.h)
 };
 

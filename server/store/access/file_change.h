@@ -3,7 +3,7 @@
 // (server/store/procedures/shared/data_access.h).
 // Spec: 4.4.1.4 (what is saved before it); docs/optimistic.md (blocks that clients read by
 // reference).
-// One thread. Nothing blocks on anything but a short mutex.
+// One thread. Blocks only on a mutex that is held briefly.
 #pragma once
 
 #include "server/store/holdings/exported_cache.h"

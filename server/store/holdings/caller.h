@@ -29,7 +29,7 @@ struct Caller {
   uint32_t uid = 65534;            // as in the credential
   uint32_t gid = 65534;
   std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
-  Peer peer;                         // checked against the export's clients and `insecure`
+  Peer peer;                         // checked by Export::Admission
   Operation* operation = nullptr;    // records a modification in the journal; borrowed, may be null
   RecentStats* recent = nullptr;     // for the next GETATTR; borrowed, null on other threads
   wire::NameRule names = wire::NameRule::kUtf8;  // which names the client can use

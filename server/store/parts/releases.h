@@ -57,10 +57,11 @@ class Releases {
 
   // Closes an open or a delegation, and releases the locks of an open. The last close also removes
   // the file's orphan link, unless another open of the file may still be reclaimed.
-  // `use`: receives what it was used for.
+  // `use`: receives what it was used for. BAD_STATEID, OLD_STATEID, STALE_STATEID; EXPIRED: it was
+  // revoked.
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                              const ObjectKey& key, OpenUse* use = nullptr);
-  // The same for a delegation, if the caller holds the file's lock.
+  // CloseOpen, for a caller that holds the file's lock. The same statuses.
   wire::DafsStatus CloseLocked(const wire::ClientId& client_id, const wire::StateId& state_id,
                                const ObjectKey& key, OpenUse* use = nullptr);
 

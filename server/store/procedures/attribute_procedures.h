@@ -20,7 +20,7 @@ class AttributeProcedures {
   // Borrowed.
   explicit AttributeProcedures(StoreParts& store) : store_(store) {}
 
-  // 6.5.2.
+  // Which of the requested rights the caller has. 6.5.2.
   wire::DafsStatus Access(const Caller& caller, const wire::AccessArgs& args, wire::AccessRes* res);
 
   // 6.5.13, 6.5.14. `included` of the result is the defined part of `bitmap`.
@@ -32,11 +32,12 @@ class AttributeProcedures {
                            const wire::StateId& state_id, const wire::FileAttributes& attributes,
                            uint64_t* bitmap);
 
-  // 6.5.15.
+  // The attributes of the file system of an object. 6.5.15.
   wire::DafsStatus GetFsattr(const Caller& caller, const wire::FileHandle& filehandle,
                              uint64_t bitmap, wire::FsAttributes* attributes);
 
-  // 6.5.37, 6.5.23.
+  // VERIFY: OK if the attributes equal these, otherwise NOT_SAME. NVERIFY: SAME if they equal them,
+  // otherwise OK. 6.5.37, 6.5.23.
   wire::DafsStatus Verify(const Caller& caller, const wire::FileHandle& filehandle,
                           const wire::FileAttributes& attributes);
   wire::DafsStatus Nverify(const Caller& caller, const wire::FileHandle& filehandle,
