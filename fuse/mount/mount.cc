@@ -146,7 +146,7 @@ Outcome Mount::FindRoot() {
   if (root.node->attributes.object_type != wire::ObjectType::kDir) {
     return RootTypeError(state_.options, root.node->attributes.object_type);
   }
-  state_.inodes.SetRoot(root.node->handle, root.node->attributes);
+  state_.caches.inodes.SetRoot(root.node->handle, root.node->attributes);
   DecideWhoChecks();
   return {};
 }
@@ -258,7 +258,7 @@ Outcome Mount::TakePromises(int device) {
       PromiseBreaks::Start(state_, std::move(own));
   if (!breaks.ok()) return {ExitCode::kSystem, std::string(breaks.status().message())};
   breaks_ = *std::move(breaks);
-  state_.rules.Use(client_.get().promises());
+  state_.caches.rules.Use(client_.get().promises());
   return {};
 }
 
@@ -356,8 +356,8 @@ void Mount::StepNameRefresh() {
 // is otherwise idle.
 void Mount::GiveBackMemory() {
   client_.get().uncommitted().ReleaseUnused();
-  if (!trim_schedule_.IsDue(state_.inodes.forgotten())) return;
-  state_.inodes.ShrinkToFit();
+  if (!trim_schedule_.IsDue(state_.caches.inodes.forgotten())) return;
+  state_.caches.inodes.ShrinkToFit();
   malloc_trim(0);  // free(3) does not return pages between blocks that are in use
 }
 

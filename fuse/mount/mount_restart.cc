@@ -116,7 +116,7 @@ absl::Status Mount::Quiesce(HandoverRecord& record) {
           {i, std::string(reinterpret_cast<const char*>(request.data()), request.size())});
     }
   }
-  if (state_.inodes.HasUnseenError() || client_.get().lost_data().any()) {
+  if (state_.caches.inodes.HasUnseenError() || client_.get().lost_data().any()) {
     return absl::FailedPreconditionError(
         "data of a file could not be written, and no fsync has reported that yet");
   }
@@ -138,7 +138,7 @@ absl::Status Mount::AskServer() {
 // that is, and the server announces no changes meanwhile. Programs are served, so no directory
 // stays locked.
 absl::Status Mount::DropCaches() {
-  state_.rules.KeepNothing(true);
+  state_.caches.rules.KeepNothing(true);
   const auto suspended = std::make_shared<Countdown>(1);
   lease_keeper_->Suspend([suspended] { suspended->Done(); });
   if (!suspended->Await(kStepWithin)) return Late("the kernel did not drop what was promised");
@@ -236,7 +236,7 @@ void Mount::ServeAgain(const HandoverRecord& record) {
 // Nothing was given up: requests are served again, and promises are requested.
 void Mount::GoOn(const HandoverRecord& record) {
   state_.notifier->Resume();
-  state_.rules.KeepNothing(false);
+  state_.caches.rules.KeepNothing(false);
   ServeAgain(record);
   lease_keeper_->Resume();
 }
@@ -254,7 +254,7 @@ void Mount::MakeLiveRecord() {
   }
   live_ = *std::move(live);
   live_client_ = std::make_unique<LiveClient>(*live_);
-  state_.inodes.KeepIn(live_.get());
+  state_.caches.inodes.KeepIn(live_.get());
   state_.live_files = LiveFiles(live_.get());
   state_.lock_owners.RecordIn(state_.live_files);
   client::Client& client = client_.get();
@@ -383,7 +383,7 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   if (outcome = Restore(record, inheritance.live); !outcome.ok()) return outcome;
   state_.kernel.init.Answered(0);
   // Programs are served before the server has answered whether it gives promises.
-  state_.rules.KeepNothing(true);
+  state_.caches.rules.KeepNothing(true);
   if (killed) outcome = TakeOver(inheritance.devices, record);
   if (outcome.ok()) outcome = StartWorkers();
   if (outcome.ok()) desk_.Open(means_.guardian.valid(), restarts_.count);
@@ -400,7 +400,7 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   TidyUp(record);
   const int64_t now = NowNs();
   AwaitPromises();
-  state_.rules.KeepNothing(false);
+  state_.caches.rules.KeepNothing(false);
   LogContinued(record, killed, now);
   return {};
 }

@@ -78,7 +78,8 @@ Task<void> AttributeOperations::Getattr(Call& call) {
 // with a link count of 0. If the kernel still caches a path to it, it revalidates that soon.
 // Returns false if no attributes are known.
 bool AttributeOperations::ReplyGone(Call& call) {
-  std::optional<wire::FileAttributes> last = state_.attributes.LastOfDirectory(call.nodeid());
+  std::optional<wire::FileAttributes> last =
+      state_.caches.attributes.LastOfDirectory(call.nodeid());
   if (!last.has_value()) return false;
   last->num_links = 0;
   context_.attributes.ReplyValidFor(call, *last, absl::ZeroDuration());
@@ -145,9 +146,9 @@ Task<AttributeOperations::Attributes> AttributeOperations::SetSize(CallerIdentit
 // until the next change or open.
 Task<void> AttributeOperations::DropOlderPages(InodeView node, bool sets_size) {
   if (node.type != wire::ObjectType::kReg || state_.notifier == nullptr ||
-      state_.attributes.KernelHasOthersChanges(node.nodeid) ||
+      state_.caches.attributes.KernelHasOthersChanges(node.nodeid) ||
       files_.mount().opens().IsProtected(node.handle) ||
-      !state_.write_trackers.MayBeOpen(node.nodeid)) {
+      !state_.caches.write_trackers.MayBeOpen(node.nodeid)) {
     co_return;
   }
   const std::shared_ptr<OpenState> reader = state_.open_files.FindIf([&](const OpenState& open) {
@@ -190,7 +191,7 @@ Task<void> AttributeOperations::Setattr(Call& call) {
     Task<void> preparing = context_.BeforeDataChange(*user, node->nodeid, node->handle);
     co_await preparing;
   }
-  if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
+  if ((setattr.valid & FATTR_UID) != 0) state_.caches.write_trackers.NoteOwnerChange(call.nodeid());
   AttributeChange change(context_, *node);
   Task<absl::StatusOr<client::Attributes>> setting =
       by_open ? files_.Of(*user).attributes().SetAttributes(*user, node->handle, state_id, set)
@@ -210,7 +211,7 @@ Task<void> AttributeOperations::Setattr(Call& call) {
     attributes = co_await taking;
   }
   // Again, because an OPEN that was answered in between may have returned the previous owner.
-  if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
+  if ((setattr.valid & FATTR_UID) != 0) state_.caches.write_trackers.NoteOwnerChange(call.nodeid());
   change.End();
   if (attributes.ok()) {
     Task<void> dropping = DropOlderPages(*node, (setattr.valid & FATTR_SIZE) != 0);

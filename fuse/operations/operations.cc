@@ -94,7 +94,7 @@ Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> d
   const uint32_t opcode = call->header().opcode;
   const Table::Row& row = Table::RowOf(opcode);
   slow_.Begin(*call);
-  context_.state.inodes.Accepted(call->nodeid(), call->header().pid);
+  context_.state.caches.inodes.Accepted(call->nodeid(), call->header().pid);
   if (row.waits_for_writes && !context_.pending.none()) {
     // Only the reply to a CREATE shows which file it opened, and perhaps truncated.
     co_await context_.pending.Drained(opcode == FUSE_CREATE ? WriteBehindTable::kAnyNode

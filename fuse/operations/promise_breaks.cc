@@ -67,13 +67,13 @@ PromiseBreaks::~PromiseBreaks() {
 
 void PromiseBreaks::OnChanged(const wire::FileHandle& object, uint32_t what,
                               const std::string& name, absl::AnyInvocable<void()> dropped) {
-  if (state_.inodes.NodesOf(object).empty()) {
+  if (state_.caches.inodes.NodesOf(object).empty()) {
     dropped();
     return;
   }
   auto broken = std::make_shared<Break>(std::move(dropped));
   loop_->Post([this, broken, object, what, name] {
-    for (const uint64_t nodeid : state_.inodes.NodesOf(object)) {
+    for (const uint64_t nodeid : state_.caches.inodes.NodesOf(object)) {
       if ((what & wire::kChangedAttributes) != 0) DropAttributes(broken, nodeid, Loop::Now());
       if ((what & wire::kChangedNames) != 0) DropNames(broken, nodeid, name);
     }
@@ -85,12 +85,12 @@ void PromiseBreaks::OnChanged(const wire::FileHandle& object, uint32_t what,
 // ones for as long as answers are discarded: until the node's pages are dropped, too.
 void PromiseBreaks::DropAttributes(const BreakPtr& broken, uint64_t nodeid, absl::Time since) {
   if (channel_.ForgetAttributes(nodeid)) {
-    state_.attributes.Invalidated(nodeid);
+    state_.caches.attributes.Invalidated(nodeid);
     AwaitPages(broken, nodeid);
     return;
   }
   // While the kernel still has to make the node of an answer, that answer must be dropped later.
-  if (!state_.inodes.Find(nodeid).has_value() || Loop::Now() - since > kNodeWithin) return;
+  if (!state_.caches.inodes.Find(nodeid).has_value() || Loop::Now() - since > kNodeWithin) return;
   broken->Begin();
   loop_->RunAfter(kAskAgain, [this, broken, nodeid, since] {
     DropAttributes(broken, nodeid, since);
@@ -107,7 +107,7 @@ void PromiseBreaks::AwaitPages(const BreakPtr& broken, uint64_t nodeid) {
 
 void PromiseBreaks::EndIfChanging(const BreakPtr& pages, uint64_t nodeid) {
   if (pages->finished()) return;
-  if (state_.attributes.IsChanging(nodeid)) return pages->Finish();
+  if (state_.caches.attributes.IsChanging(nodeid)) return pages->Finish();
   loop_->RunAfter(kPatience, [this, pages, nodeid] { EndIfChanging(pages, nodeid); });
 }
 
@@ -116,18 +116,18 @@ void PromiseBreaks::DropNames(const BreakPtr& broken, uint64_t directory, const 
   const absl::Time now = Loop::Now();
   bool any = false;
   if (name.empty()) {
-    for (DirectoryNames::Name& one : state_.directory_names.NamesOf(directory, now)) {
+    for (DirectoryNames::Name& one : state_.caches.directory_names.NamesOf(directory, now)) {
       DropName(broken, directory, std::move(one), KernelChannel::NameDrop::kExpire);
       any = true;
     }
-  } else if (auto one = state_.directory_names.Find(directory, name, now)) {
-    const std::optional<InodeView> node = state_.inodes.Find(one->nodeid);
+  } else if (auto one = state_.caches.directory_names.Find(directory, name, now)) {
+    const std::optional<InodeView> node = state_.caches.inodes.Find(one->nodeid);
     const bool is_directory = node.has_value() && node->type == wire::ObjectType::kDir;
     DropName(broken, directory, *std::move(one),
              is_directory ? KernelChannel::NameDrop::kExpire : KernelChannel::NameDrop::kRemove);
     any = true;
   }
-  if (state_.directory_names.ListingOf(directory).cached) {
+  if (state_.caches.directory_names.ListingOf(directory).cached) {
     broken->Begin();
     state_.notifier->DropListing(directory, [broken] { broken->End(); });
     any = true;
@@ -153,8 +153,8 @@ void PromiseBreaks::DropName(const BreakPtr& broken, uint64_t directory, Directo
 
 void PromiseBreaks::LosePatience(const BreakPtr& broken, uint64_t directory) {
   if (broken->finished()) return;
-  if (state_.attributes.IsChanging(directory)) {
-    state_.directory_names.Distrust(directory, Loop::Now() + kDistrustFor);
+  if (state_.caches.attributes.IsChanging(directory)) {
+    state_.caches.directory_names.Distrust(directory, Loop::Now() + kDistrustFor);
     broken->Finish();
     return;
   }
@@ -178,7 +178,7 @@ void PromiseBreaks::OnVoid(absl::AnyInvocable<void()> dropped) {
 void PromiseBreaks::DropAll(const BreakPtr& broken) {
   const absl::Time now = Loop::Now();
   for (uint64_t shard = 0; shard < InodeTable::kShards; ++shard) {
-    for (const uint64_t nodeid : state_.attributes.KeptByKernel(shard, now)) {
+    for (const uint64_t nodeid : state_.caches.attributes.KeptByKernel(shard, now)) {
       DropAttributes(broken, nodeid, now);
     }
   }
@@ -190,12 +190,12 @@ void PromiseBreaks::DropNamesOf(uint64_t shard, const BreakPtr& broken, absl::Ti
     DropName(broken, directory, {.name = std::move(name), .given = absl::InfinitePast()},
              KernelChannel::NameDrop::kExpire);
   };
-  for (const uint64_t directory : state_.directory_names.Directories(shard)) {
-    if (state_.directory_names.ListingOf(directory).cached) {
+  for (const uint64_t directory : state_.caches.directory_names.Directories(shard)) {
+    if (state_.caches.directory_names.ListingOf(directory).cached) {
       broken->Begin();
       state_.notifier->DropListing(directory, [broken] { broken->End(); });
     }
-    for (DirectoryNames::Name& name : state_.directory_names.NamesOf(directory, now)) {
+    for (DirectoryNames::Name& name : state_.caches.directory_names.NamesOf(directory, now)) {
       expire(directory, std::move(name.name));
     }
   }

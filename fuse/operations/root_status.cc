@@ -88,7 +88,7 @@ Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle 
   race->answered = true;
   race->status = attributes.status();
   if (attributes.ok()) {
-    state_.attributes.Learn(kRootNode, *attributes);
+    state_.caches.attributes.Learn(kRootNode, *attributes);
     race->attributes = *std::move(attributes);
   }
   race->Finish();
@@ -103,7 +103,8 @@ Task<void> RootStatus::Getattr(Call& call, InodeView root) {
   CallerIdentity user = Asker(call);
   auto race = std::make_shared<Race>();
   // None in a program that continues a mount, until the server has answered once.
-  const std::optional<client::Attributes> last = state_.attributes.LastOfDirectory(kRootNode);
+  const std::optional<client::Attributes> last =
+      state_.caches.attributes.LastOfDirectory(kRootNode);
   Start(RefreshRoot(race, root.handle, user));
   if (last.has_value()) GiveUpLater(race);
   co_await race->first;
@@ -114,7 +115,8 @@ Task<void> RootStatus::Getattr(Call& call, InodeView root) {
     context_.attributes.Reply(call, call.nodeid(), race->attributes);
   } else {  // may be outdated
     context_.attributes.ReplyValidFor(
-        call, state_.attributes.LastOfDirectory(kRootNode).value_or(*last), absl::ZeroDuration());
+        call, state_.caches.attributes.LastOfDirectory(kRootNode).value_or(*last),
+        absl::ZeroDuration());
   }
 }
 

@@ -66,7 +66,7 @@ void SlowOperations::Judge(const Call& call) {
 client::PendingOperation SlowOperations::Describe(const Call& call, absl::Time now) const {
   const fuse_in_header& header = call.header();
   return {.operation = OpcodeName(header.opcode),
-          .file = PathOf(state_.inodes, header.nodeid),
+          .file = PathOf(state_.caches.inodes, header.nodeid),
           .pid = header.pid,
           .process = ProcessName(proc_, header.pid),
           .uid = header.uid,

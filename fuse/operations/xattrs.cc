@@ -89,7 +89,7 @@ Task<void> XattrOperations::LookForUsual(const client::Identity& user, const Ino
   if (!names.ok()) co_return;  // the request for the attribute itself fails likewise
   for (const Usual& usual : kUsual) {
     if (std::find(names->begin(), names->end(), usual.name) == names->end()) {
-      state_.absent_xattrs.Note(node.nodeid, usual.absent, asked);
+      state_.caches.absent_xattrs.Note(node.nodeid, usual.absent, asked);
     }
   }
 }
@@ -120,7 +120,8 @@ Task<void> XattrOperations::Getxattr(Call& call) {
   const std::optional<AbsentXattr> usual = AbsentOf(name);
   if (usual == AbsentXattr::kAccessAcl) state_.listing_acls.Requested();
   const auto known_absent = [&] {
-    return usual.has_value() && state_.absent_xattrs.Known(node->nodeid, *usual, Loop::Now());
+    return usual.has_value() &&
+           state_.caches.absent_xattrs.Known(node->nodeid, *usual, Loop::Now());
   };
   if (known_absent() || !wire::IsWireName(name, files_.name_rule())) {  // such a name cannot be set
     call.ReplyErrno(ErrnoOfAbsent(usual));
@@ -195,7 +196,7 @@ Task<void> XattrOperations::Setxattr(Call& call) {
                                                          wire::AttributeOf(name), value, mode);
   }
   change.End();
-  state_.absent_xattrs.Forget(call.nodeid(), Loop::Now());
+  state_.caches.absent_xattrs.Forget(call.nodeid(), Loop::Now());
   call.ReplyErrno(XattrErrno(status));
 }
 

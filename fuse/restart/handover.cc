@@ -184,12 +184,12 @@ absl::Status RestoreFiles(const HandoverRecord& record, MountState& state) {
     open->change = file.change;
     open->opener = std::make_shared<const client::Identity>(file.opener);
     open->by_own_right = file.by_own_right;
-    open->writes = state.write_trackers.Of(file.nodeid);
+    open->writes = state.caches.write_trackers.Of(file.nodeid);
     open->owner_changes = open->writes->owner_changes() + (file.owner_changed ? 1 : 0);
     open->errors = open->writes->SampleErrors();
     if ((file.flags & O_DIRECT) != 0) open->direct.emplace(open->writes);
     open->opened_by = file.opened_by;
-    open->bypasses_before = state.pages.BeginOpen(file.nodeid, BypassesPages(file.flags));
+    open->bypasses_before = state.caches.pages.BeginOpen(file.nodeid, BypassesPages(file.flags));
     if (file.opened_by != 0) state.left.opens.AddFile(file.opened_by, file.fh);
     state.live_files.Put(file.fh, *open);
     if (!state.open_files.Restore(file.fh, std::move(open))) return Contradiction("open files");
@@ -197,7 +197,7 @@ absl::Status RestoreFiles(const HandoverRecord& record, MountState& state) {
   // After all cursors into these errors were made.
   for (const HandoverRecord::File& file : record.files) {
     if (!file.has_lost_data) continue;
-    const auto writes = state.write_trackers.Of(file.nodeid);
+    const auto writes = state.caches.write_trackers.Of(file.nodeid);
     writes->NoteFailure(absl::DataLossError("a write of a killed mount.dafs had failed"));
   }
   return absl::OkStatus();
@@ -287,7 +287,7 @@ absl::Status RestoreOwners(const HandoverRecord& record, MountState& state) {
 void SaveBasis(const MountState& state, client::Client& client, HandoverRecord& record) {
   SaveClientBasis(client, record);
   SaveMountBasis(state, record);
-  record.inodes = state.inodes.SaveRoot();
+  record.inodes = state.caches.inodes.SaveRoot();
   record.verifier = client.options().client_verifier;
   record.last_open = client.opens().last_name();
   record.last_process = state.lock_owners.last_process();
@@ -385,7 +385,7 @@ void AfterKill(std::span<const LiveRecord::Item> left, HandoverRecord& record) {
 void SaveMount(const MountState& state, client::Client& client, HandoverRecord& record) {
   SaveClient(client, record);
   SaveMountBasis(state, record);
-  record.inodes = state.inodes.Save();
+  record.inodes = state.caches.inodes.Save();
   state.open_files.ForEach(
       [&](uint64_t fh, const OpenState& open) { record.files.push_back(Saved(fh, open)); });
   state.open_directories.ForEach([&](uint64_t fh, const DirectoryState& open) {
@@ -421,7 +421,7 @@ absl::Status RestoreMount(const HandoverRecord& record, MountState& state, clien
   state.kernel.default_permissions = record.default_permissions;
   state.kernel.init.Agree(record.init_flags);
   state.owners.Restore(record.next_owner);
-  if (!state.inodes.Restore(record.inodes)) return Contradiction("nodes");
+  if (!state.caches.inodes.Restore(record.inodes)) return Contradiction("nodes");
   RETURN_IF_ERROR(RestoreFiles(record, state));
   RETURN_IF_ERROR(RestoreDirectories(record, state));
   RestoreLeftOpens(record, state);

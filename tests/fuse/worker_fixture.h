@@ -77,7 +77,7 @@ class WorkerTest : public testing::Test {
     found.WaitForNotification();
     ASSERT_TRUE(root.connected.ok()) << root.connected;
     ASSERT_TRUE(root.node.ok()) << root.node.status();
-    state_->inodes.SetRoot(root.node->handle, root.node->attributes);
+    state_->caches.inodes.SetRoot(root.node->handle, root.node->attributes);
     UniqueFd device = kernel_.TakeWorkerEnd();
     state_->notifier =
         std::make_unique<Notifier>(UniqueFd(fcntl(device.get(), F_DUPFD_CLOEXEC, 0)));

@@ -44,7 +44,7 @@ Task<void> DataOperations::Read(Call& call) {
     call.ReplyErrno(EBADF);
     co_return;
   }
-  state_.attributes.InvalidatePrefetched(open->nodeid);  // atime
+  state_.caches.attributes.InvalidatePrefetched(open->nodeid);  // atime
   absl::StatusOr<client::BufferLease> lease =
       co_await files_.Of(*open->opener)
           .buffers()

@@ -104,27 +104,29 @@ Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState& open
   const uint64_t nodeid = call.nodeid();
   if (answer.is_local) {
     // Only this mount has changed the file since the open, through the kernel's pages or past them.
-    if (BypassesPages(open.flags) || !state_.pages.WereBypassed(nodeid, open.bypasses_before)) {
+    if (BypassesPages(open.flags) ||
+        !state_.caches.pages.WereBypassed(nodeid, open.bypasses_before)) {
       co_return;
     }
   }
   const wire::FileAttributes& attributes = answer.attributes;
   const bool known = attributes.has(wire::kFattrChange);
-  state_.attributes.InvalidatePrefetched(nodeid);
+  state_.caches.attributes.InvalidatePrefetched(nodeid);
   // The open through which the lock was taken has dropped older pages.
   const bool pages = known && (open.change == attributes.change ||
-                               state_.pages.AreCurrent(nodeid, attributes.change));
+                               state_.caches.pages.AreCurrent(nodeid, attributes.change));
   if (pages || state_.notifier == nullptr) {
     // The caller uses the node until this call is answered, so the notification does not block.
-    const bool current = known && state_.attributes.KernelIsCurrent(nodeid, attributes.change);
+    const bool current =
+        known && state_.caches.attributes.KernelIsCurrent(nodeid, attributes.change);
     if (!current && !call.answered()) context_.attributes.Forget(nodeid);
     co_return;
   }
   LoopWait dropped(files_.loop());
   state_.notifier->DropPages(nodeid, [waker = dropped.waker()] { waker.Wake(); });
   absl::Status ignored = co_await dropped.Wait();
-  state_.attributes.Invalidated(nodeid);
-  if (known) state_.pages.Are(nodeid, attributes.change);
+  state_.caches.attributes.Invalidated(nodeid);
+  if (known) state_.caches.pages.Are(nodeid, attributes.change);
 }
 
 // Answers the call. Returns false if the lock was granted but the kernel did not accept the answer.

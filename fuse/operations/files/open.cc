@@ -32,7 +32,7 @@ Task<void> OpenOperations::Open(Call& call) {
     co_return;
   }
   const absl::Time asked_at = Loop::Now();
-  const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
+  const OwnChanges::Moment asked = state_.caches.attributes.MomentOf(call.nodeid());
   const bool is_retry =
       state_.stale_opens.IsRetry(call.header().pid, call.nodeid(), call.arrived());
   Task<absl::StatusOr<client::OpenFile>> opening =
@@ -72,7 +72,7 @@ Task<void> OpenOperations::Open(Call& call) {
 // delegation was granted, and the kernel has seen the changes of this mount.
 Task<void> OpenOperations::ReplyLocal(Call& call, const client::OpenFile& file, uint32_t flags,
                                       CallerIdentity user) {
-  const bool keep_cache = state_.pages.AreOf(call.nodeid(), file.delegation);
+  const bool keep_cache = state_.caches.pages.AreOf(call.nodeid(), file.delegation);
   fuse_open_out out =
       context_.opens.Add(call, file, call.nodeid(), flags, std::move(user), keep_cache);
   if (!call.Reply({AsBytes(out)})) co_await context_.opens.Undo(out.fh);
@@ -85,11 +85,13 @@ bool OpenOperations::InvalidateOlder(Call& call, const client::OpenFile& file,
                                      const OwnChanges::Moment& asked, absl::Time asked_at) {
   const bool has_change = file.attributes.has(wire::kFattrChange);
   const uint64_t change = file.attributes.change;
-  const bool current = has_change && state_.attributes.KernelIsCurrent(call.nodeid(), change);
+  const bool current =
+      has_change && state_.caches.attributes.KernelIsCurrent(call.nodeid(), change);
   // The caller uses the node until this call is answered, so the notification does not block.
   if (!current && !call.answered()) context_.attributes.Forget(call.nodeid());
-  if (has_change) state_.attributes.KeepPrefetched(call.nodeid(), asked, file.attributes, asked_at);
-  return has_change && state_.pages.AreCurrent(call.nodeid(), change);
+  if (has_change)
+    state_.caches.attributes.KeepPrefetched(call.nodeid(), asked, file.attributes, asked_at);
+  return has_change && state_.caches.pages.AreCurrent(call.nodeid(), change);
 }
 
 Task<void> OpenOperations::Create(Call& call) {
@@ -193,14 +195,14 @@ Task<void> OpenOperations::Release(Call& call) {
   // The kernel has kept or dropped its pages as the answer to OPEN said, so none is older than that
   // open.
   if (open != nullptr && open->change.has_value()) {
-    state_.pages.Are(open->nodeid, *open->change);
+    state_.caches.pages.Are(open->nodeid, *open->change);
   }
   if (open != nullptr) {
-    state_.pages.EndOpen(open->nodeid, open->delegation, open->bypasses_before,
-                         BypassesPages(open->flags));
+    state_.caches.pages.EndOpen(open->nodeid, open->delegation, open->bypasses_before,
+                                BypassesPages(open->flags));
   }
   if (open != nullptr && !OpensToWrite(open->flags))
-    state_.attributes.InvalidatePrefetched(open->nodeid);
+    state_.caches.attributes.InvalidatePrefetched(open->nodeid);
   // Answered before the CLOSE: no program waits for it, and it commits nothing.
   call.ReplyOk();
   if (open == nullptr) co_return;

@@ -114,7 +114,7 @@ Task<void> RangeOperations::CopyFileRange(Call& call) {
   }
   if (call.answered()) co_return;  // its caller was killed while it waited
   context_.attributes.MarkDataChanged(to->nodeid);
-  state_.attributes.InvalidatePrefetched(from->nodeid);  // atime
+  state_.caches.attributes.InvalidatePrefetched(from->nodeid);  // atime
   const uint64_t length = std::min(copy.len, kMostCopied);
   absl::StatusOr<client::CopyResult> copied =
       co_await files_.Of(*to->opener)

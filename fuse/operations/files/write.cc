@@ -201,7 +201,7 @@ void WriteOperations::FailLate(const WritePiece& piece, const Transfer& transfer
   state_.live_files.NoteFailure(*piece.open);
   if (state_.notifier != nullptr) state_.notifier->DropPages(piece.open->nodeid, [] {});
   if (!first) return;  // log one line for each failure that the program sees
-  const DentryName dentry = state_.inodes.LatestDentryOf(piece.open->nodeid);
+  const DentryName dentry = state_.caches.inodes.LatestDentryOf(piece.open->nodeid);
   LogError(absl::StrCat(state_.options.source.text, ": ",
                         dentry.name.empty() ? "a file without a name" : dentry.name, ": ",
                         piece.size - transfer.done, " bytes at ", piece.offset + transfer.done,

@@ -38,9 +38,9 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   if (ReplyFromListing(call, *node, user)) co_return;
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, user);
   const absl::Time asked_at = Loop::Now();
-  const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
+  const OwnChanges::Moment asked = state_.caches.attributes.MomentOf(call.nodeid());
   client::Attributes attributes;  // opendir(3) requests them next
-  client::Attributes* const after = state_.attributes.KeepsFiles() ? &attributes : nullptr;
+  client::Attributes* const after = state_.caches.attributes.KeepsFiles() ? &attributes : nullptr;
   absl::Status there;  // READDIR reports errors other than ESTALE
   if (last_was_listed_) {
     there = (co_await chunks_.Read(directory, 0, /*attributes=*/true, after)).status();
@@ -51,7 +51,7 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
     if (found.ok()) attributes = *std::move(found);
   }
   if (attributes.has(wire::kFattrChange)) {
-    state_.attributes.KeepPrefetched(call.nodeid(), asked, attributes, asked_at);
+    state_.caches.attributes.KeepPrefetched(call.nodeid(), asked, attributes, asked_at);
   }
   bool lost_name = ErrnoFromStatus(there) == ESTALE;
   if (there.ok()) {
@@ -65,9 +65,9 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
   fuse_open_out out = {};
   const Chunk chunk = directory->chunk();
   // An announced change finds that the kernel may have the listing, or the check fails.
-  if (chunk != nullptr && chunk->names.only_clients && state_.rules.offered()) {
-    state_.directory_names.CachesListing(call.nodeid());
-    if (state_.rules.IsGood(chunk->names, node->handle)) out.open_flags |= FOPEN_CACHE_DIR;
+  if (chunk != nullptr && chunk->names.only_clients && state_.caches.rules.offered()) {
+    state_.caches.directory_names.CachesListing(call.nodeid());
+    if (state_.caches.rules.IsGood(chunk->names, node->handle)) out.open_flags |= FOPEN_CACHE_DIR;
   }
   out.fh = Open(call, std::move(directory));
   if (!call.Reply({AsBytes(out)})) Close(out.fh);
@@ -77,17 +77,17 @@ Task<void> DirectoryOperations::Opendir(Call& call) {
 // and attributes are promised. The kernel has checked that the caller may read it.
 bool DirectoryOperations::ReplyFromListing(Call& call, const InodeView& node,
                                            const CallerIdentity& user) {
-  if (!state_.rules.offered() || !state_.kernel.default_permissions) return false;
-  const DirectoryNames::Listing listing = state_.directory_names.ListingOf(node.nodeid);
-  const bool cached = state_.rules.Of(listing.names, node.handle) == Keeping::kPromised &&
-                      state_.attributes.IsPromised(node.nodeid);
+  if (!state_.caches.rules.offered() || !state_.kernel.default_permissions) return false;
+  const DirectoryNames::Listing listing = state_.caches.directory_names.ListingOf(node.nodeid);
+  const bool cached = state_.caches.rules.Of(listing.names, node.handle) == Keeping::kPromised &&
+                      state_.caches.attributes.IsPromised(node.nodeid);
   auto directory = std::make_shared<DirectoryState>(node.nodeid, node.handle, user);
   if (!cached) {
     const Chunk known = chunks_.KnownHere(node);
     if (known == nullptr) return false;
     // An announced change finds that the kernel may have the listing, or the check fails.
-    state_.directory_names.CachesListing(node.nodeid);
-    if (!state_.rules.IsGood(known->names, node.handle)) return false;
+    state_.caches.directory_names.CachesListing(node.nodeid);
+    if (!state_.caches.rules.IsGood(known->names, node.handle)) return false;
     directory->SetChunk(known, wire::Verifier());
   }
   fuse_open_out out = {};
@@ -103,7 +103,7 @@ DirectoryOperations::Chunk DirectoryOperations::FirstChunk(DirectoryState& direc
                                                            uint64_t offset, bool plus) {
   Chunk chunk = chunks_.Current(directory, offset, plus);
   if (chunk != nullptr || offset != 0) return chunk;
-  if (std::optional<InodeView> node = state_.inodes.Find(directory.nodeid)) {
+  if (std::optional<InodeView> node = state_.caches.inodes.Find(directory.nodeid)) {
     chunk = chunks_.KnownHere(*node);
   }
   if (chunk == nullptr) return nullptr;
@@ -117,10 +117,10 @@ void DirectoryOperations::NoteListed(DirectoryState& directory, const DirectoryC
                                      bool is_first, bool is_empty) {
   const client::Promise names = directory.NoteNames(chunk.names, is_first);
   // The kernel knows that a listing is whole when an answer has no entries.
-  if (is_empty && chunk.eof && state_.rules.offered()) {
-    state_.directory_names.Listed(directory.nodeid, names);
+  if (is_empty && chunk.eof && state_.caches.rules.offered()) {
+    state_.caches.directory_names.Listed(directory.nodeid, names);
   }
-  if (chunk.known_here) state_.attributes.KeepSent(directory.nodeid, Loop::Now());
+  if (chunk.known_here) state_.caches.attributes.KeepSent(directory.nodeid, Loop::Now());
 }
 
 Task<void> DirectoryOperations::Readdir(Call& call) {

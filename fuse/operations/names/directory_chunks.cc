@@ -59,9 +59,9 @@ bool LacksNumbers(const DirectoryChunk& chunk) {
 
 DirectoryChunks::Chunk DirectoryChunks::KnownHere(const InodeView& node) {
   if (!state_.kernel.default_permissions) return nullptr;
-  if (!state_.attributes.IsPromised(node.nodeid)) return nullptr;
+  if (!state_.caches.attributes.IsPromised(node.nodeid)) return nullptr;
   const absl::Time now = Loop::Now();
-  const auto whole = state_.whole_directories.NamesOf(node.handle, kKnownHereMost, now);
+  const auto whole = state_.caches.whole_directories.NamesOf(node.handle, kKnownHereMost, now);
   if (!whole.has_value()) return nullptr;
   auto chunk = std::make_shared<DirectoryChunk>();
   chunk->attributes = chunk->eof = chunk->known_here = true;
@@ -69,9 +69,10 @@ DirectoryChunks::Chunk DirectoryChunks::KnownHere(const InodeView& node) {
   chunk->names = whole->promise;
   chunk->entries.reserve(whole->names.size());
   for (const std::string& name : whole->names) {
-    const auto kept = state_.directory_names.Find(node.nodeid, name, now);
-    if (!kept.has_value() || !state_.attributes.IsAnswered(kept->nodeid, now)) return nullptr;
-    const std::optional<InodeView> object = state_.inodes.Find(kept->nodeid);
+    const auto kept = state_.caches.directory_names.Find(node.nodeid, name, now);
+    if (!kept.has_value() || !state_.caches.attributes.IsAnswered(kept->nodeid, now))
+      return nullptr;
+    const std::optional<InodeView> object = state_.caches.inodes.Find(kept->nodeid);
     if (!object.has_value() || !IsAclKnown(*object)) return nullptr;
     DirectoryChunk::Entry entry;
     entry.cookie = kDotDotOffset + 1 + chunk->entries.size();
@@ -82,7 +83,7 @@ DirectoryChunks::Chunk DirectoryChunks::KnownHere(const InodeView& node) {
     entry.attributes.filehandle = object->handle;
     chunk->entries.push_back(std::move(entry));
   }
-  return state_.rules.IsGood(chunk->names, node.handle) ? chunk : nullptr;
+  return state_.caches.rules.IsGood(chunk->names, node.handle) ? chunk : nullptr;
 }
 
 // Whether ls -l learns the object's ACL without a request.
@@ -90,9 +91,9 @@ bool DirectoryChunks::IsAclKnown(const InodeView& object) const {
   if (!state_.options.acl) return true;
   if (object.type != wire::ObjectType::kReg && object.type != wire::ObjectType::kDir) return true;
   const absl::Time now = Loop::Now();
-  return state_.absent_xattrs.Known(object.nodeid, AbsentXattr::kAccessAcl, now) &&
+  return state_.caches.absent_xattrs.Known(object.nodeid, AbsentXattr::kAccessAcl, now) &&
          (object.type == wire::ObjectType::kReg ||
-          state_.absent_xattrs.Known(object.nodeid, AbsentXattr::kDefaultAcl, now));
+          state_.caches.absent_xattrs.Known(object.nodeid, AbsentXattr::kDefaultAcl, now));
 }
 
 Task<absl::StatusOr<DirectoryChunks::Chunk>> DirectoryChunks::Read(
@@ -111,8 +112,8 @@ Task<absl::StatusOr<DirectoryChunks::Chunk>> DirectoryChunks::Read(
   if (cookie != 0) cookieverf = directory->cookieverf();
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
   // The kernel keeps a promised listing, so what it lacks is requested file by file later.
-  const bool promised = state_.attributes.IsPromised(directory->nodeid);
-  const bool acls = attributes && state_.options.acl && state_.attributes.KeepsFiles() &&
+  const bool promised = state_.caches.attributes.IsPromised(directory->nodeid);
+  const bool acls = attributes && state_.options.acl && state_.caches.attributes.KeepsFiles() &&
                     (promised || state_.listing_acls.wanted());
   if (acls) {
     state_.listing_acls.CountOne();
@@ -120,7 +121,7 @@ Task<absl::StatusOr<DirectoryChunks::Chunk>> DirectoryChunks::Read(
   }
   const bool begins = cookie == 0 && promised && state_.kernel.default_permissions;
   const uint64_t listing =
-      begins ? state_.whole_directories.BeginListing(directory->handle) : uint64_t{0};
+      begins ? state_.caches.whole_directories.BeginListing(directory->handle) : uint64_t{0};
   const auto read = [&](uint64_t with) {
     return files_.Of(*directory->opener)
         .directories()
@@ -154,8 +155,9 @@ void DirectoryChunks::NoteWhole(DirectoryState& directory, const DirectoryChunk&
   DirectoryState::Whole whole = directory.Collect(chunk, listing, kMost);
   if (whole.listing == 0) return;
   if (!whole.promise.only_clients) whole.promise = {};
-  state_.whole_directories.EndListing(directory.handle, whole.listing, whole.names, whole.promise,
-                                      Loop::Now() + PromiseRules::kPromisedFor);
+  state_.caches.whole_directories.EndListing(directory.handle, whole.listing, whole.names,
+                                             whole.promise,
+                                             Loop::Now() + PromiseRules::kPromisedFor);
 }
 
 DirectoryChunks::Chunk DirectoryChunks::Current(DirectoryState& directory, uint64_t offset,
@@ -165,11 +167,11 @@ DirectoryChunks::Chunk DirectoryChunks::Current(DirectoryState& directory, uint6
   if (!goes_on || chunk == nullptr) return nullptr;
   if (chunk->known_here && offset != 0) return chunk;
   // This mount has changed the directory since OPENDIR.
-  if (offset == 0 && state_.attributes.ChangedSince(directory.nodeid, chunk->asked_at))
+  if (offset == 0 && state_.caches.attributes.ChangedSince(directory.nodeid, chunk->asked_at))
     return nullptr;
   if (plus && !chunk->attributes) return nullptr;
   // The kernel must not put a listing into its cache that has changed since.
-  if (chunk->names && !state_.rules.IsGood(chunk->names, directory.handle)) return nullptr;
+  if (chunk->names && !state_.caches.rules.IsGood(chunk->names, directory.handle)) return nullptr;
   return Loop::Now() - chunk->asked_at > kChunkIsGoodFor ? nullptr : chunk;
 }
 

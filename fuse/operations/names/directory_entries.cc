@@ -25,11 +25,11 @@ bool IsEntryName(std::string_view name) {
 void DirectoryEntries::AddDots(DirectoryAnswer& answer, const DirectoryState& directory,
                                uint64_t offset, bool plus) {
   if (!answer.empty() || offset >= kDotDotOffset) return;
-  std::optional<InodeView> self = state_.inodes.Find(directory.nodeid);
+  std::optional<InodeView> self = state_.caches.inodes.Find(directory.nodeid);
   std::optional<InodeView> parent =
-      state_.inodes.Find(state_.inodes.LatestDentryOf(directory.nodeid).parent);
+      state_.caches.inodes.Find(state_.caches.inodes.LatestDentryOf(directory.nodeid).parent);
   const auto number = [&](const InodeView& node) {
-    return state_.inodes.NumberIn(node.handle.fshandle, node.file_id);
+    return state_.caches.inodes.NumberIn(node.handle.fshandle, node.file_id);
   };
   uint64_t own = self ? number(*self) : directory.nodeid;
   uint64_t above = parent ? number(*parent) : own;
@@ -55,7 +55,7 @@ bool DirectoryEntries::Add(const Call& call, DirectoryAnswer& answer,
   // For an entry in another file system, the server returns the number only with the handle.
   const wire::FsHandle& fs = attributes.has(wire::kFattrFilehandle) ? attributes.filehandle.fshandle
                                                                     : directory.handle.fshandle;
-  uint64_t ino = state_.inodes.NumberIn(fs, attributes.file_id);
+  uint64_t ino = state_.caches.inodes.NumberIn(fs, attributes.file_id);
   // 0 would make readdir(3) skip the entry.
   if (!attributes.has(wire::kFattrFileId) || ino == 0) ino = ~uint64_t{0};
   if (plus) {
@@ -73,10 +73,10 @@ void DirectoryEntries::AddNode(const Call& call, DirectoryAnswer& answer,
                                const DirectoryChunk::Entry& entry, uint64_t ino) {
   const wire::FileAttributes& attributes = entry.attributes;
   const uint32_t type = FileTypeBits(attributes.object_type);
-  const uint64_t known = state_.inodes.NodeOf(attributes.filehandle);
+  const uint64_t known = state_.caches.inodes.NodeOf(attributes.filehandle);
   const bool tell = attributes.has(kNeeded) && type != 0 &&
-                    !state_.attributes.ChangedSince(directory.nodeid, chunk.asked_at) &&
-                    (known == 0 || (!state_.attributes.NewsSince(known, chunk.asked_at) &&
+                    !state_.caches.attributes.ChangedSince(directory.nodeid, chunk.asked_at) &&
+                    (known == 0 || (!state_.caches.attributes.NewsSince(known, chunk.asked_at) &&
                                     !state_.write_behind.Holds(known)));
   fuse_entry_out out = {};
   if (tell) {
@@ -84,11 +84,12 @@ void DirectoryEntries::AddNode(const Call& call, DirectoryAnswer& answer,
     out = context_.entries.Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
     if (entry.acl_in_mode) {
       // The promise of the attributes, which arrived with the ACL, covers it too.
-      const bool promised = state_.rules.IsGood(chunk.attributes_promise, attributes.filehandle);
+      const bool promised =
+          state_.caches.rules.IsGood(chunk.attributes_promise, attributes.filehandle);
       const absl::Time asked = promised ? Loop::Now() : chunk.asked_at;
-      state_.absent_xattrs.Note(out.nodeid, AbsentXattr::kAccessAcl, asked);
+      state_.caches.absent_xattrs.Note(out.nodeid, AbsentXattr::kAccessAcl, asked);
       if (attributes.object_type == wire::ObjectType::kDir) {
-        state_.absent_xattrs.Note(out.nodeid, AbsentXattr::kDefaultAcl, asked);
+        state_.caches.absent_xattrs.Note(out.nodeid, AbsentXattr::kDefaultAcl, asked);
       }
     }
   }

@@ -34,7 +34,7 @@ Task<void> NameOperations::Lookup(Call& call) {
   const DentryName dentry{call.nodeid(), std::string(name)};
   if (context_.entries.ReplyKnownAbsent(call, *parent, dentry)) co_return;
   CallerIdentity user = CallerOf(state_, call);
-  if (const uint64_t listing = state_.whole_directories.BeginListingOfMade(parent->handle)) {
+  if (const uint64_t listing = state_.caches.whole_directories.BeginListingOfMade(parent->handle)) {
     Task<void> reading = ReadMade(user, *parent, listing);
     co_await reading;
     if (context_.entries.ReplyKnownAbsent(call, *parent, dentry)) co_return;
@@ -72,8 +72,8 @@ Task<void> NameOperations::ReadMade(CallerIdentity user, InodeView directory, ui
     while (page->entries.Next(view)) names.emplace_back(view.name);
     if (page->entries.status().ok()) promise = page->names;
   }
-  state_.whole_directories.EndListing(directory.handle, listing, names, promise,
-                                      Loop::Now() + PromiseRules::kPromisedFor);
+  state_.caches.whole_directories.EndListing(directory.handle, listing, names, promise,
+                                             Loop::Now() + PromiseRules::kPromisedFor);
 }
 
 Task<void> NameOperations::Readlink(Call& call) {
@@ -88,7 +88,8 @@ Task<void> NameOperations::Readlink(Call& call) {
   } else if (target->size() >= PATH_MAX) {
     call.ReplyErrno(ENAMETOOLONG);
   } else {
-    state_.attributes.MarkChanged(call.nodeid(), Loop::Now());  // its access time may have moved
+    state_.caches.attributes.MarkChanged(call.nodeid(),
+                                         Loop::Now());  // its access time may have moved
     call.Reply({std::as_bytes(std::span(*target))});
   }
 }
@@ -151,16 +152,16 @@ Task<void> NameOperations::Mkdir(Call& call) {
   const bool keeps_absent =
       state_.kernel.default_permissions && state_.options.lookup_cache != LookupCache::kNone;
   if (node.ok() && node->names.only_clients && keeps_absent) {
-    state_.whole_directories.Made(node->handle);
+    state_.caches.whole_directories.Made(node->handle);
   }
   context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
 
 // The file of a name, if the kernel keeps the name.
 std::optional<InodeView> NameOperations::FileAt(uint64_t directory, std::string_view name) const {
-  const auto known = state_.directory_names.Find(directory, name, Loop::Now());
+  const auto known = state_.caches.directory_names.Find(directory, name, Loop::Now());
   if (!known.has_value()) return std::nullopt;
-  std::optional<InodeView> node = state_.inodes.Find(known->nodeid);
+  std::optional<InodeView> node = state_.caches.inodes.Find(known->nodeid);
   if (node.has_value() && node->type != wire::ObjectType::kReg) node.reset();
   return node;
 }
@@ -175,9 +176,9 @@ Task<void> NameOperations::Unlink(Call& call) {
   const bool directory = call.header().opcode == FUSE_RMDIR;
   const std::optional<InodeView> file = directory ? std::nullopt : FileAt(call.nodeid(), name);
   auto removal = [&] {
-    state_.attributes.NameRemoved();
+    state_.caches.attributes.NameRemoved();
     if (!directory) return;
-    state_.attributes.DirectoryRemoved();
+    state_.caches.attributes.DirectoryRemoved();
     change.CountRemoval();
   };
   removal();
@@ -243,8 +244,8 @@ Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory, std::str
                  : files_.Of(*user).names().Rename2(*user, from->handle, old_name, to->handle,
                                                     new_name, flags, &names);
   auto removal = [&] {
-    state_.attributes.NameRemoved();
-    state_.attributes.DirectoryRemoved();
+    state_.caches.attributes.NameRemoved();
+    state_.caches.attributes.DirectoryRemoved();
     from_change.CountRemoval();
     if (to_change.has_value()) to_change->CountRemoval();
   };

@@ -18,7 +18,7 @@ namespace dafs::fuse {
 class AttributeChange {
  public:
   AttributeChange(Context& context, const InodeView& node)
-      : attributes_(context.state.attributes),
+      : attributes_(context.state.caches.attributes),
         nodeid_(node.nodeid),
         is_directory_(node.type == wire::ObjectType::kDir) {
     if (is_directory_) {

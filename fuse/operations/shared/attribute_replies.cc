@@ -13,39 +13,39 @@ absl::Duration AttributeReplies::Validity(const Call& call, uint64_t nodeid,
                                           const client::Attributes& attributes) {
   bool hides_change = false;
   const absl::Duration valid_for =
-      state_.attributes.Sent(nodeid, attributes, Loop::Now(), call.arrived(), &hides_change);
+      state_.caches.attributes.Sent(nodeid, attributes, Loop::Now(), call.arrived(), &hides_change);
   if (hides_change && state_.notifier != nullptr) {
     state_.notifier->DropPagesIf(nodeid, [&state = state_, nodeid, promise = attributes.promise] {
-      return state.attributes.MayDropPages(nodeid, promise);
+      return state.caches.attributes.MayDropPages(nodeid, promise);
     });
   }
   return valid_for;
 }
 
 void AttributeReplies::MarkChanged(uint64_t nodeid) {
-  state_.attributes.MarkChanged(nodeid, Loop::Now());
+  state_.caches.attributes.MarkChanged(nodeid, Loop::Now());
 }
 
 void AttributeReplies::MarkDataChanged(uint64_t nodeid) {
-  if (state_.attributes.MarkChanged(nodeid, Loop::Now())) Forget(nodeid);
+  if (state_.caches.attributes.MarkChanged(nodeid, Loop::Now())) Forget(nodeid);
 }
 
 OwnChanges::Change AttributeReplies::BeginWrite(uint64_t nodeid) {
-  const OwnChanges::Change change = state_.attributes.BeginChange(nodeid, Loop::Now());
+  const OwnChanges::Change change = state_.caches.attributes.BeginChange(nodeid, Loop::Now());
   if (change.shows_set_id) Forget(nodeid);
   return change;
 }
 
 void AttributeReplies::EndWrite(uint64_t nodeid, const OwnChanges::Change& change,
                                 client::Attributes after) {
-  if (state_.attributes.EndChange(nodeid, change, std::move(after), Loop::Now())) {
+  if (state_.caches.attributes.EndChange(nodeid, change, std::move(after), Loop::Now())) {
     Forget(nodeid);  // the kernel may have requested them during the write
   }
 }
 
 void AttributeReplies::Forget(uint64_t nodeid) {
   channel_.ForgetAttributes(nodeid);
-  state_.attributes.Invalidated(nodeid);
+  state_.caches.attributes.Invalidated(nodeid);
 }
 
 bool AttributeReplies::WantsAfterWrite() {
@@ -55,21 +55,22 @@ bool AttributeReplies::WantsAfterWrite() {
 }
 
 bool AttributeReplies::ReplyPrefetched(Call& call, const InodeView& node) {
-  if (node.type == wire::ObjectType::kReg && state_.attributes.KernelLacksChange(node.nodeid)) {
+  if (node.type == wire::ObjectType::kReg &&
+      state_.caches.attributes.KernelLacksChange(node.nodeid)) {
     writes_with_attributes_ = kWritesWithAttributes;
   }
   std::optional<AttributeCache::Prefetched> fresh =
-      state_.attributes.TakePrefetched(call.nodeid(), Loop::Now(), call.arrived());
+      state_.caches.attributes.TakePrefetched(call.nodeid(), Loop::Now(), call.arrived());
   if (!fresh.has_value()) return false;
   if (!ReplyValidFor(call, fresh->attributes, fresh->valid_for)) {
-    state_.attributes.NotAccepted(call.nodeid());
+    state_.caches.attributes.NotAccepted(call.nodeid());
   }
   return true;
 }
 
 void AttributeReplies::Reply(Call& call, uint64_t nodeid, const client::Attributes& attributes) {
   if (!ReplyValidFor(call, attributes, Validity(call, nodeid, attributes))) {
-    state_.attributes.NotAccepted(nodeid);
+    state_.caches.attributes.NotAccepted(nodeid);
   }
 }
 
@@ -81,14 +82,14 @@ bool AttributeReplies::ReplyValidFor(Call& call, const wire::FileAttributes& att
     out.attr_valid = valid.seconds;
     out.attr_valid_nsec = valid.nanoseconds;
     out.stat = KernelStatx(attributes, call.nodeid());
-    out.stat.ino = state_.inodes.NumberOf(call.nodeid(), out.stat.ino);
+    out.stat.ino = state_.caches.inodes.NumberOf(call.nodeid(), out.stat.ino);
     return call.Reply({AsBytes(out)});
   }
   fuse_attr_out out = {};
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
   out.attr = KernelAttributes(attributes, call.nodeid());
-  out.attr.ino = state_.inodes.NumberOf(call.nodeid(), out.attr.ino);
+  out.attr.ino = state_.caches.inodes.NumberOf(call.nodeid(), out.attr.ino);
   return call.Reply({AsBytes(out)});
 }
 

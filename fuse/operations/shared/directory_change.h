@@ -23,8 +23,8 @@ class DirectoryChange {
  public:
   // `appears`: the name that may exist from now on; empty: none.
   DirectoryChange(Context& context, const InodeView& directory, std::string_view appears = {})
-      : attributes_(context.state.attributes),
-        whole_(context.state.whole_directories),
+      : attributes_(context.state.caches.attributes),
+        whole_(context.state.caches.whole_directories),
         nodeid_(directory.nodeid),
         handle_(directory.handle),
         wants_after_(context.state.kernel.default_permissions &&

@@ -26,8 +26,8 @@ fuse_entry_out EntryReplies::Entry(const Call& call, const client::Node& node,
   const uint32_t thread = call.header().opcode == FUSE_LOOKUP ? call.header().pid : 0;
   const Asker asker = {thread, now};
   fuse_entry_out out = {};
-  out.nodeid = state_.inodes.Remember(node.handle, node.attributes, dentry, asker);
-  out.generation = state_.inodes.GenerationOf(out.nodeid);
+  out.nodeid = state_.caches.inodes.Remember(node.handle, node.attributes, dentry, asker);
+  out.generation = state_.caches.inodes.GenerationOf(out.nodeid);
   // The node may come from a listing that was read for an earlier request.
   const absl::Duration age = asked < call.arrived() ? now - asked : absl::ZeroDuration();
   const absl::Duration good_for = attributes_.Validity(call, out.nodeid, node.attributes) - age;
@@ -36,7 +36,7 @@ fuse_entry_out EntryReplies::Entry(const Call& call, const client::Node& node,
   out.attr_valid_nsec = valid.nanoseconds;
   KeepName(out, node, dentry, good_for);
   out.attr = KernelAttributes(node.attributes, out.nodeid);
-  out.attr.ino = state_.inodes.NumberIn(node.handle.fshandle, out.attr.ino);
+  out.attr.ino = state_.caches.inodes.NumberIn(node.handle.fshandle, out.attr.ino);
   return out;
 }
 
@@ -45,7 +45,7 @@ fuse_entry_out EntryReplies::Entry(const Call& call, const client::Node& node,
 void EntryReplies::KeepName(fuse_entry_out& entry, const client::Node& node,
                             const DentryName& dentry, absl::Duration attributes_for) {
   if (state_.options.lookup_cache == LookupCache::kNone || dentry.name.empty()) return;
-  const bool offered = state_.rules.offered();
+  const bool offered = state_.caches.rules.offered();
   const bool exact = offered && node.names.only_clients;
   const wire::ObjectType type = node.attributes.object_type;
   // The kernel follows a link, and opens a FIFO, a socket or a device, without a request. An open
@@ -59,8 +59,8 @@ void EntryReplies::KeepName(fuse_entry_out& entry, const client::Node& node,
   if (validity <= absl::ZeroDuration()) return;
   if (!MayKeep(dentry, entry.nodeid, node.names, validity)) {
     // Otherwise the mount could list what the name led to before.
-    const std::optional<InodeView> parent = state_.inodes.Find(dentry.parent);
-    if (parent.has_value()) state_.whole_directories.Forget(parent->handle);
+    const std::optional<InodeView> parent = state_.caches.inodes.Find(dentry.parent);
+    if (parent.has_value()) state_.caches.whole_directories.Forget(parent->handle);
     return;
   }
   const KernelTime valid = Validity(validity);
@@ -68,7 +68,7 @@ void EntryReplies::KeepName(fuse_entry_out& entry, const client::Node& node,
   entry.entry_valid_nsec = valid.nanoseconds;
   // The name may be given to another file unannounced: opens look for that.
   if (exact) return;
-  state_.inodes.With(entry.nodeid, [&](Inode* inode) {
+  state_.caches.inodes.With(entry.nodeid, [&](Inode* inode) {
     if (inode == nullptr) return;
     inode->names.Sent(dentry, node.attributes.change, Loop::Now() + validity + kTakenWithin);
   });
@@ -77,26 +77,26 @@ void EntryReplies::KeepName(fuse_entry_out& entry, const client::Node& node,
 // Whether the kernel may keep the name for `validity`. An announced change then finds it.
 bool EntryReplies::MayKeep(const DentryName& dentry, uint64_t nodeid, const client::Promise& names,
                            absl::Duration validity) {
-  const std::optional<InodeView> parent = state_.inodes.Find(dentry.parent);
+  const std::optional<InodeView> parent = state_.caches.inodes.Find(dentry.parent);
   if (!parent.has_value()) return false;
   const auto is_good = [&] {
-    return !state_.rules.offered() || state_.rules.IsGood(names, parent->handle);
+    return !state_.caches.rules.offered() || state_.caches.rules.IsGood(names, parent->handle);
   };
   const absl::Time now = Loop::Now();
   return is_good() &&
-         state_.directory_names.Insert(dentry.parent, dentry.name, nodeid, now,
-                                       now + validity + kTakenWithin) &&
+         state_.caches.directory_names.Insert(dentry.parent, dentry.name, nodeid, now,
+                                              now + validity + kTakenWithin) &&
          is_good();
 }
 
 bool EntryReplies::ReplyAbsent(Call& call, const DentryName& dentry, const client::Promise& names) {
   // Programs of the server create names unannounced, and these shall be found at once.
-  const bool exact = state_.rules.offered() && names.only_clients;
+  const bool exact = state_.caches.rules.offered() && names.only_clients;
   const LookupCache option = state_.options.lookup_cache;
   if (option == LookupCache::kNone) return false;
   if (option != LookupCache::kAll && !exact) return false;
   const absl::Duration validity = exact ? PromiseRules::kPromisedFor : state_.options.cache.dir_min;
-  if (state_.rules.offered() && !MayKeep(dentry, 0, names, validity)) return false;
+  if (state_.caches.rules.offered() && !MayKeep(dentry, 0, names, validity)) return false;
   fuse_entry_out out = {};  // node 0: a negative entry
   const KernelTime valid = Validity(validity);
   out.entry_valid = valid.seconds;
@@ -112,36 +112,39 @@ bool EntryReplies::ReplyKnownAbsent(Call& call, const InodeView& directory,
   if (!state_.kernel.default_permissions) return false;
   if (dentry.name.size() > NAME_MAX || wire::IsDotName(dentry.name)) return false;
   const client::Promise names =
-      state_.whole_directories.PromiseOfAbsence(directory.handle, dentry.name, Loop::Now());
+      state_.caches.whole_directories.PromiseOfAbsence(directory.handle, dentry.name, Loop::Now());
   return names && ReplyAbsent(call, dentry, names);
 }
 
 void EntryReplies::Moved(const DentryName& from, const DentryName& to, bool exchanged,
                          const client::Promise& names) {
   const absl::Time now = Loop::Now();
-  for (const DirectoryNames::Move& move : state_.directory_names.Moved(from, to, exchanged, now)) {
-    state_.inodes.Moved(move.nodeid, move.from, move.to, now);
-    if (!state_.rules.offered()) continue;
-    const std::optional<InodeView> parent = state_.inodes.Find(move.to.parent);
-    if (!parent.has_value() || !state_.rules.IsGood(names, parent->handle)) DropName(move.to);
+  for (const DirectoryNames::Move& move :
+       state_.caches.directory_names.Moved(from, to, exchanged, now)) {
+    state_.caches.inodes.Moved(move.nodeid, move.from, move.to, now);
+    if (!state_.caches.rules.offered()) continue;
+    const std::optional<InodeView> parent = state_.caches.inodes.Find(move.to.parent);
+    if (!parent.has_value() || !state_.caches.rules.IsGood(names, parent->handle))
+      DropName(move.to);
   }
 }
 
 void EntryReplies::Removed(const std::optional<InodeView>& node, const DentryName& dentry) {
   if (!node.has_value()) return;
-  state_.inodes.With(node->nodeid, [&](Inode* inode) {
+  state_.caches.inodes.With(node->nodeid, [&](Inode* inode) {
     if (inode != nullptr) inode->names.Removed(dentry);
   });
 }
 
 void EntryReplies::DropName(const DentryName& dentry) {
-  if (!state_.directory_names.Find(dentry.parent, dentry.name, Loop::Now()).has_value()) return;
+  if (!state_.caches.directory_names.Find(dentry.parent, dentry.name, Loop::Now()).has_value())
+    return;
   if (state_.notifier == nullptr) return;
   state_.notifier->DropName(dentry.parent, dentry.name, KernelChannel::NameDrop::kExpire, [] {});
 }
 
 void EntryReplies::Undo(uint64_t nodeid) {
-  state_.attributes.NotAccepted(nodeid);
+  state_.caches.attributes.NotAccepted(nodeid);
   ForgetLookups(state_, nodeid, 1);
 }
 
@@ -168,7 +171,7 @@ void EntryReplies::ReplyNew(Call& call, const absl::StatusOr<client::Node>& node
                             const DentryName& dentry) {
   const uint64_t directory = dentry.parent;
   Reply(call, node, dentry);
-  if (node.ok()) NoteNew(state_, state_.inodes.NodeOf(node->handle), directory, Loop::Now());
+  if (node.ok()) NoteNew(state_, state_.caches.inodes.NodeOf(node->handle), directory, Loop::Now());
 }
 
 }  // namespace dafs::fuse

@@ -8,15 +8,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "client/exchange/in_flight.h"
-#include "fuse/cache/absent_xattr_cache.h"
-#include "fuse/cache/attribute_cache.h"
-#include "fuse/cache/directories/directory_names.h"
-#include "fuse/cache/directories/whole_directories.h"
-#include "fuse/cache/inode_table.h"
-#include "fuse/cache/kernel_pages.h"
-#include "fuse/cache/promise_rules.h"
+#include "fuse/cache/kernel_caches.h"
 #include "fuse/cache/stale_open_tracker.h"
-#include "fuse/cache/write_trackers.h"
 #include "fuse/files/live_files.h"
 #include "fuse/files/lock_owners.h"
 #include "fuse/files/open_files.h"
@@ -31,7 +24,6 @@
 #include "fuse/options/options.h"
 #include "fuse/request/identity_cache.h"
 #include "runtime/loop/cpu_latency.h"
-#include "runtime/loop/loop.h"
 
 namespace dafs::fuse {
 
@@ -40,16 +32,7 @@ struct MountState {
 
   const Options options;
   KernelTerms kernel{.default_permissions = options.default_permissions};
-  // Decides by the server's promises how long the kernel may keep an answer.
-  PromiseRules rules;
-  // The nodes that the kernel knows, and what is cached about each.
-  InodeTable inodes;
-  AttributeCache attributes{inodes, options.cache, rules};
-  DirectoryNames directory_names{Loop::Now()};
-  WholeDirectories whole_directories;
-  KernelPages pages{inodes};
-  AbsentXattrCache absent_xattrs{inodes, options.cache, rules};
-  WriteTrackers write_trackers{inodes};
+  KernelCaches caches{options.cache};
 
   OpenFiles open_files;
   OpenDirectories open_directories;

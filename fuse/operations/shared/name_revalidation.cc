@@ -15,7 +15,7 @@ Task<bool> HasLostName(MountState& state, UserFiles& files, CallerIdentity user,
   const uint64_t change = attributes.change;
   // What `use` returns for the names of the node; nothing if the kernel has forgotten it.
   const auto with_names = [&](auto&& use) {
-    return state.inodes.With(node.nodeid, [&](Inode* inode) {
+    return state.caches.inodes.With(node.nodeid, [&](Inode* inode) {
       return inode != nullptr ? use(inode->names) : decltype(use(inode->names))();
     });
   };
@@ -24,7 +24,7 @@ Task<bool> HasLostName(MountState& state, UserFiles& files, CallerIdentity user,
     return unsure != nullptr ? std::optional<DentryName>(*unsure) : std::nullopt;
   });
   const std::optional<InodeView> parent =
-      dentry.has_value() ? state.inodes.Find(dentry->parent) : std::nullopt;
+      dentry.has_value() ? state.caches.inodes.Find(dentry->parent) : std::nullopt;
   if (parent.has_value()) {
     Task<absl::StatusOr<client::Node>> looking =
         files.Of(*user).names().Lookup(*user, parent->handle, dentry->name);

@@ -22,8 +22,8 @@ Task<absl::StatusOr<std::string>> DefaultAclOf(Context& context, const client::I
       co_await context.files.Of(user).xattrs().GetXattr(user, directory.handle, kDefaultAclXattr);
   const bool none = wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNoEnt ||
                     wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNotSupp;
-  if (none && context.state.attributes.KeepsFiles()) {
-    context.state.absent_xattrs.Note(directory.nodeid, AbsentXattr::kDefaultAcl, asked);
+  if (none && context.state.caches.attributes.KeepsFiles()) {
+    context.state.caches.absent_xattrs.Note(directory.nodeid, AbsentXattr::kDefaultAcl, asked);
   }
   co_return acl;
 }
@@ -47,13 +47,13 @@ Task<uint32_t> ModeOfNew(Context& context, const client::Identity& user, const I
   const bool set_later = type != 0 && type != S_IFREG && type != S_IFDIR;
   const uint32_t masked = mode & ~(umask & 0777);
   if (!context.state.options.acl) co_return masked;
-  const bool keeps = context.state.attributes.KeepsFiles();
-  if (keeps &&
-      context.state.absent_xattrs.Known(directory.nodeid, AbsentXattr::kDefaultAcl, Loop::Now())) {
+  const bool keeps = context.state.caches.attributes.KeepsFiles();
+  if (keeps && context.state.caches.absent_xattrs.Known(directory.nodeid, AbsentXattr::kDefaultAcl,
+                                                        Loop::Now())) {
     co_return masked;
   }
   if (masked == mode && !set_later) {
-    if (keeps && context.state.attributes.IsPromised(directory.nodeid)) {
+    if (keeps && context.state.caches.attributes.IsPromised(directory.nodeid)) {
       Start(LearnDefaultAcl(context, user, directory));
     }
     co_return masked;

@@ -87,9 +87,9 @@ std::optional<absl::Time> PendingWrites::BeforeAsking() const {
 Task<void> PendingWrites::Revalidate(const client::Identity& user, std::optional<absl::Time> before,
                                      absl::StatusOr<client::Node>& node) {
   if (!before.has_value() || !node.ok()) co_return;
-  const uint64_t known = state_.inodes.NodeOf(node->handle);
+  const uint64_t known = state_.caches.inodes.NodeOf(node->handle);
   if (known == 0) co_return;
-  if (!state_.write_behind.Holds(known) && !state_.attributes.ChangedSince(known, *before))
+  if (!state_.write_behind.Holds(known) && !state_.caches.attributes.ChangedSince(known, *before))
     co_return;
   co_await Drained(known);
   absl::StatusOr<client::Attributes> attributes =

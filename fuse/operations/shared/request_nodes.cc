@@ -63,7 +63,7 @@ bool TakeNewGroups(MountState& state, const Call& call, CallerIdentity& user) {
 }
 
 std::optional<InodeView> NodeOf(const MountState& state, Call& call, uint64_t nodeid) {
-  std::optional<InodeView> node = state.inodes.Find(nodeid);
+  std::optional<InodeView> node = state.caches.inodes.Find(nodeid);
   if (!node.has_value()) call.ReplyErrno(ESTALE);
   return node;
 }
@@ -84,16 +84,16 @@ void ReplyStale(MountState& state, Call& call, uint64_t nodeid) {
 }
 
 std::optional<wire::FileHandle> ForgetLookups(MountState& state, uint64_t nodeid, uint64_t count) {
-  std::optional<InodeTable::Forgotten> gone = state.inodes.Forget(nodeid, count);
+  std::optional<InodeTable::Forgotten> gone = state.caches.inodes.Forget(nodeid, count);
   if (!gone.has_value()) return std::nullopt;
-  state.directory_names.Forget(nodeid, gone->dentry);
-  if (gone->directory.has_value()) state.whole_directories.Forget(*gone->directory);
+  state.caches.directory_names.Forget(nodeid, gone->dentry);
+  if (gone->directory.has_value()) state.caches.whole_directories.Forget(*gone->directory);
   return std::move(gone->opened);
 }
 
 void NoteGone(MountState& state, uint64_t nodeid, const absl::Status& status) {
   if (wire::DafsFromStatus(status) == wire::DafsStatus::kStale)
-    state.attributes.NotAccepted(nodeid);
+    state.caches.attributes.NotAccepted(nodeid);
 }
 
 }  // namespace dafs::fuse

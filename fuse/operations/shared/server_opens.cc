@@ -62,8 +62,8 @@ Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity&
     co_return file;
   }
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
-  DentryName dentry = state_.inodes.LatestDentryOf(node.nodeid);
-  std::optional<InodeView> parent = state_.inodes.Find(dentry.parent);
+  DentryName dentry = state_.caches.inodes.LatestDentryOf(node.nodeid);
+  std::optional<InodeView> parent = state_.caches.inodes.Find(dentry.parent);
   if (dentry.name.empty() || !parent) co_return file;
   request.directory = parent->handle;
   request.name = dentry.name;
@@ -116,7 +116,7 @@ void ServerOpens::DropUnanswered(const Call& call, const client::OpenFile& again
   }
   const std::shared_ptr<OpenState> open = state_.open_files.Remove(left.file);
   if (open == nullptr) return;
-  state_.pages.EndOpen(open->nodeid, 0, open->bypasses_before, BypassesPages(open->flags));
+  state_.caches.pages.EndOpen(open->nodeid, 0, open->bypasses_before, BypassesPages(open->flags));
   state_.live_files.Drop(*open);
   Start(files_.Of(*open->opener).opens().EndEarlier(open->state_id, again.state_id));
 }
@@ -143,15 +143,15 @@ fuse_open_out ServerOpens::Add(const Call& call, const client::OpenFile& file, u
   open->by_own_right = user->uid == 0 || (file.attributes.has(wire::kFattrOwner) &&
                                           file.attributes.owner == std::to_string(user->uid));
   open->opener = std::move(user);
-  open->writes = state_.write_trackers.Of(nodeid);
+  open->writes = state_.caches.write_trackers.Of(nodeid);
   open->owner_changes = open->writes->owner_changes();
   open->errors = open->writes->SampleErrors();
   if ((flags & O_DIRECT) != 0) open->direct.emplace(open->writes);
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
   open->delegation = file.delegation;
-  open->bypasses_before = state_.pages.BeginOpen(nodeid, BypassesPages(flags));
+  open->bypasses_before = state_.caches.pages.BeginOpen(nodeid, BypassesPages(flags));
   if (keep_cache && !BypassesPages(flags)) {
-    state_.pages.EndOpen(nodeid, file.delegation, open->bypasses_before, false);
+    state_.caches.pages.EndOpen(nodeid, file.delegation, open->bypasses_before, false);
   }
   fuse_open_out out = {};
   out.fh = state_.open_files.Add(open);
@@ -175,7 +175,7 @@ std::shared_ptr<OpenState> ServerOpens::Release(uint64_t fh) {
 Task<void> ServerOpens::Undo(uint64_t fh) {
   std::shared_ptr<OpenState> open = Release(fh);
   if (open == nullptr) co_return;
-  state_.pages.EndOpen(open->nodeid, 0, open->bypasses_before, BypassesPages(open->flags));
+  state_.caches.pages.EndOpen(open->nodeid, 0, open->bypasses_before, BypassesPages(open->flags));
   Task<void> closing = Close(std::move(open));
   co_await closing;
 }

@@ -27,13 +27,13 @@ class PromiseBreaksTest : public testing::Test {
     UniqueFd device = kernel_.TakeWorkerEnd();
     state_.notifier = std::make_unique<Notifier>(UniqueFd(fcntl(device.get(), F_DUPFD_CLOEXEC, 0)));
     breaks_ = *PromiseBreaks::Start(state_, std::move(device));
-    state_.rules.Use(promises_);
+    state_.caches.rules.Use(promises_);
     promises_.Ask();
     EXPECT_TRUE(promises_.Begin(absl::Seconds(10)));
-    state_.inodes.SetRoot(Handle(0), File(1, wire::ObjectType::kDir));
-    file_ = state_.inodes.Remember(Handle(7), File(5), {kRootNode, "file"});
-    directory_ =
-        state_.inodes.Remember(Handle(8), File(5, wire::ObjectType::kDir), {kRootNode, "dir"});
+    state_.caches.inodes.SetRoot(Handle(0), File(1, wire::ObjectType::kDir));
+    file_ = state_.caches.inodes.Remember(Handle(7), File(5), {kRootNode, "file"});
+    directory_ = state_.caches.inodes.Remember(Handle(8), File(5, wire::ObjectType::kDir),
+                                               {kRootNode, "dir"});
   }
   ~PromiseBreaksTest() override {
     breaks_.reset();
@@ -41,8 +41,8 @@ class PromiseBreaksTest : public testing::Test {
   }
 
   void Keep(const std::string& name, uint64_t nodeid) {
-    EXPECT_TRUE(state_.directory_names.Insert(kRootNode, name, nodeid, Loop::Now(),
-                                              Loop::Now() + absl::Minutes(1)));
+    EXPECT_TRUE(state_.caches.directory_names.Insert(kRootNode, name, nodeid, Loop::Now(),
+                                                     Loop::Now() + absl::Minutes(1)));
   }
   // Announces a change, and waits for the answer.
   void Change(const wire::FileHandle& object, uint32_t what, const std::string& name = "") {
@@ -94,10 +94,10 @@ TEST_F(PromiseBreaksTest, ADropOfPagesIsNotAwaitedWhileThisMountChangesTheFile) 
     go_on.WaitForNotification();
     return false;
   });
-  const OwnChanges::Change change = state_.attributes.BeginChange(file_, Loop::Now());
+  const OwnChanges::Change change = state_.caches.attributes.BeginChange(file_, Loop::Now());
   Change(Handle(7), wire::kChangedAttributes);
   EXPECT_THAT(Reported(), testing::ElementsAre(Dropped{"", file_, 0}));
-  state_.attributes.EndChange(file_, change, {}, Loop::Now());
+  state_.caches.attributes.EndChange(file_, change, {}, Loop::Now());
   go_on.Notify();
   state_.notifier->Stop();  // its thread uses go_on
 }
@@ -129,7 +129,7 @@ TEST_F(PromiseBreaksTest, NamesThatMayCarryMountsAreOnlyExpired) {
 }
 
 TEST_F(PromiseBreaksTest, ACachedListingIsDroppedWithAnyName) {
-  state_.directory_names.CachesListing(kRootNode);
+  state_.caches.directory_names.CachesListing(kRootNode);
   Change(Handle(0), wire::kChangedNames, "new");
   EXPECT_THAT(Reported(), testing::ElementsAre(Dropped{"", kRootNode, 0}));
   Change(Handle(8), wire::kChangedNames, "new");
@@ -139,10 +139,11 @@ TEST_F(PromiseBreaksTest, ACachedListingIsDroppedWithAnyName) {
 TEST_F(PromiseBreaksTest, VoidDropsAllThatTheKernelMayUse) {
   Keep("file", file_);
   Keep("none", 0);
-  state_.attributes.Sent(file_, File(5), Loop::Now());  // not promised: the kernel keeps nothing
+  state_.caches.attributes.Sent(file_, File(5),
+                                Loop::Now());  // not promised: the kernel keeps nothing
   client::Attributes promised = File(5, wire::ObjectType::kDir);
   promised.promise = {promises_.sequence(), true};
-  state_.attributes.Sent(directory_, promised, Loop::Now());
+  state_.caches.attributes.Sent(directory_, promised, Loop::Now());
   Keep("dir", directory_);
   promises_.End();
   absl::Notification dropped;
@@ -160,7 +161,7 @@ TEST_F(PromiseBreaksTest, VoidDropsFirstAndThenWaitsForAnswersOnTheirWay) {
   for (size_t number = 10; number < 10 + 2 * InodeTable::kShards; ++number) {
     const auto id = static_cast<uint8_t>(number);
     const std::string name = std::to_string(id);
-    Keep(name, state_.inodes.Remember(Handle(id), File(id), {kRootNode, name}));
+    Keep(name, state_.caches.inodes.Remember(Handle(id), File(id), {kRootNode, name}));
   }
   promises_.End();
   const absl::Time start = Loop::Now();
@@ -193,14 +194,14 @@ class LockedDirectoryTest : public PromiseBreaksTest {
 };
 
 TEST_F(LockedDirectoryTest, AnOwnChangeOfNamesEndsTheWait) {
-  const OwnChanges::Change change = state_.attributes.BeginChange(kRootNode, Loop::Now());
-  EXPECT_TRUE(state_.attributes.IsChanging(kRootNode));
+  const OwnChanges::Change change = state_.caches.attributes.BeginChange(kRootNode, Loop::Now());
+  EXPECT_TRUE(state_.caches.attributes.IsChanging(kRootNode));
   Change(Handle(0), wire::kChangedNames, "file");
   // The kernel keeps no name of the directory for a while.
-  EXPECT_FALSE(state_.directory_names.Insert(kRootNode, "new", file_, Loop::Now(),
-                                             Loop::Now() + absl::Minutes(1)));
-  state_.attributes.EndChange(kRootNode, change, {}, Loop::Now());
-  EXPECT_FALSE(state_.attributes.IsChanging(kRootNode));
+  EXPECT_FALSE(state_.caches.directory_names.Insert(kRootNode, "new", file_, Loop::Now(),
+                                                    Loop::Now() + absl::Minutes(1)));
+  state_.caches.attributes.EndChange(kRootNode, change, {}, Loop::Now());
+  EXPECT_FALSE(state_.caches.attributes.IsChanging(kRootNode));
 }
 
 TEST_F(LockedDirectoryTest, WithoutOneTheServerWaitsForTheLock) {

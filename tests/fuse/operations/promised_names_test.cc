@@ -47,7 +47,7 @@ class PromisedNamesTest : public ScriptedWorkerTest {
       return true;
     };
     StartWorker(options);
-    state_->rules.Use(client_->promises());
+    state_->caches.rules.Use(client_->promises());
     client_->promises().Ask();
     EXPECT_TRUE(client_->promises().Begin(absl::Seconds(10)));
   }
@@ -58,9 +58,9 @@ class PromisedNamesTest : public ScriptedWorkerTest {
     return answer.error == ENOENT ? fuse_entry_out() : answer.As<fuse_entry_out>();
   }
   bool KernelHas(const std::string& name) {
-    return state_->directory_names.Find(kRootNode, name, Loop::Now()).has_value();
+    return state_->caches.directory_names.Find(kRootNode, name, Loop::Now()).has_value();
   }
-  wire::FileHandle HandleOf(uint64_t node) { return state_->inodes.Find(node)->handle; }
+  wire::FileHandle HandleOf(uint64_t node) { return state_->caches.inodes.Find(node)->handle; }
 
   std::atomic<uint16_t> spec_cond_{kBoth | wire::kSpcondOnlyClients};
   std::atomic<bool> absent_{false};
@@ -206,8 +206,9 @@ class WholeDirectoryTest : public PromisedNamesTest {
     Start(options);
     wire::FileHandle root = HandleOf(kRootNode);
     const client::Promise promise = {client_->promises().sequence(), true};
-    state_->whole_directories.EndListing(root, state_->whole_directories.BeginListing(root),
-                                         {"file"}, promise, Loop::Now() + absl::Minutes(1));
+    state_->caches.whole_directories.EndListing(root,
+                                                state_->caches.whole_directories.BeginListing(root),
+                                                {"file"}, promise, Loop::Now() + absl::Minutes(1));
     absent_ = true;
   }
   // The lookups at the server that one of the kernel causes, of a name that does not exist.

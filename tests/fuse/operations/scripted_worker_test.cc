@@ -466,7 +466,7 @@ class ChangesOfADirectory : public ScriptedWorkerTest {
   void SetUp() override {
     server_.script = [this](ScriptedConnection&, const Request&) {
       absl::MutexLock lock(&mutex_);
-      if (watches_) seen_.push_back(state_->attributes.IsChanging(kRootNode));
+      if (watches_) seen_.push_back(state_->caches.attributes.IsChanging(kRootNode));
       return false;
     };
     StartWorker();
@@ -505,7 +505,7 @@ TEST_F(ChangesOfADirectory, AreInProgressUntilTheServerHasAnswered) {
     const std::vector<bool> seen = SeenBy(opcode, body);
     ASSERT_FALSE(seen.empty()) << opcode;
     EXPECT_TRUE(seen.front()) << opcode;
-    EXPECT_FALSE(state_->attributes.IsChanging(kRootNode)) << opcode;
+    EXPECT_FALSE(state_->caches.attributes.IsChanging(kRootNode)) << opcode;
   }
   worker_.reset();  // before the variables that the script refers to
 }

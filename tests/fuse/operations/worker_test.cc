@@ -32,7 +32,7 @@ TEST_F(WorkerTest, LookupFindsFilesAndForgetDropsThem) {
   fuse_batch_forget_in batch = {.count = 1, .dummy = 0};
   kernel_.Send(FUSE_BATCH_FORGET, 0, Raw(batch) + Raw(fuse_forget_one{first.nodeid, 1}));
   EXPECT_EQ(kernel_.Call(FUSE_GETATTR, first.nodeid, Raw(fuse_getattr_in{})).error, ESTALE);
-  EXPECT_EQ(state_->inodes.size(), 1u);
+  EXPECT_EQ(state_->caches.inodes.size(), 1u);
 }
 
 TEST_F(WorkerTest, AFileIsCreatedWrittenReadFlushedAndReleased) {
@@ -460,7 +460,7 @@ TEST_F(WorkerTest, LargeDirectoriesAreListedCompletelyWithAndWithoutAttributes) 
       found.insert(found.end(), names.begin(), names.end());
     }
     EXPECT_THAT(found, testing::UnorderedElementsAreArray(expected));
-    EXPECT_EQ(state_->inodes.size(), 1 + nodes.size());
+    EXPECT_EQ(state_->caches.inodes.size(), 1 + nodes.size());
     EXPECT_EQ(nodes.size(), plus ? 1000u : 0u);
     for (uint64_t node : nodes) {
       kernel_.Send(FUSE_FORGET, node, Raw(fuse_forget_in{.nlookup = 1}));
@@ -468,7 +468,7 @@ TEST_F(WorkerTest, LargeDirectoriesAreListedCompletelyWithAndWithoutAttributes) 
     fuse_release_in release = {};
     release.fh = in.fh;
     EXPECT_EQ(kernel_.Call(FUSE_RELEASEDIR, kRootNode, Raw(release)).error, 0);
-    EXPECT_EQ(state_->inodes.size(), 1u);
+    EXPECT_EQ(state_->caches.inodes.size(), 1u);
     EXPECT_EQ(state_->open_directories.size(), 0u);
   }
 }

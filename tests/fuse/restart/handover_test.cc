@@ -60,10 +60,10 @@ class HandoverTest : public ::testing::Test {
     client::Attributes root;
     root.set(wire::kFattrObjectType);
     root.object_type = wire::ObjectType::kDir;
-    state_.inodes.SetRoot(HandleOf(0), root);
+    state_.caches.inodes.SetRoot(HandleOf(0), root);
     client_->root().Found(HandleOf(0));
-    node_ = state_.inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"});
-    state_.inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"});
+    node_ = state_.caches.inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"});
+    state_.caches.inodes.Remember(HandleOf(1), Regular(11), {kRootNode, "f"});
   }
 
   // An open file with a lock of its own.
@@ -81,7 +81,7 @@ class HandoverTest : public ::testing::Test {
     open->flags = flags;
     open->change = 4;
     open->opener = std::make_shared<const client::Identity>(user_);
-    open->writes = state_.write_trackers.Of(node_);
+    open->writes = state_.caches.write_trackers.Of(node_);
     open->opened_by = 1000 + state_.open_files.next();
     return state_.open_files.Add(std::move(open));
   }
@@ -116,8 +116,8 @@ class HandoverTest : public ::testing::Test {
 
 TEST_F(HandoverTest, KeepsNodesWithTheirLookups) {
   const std::unique_ptr<Next> next = Restart();
-  InodeTable& inodes = next->state.inodes;
-  EXPECT_EQ(inodes.GenerationOf(node_), state_.inodes.GenerationOf(node_));
+  InodeTable& inodes = next->state.caches.inodes;
+  EXPECT_EQ(inodes.GenerationOf(node_), state_.caches.inodes.GenerationOf(node_));
   ASSERT_TRUE(inodes.Find(node_).has_value());
   EXPECT_EQ(inodes.Find(node_)->handle, HandleOf(1));
   EXPECT_EQ(inodes.Find(node_)->file_id, 11u);
@@ -132,10 +132,10 @@ TEST_F(HandoverTest, KeepsNodesWithTheirLookups) {
 TEST_F(HandoverTest, KeepsUntilWhenTheKernelMayUseAName) {
   const absl::Time now = Loop::Now();
   const DentryName dentry{kRootNode, "f"};
-  state_.inodes.With(node_,
-                     [&](Inode* inode) { inode->names.Sent(dentry, 5, now + absl::Seconds(60)); });
+  state_.caches.inodes.With(
+      node_, [&](Inode* inode) { inode->names.Sent(dentry, 5, now + absl::Seconds(60)); });
   const std::unique_ptr<Next> next = Restart();
-  next->state.inodes.With(node_, [&](const Inode* inode) {
+  next->state.caches.inodes.With(node_, [&](const Inode* inode) {
     ASSERT_NE(inode, nullptr);
     const DentryName* const old = inode->names.NotSeenAt(6, now);
     ASSERT_NE(old, nullptr);
@@ -149,12 +149,12 @@ TEST_F(HandoverTest, KeepsUntilWhenTheKernelMayUseAName) {
 // Another name than the latest: which one is not saved, so a change of the node ends its use.
 TEST_F(HandoverTest, DistrustsOtherNamesAfterAChange) {
   const absl::Time now = Loop::Now();
-  state_.inodes.With(node_, [&](Inode* inode) {
+  state_.caches.inodes.With(node_, [&](Inode* inode) {
     inode->names.Sent({kRootNode, "f"}, 5, now + absl::Seconds(60));
     inode->names.FoundAt({kRootNode, "g"}, now);
   });
   const std::unique_ptr<Next> next = Restart();
-  next->state.inodes.With(node_, [&](const Inode* inode) {
+  next->state.caches.inodes.With(node_, [&](const Inode* inode) {
     ASSERT_NE(inode, nullptr);
     EXPECT_EQ(inode->names.latest().name, "g");
     EXPECT_TRUE(inode->names.AnyLost(6, now));
@@ -286,7 +286,7 @@ class KillTest : public HandoverTest {
   void SetUp() override {
     live_ = NewLive();
     live_client_ = std::make_unique<LiveClient>(*live_);
-    state_.inodes.KeepIn(live_.get());
+    state_.caches.inodes.KeepIn(live_.get());
     state_.live_files = LiveFiles(live_.get());
     state_.lock_owners.RecordIn(state_.live_files);
     client_->RecordIn(live_client_.get());
@@ -328,10 +328,10 @@ class KillTest : public HandoverTest {
 };
 
 TEST_F(KillTest, KeepsNodesWithTheirLookups) {
-  state_.inodes.Remember(HandleOf(2), Regular(12), {kRootNode, "gone"});
-  state_.inodes.Forget(state_.inodes.NodeOf(HandleOf(2)), 1);
+  state_.caches.inodes.Remember(HandleOf(2), Regular(12), {kRootNode, "gone"});
+  state_.caches.inodes.Forget(state_.caches.inodes.NodeOf(HandleOf(2)), 1);
   const std::unique_ptr<Next> next = Kill();
-  InodeTable& inodes = next->state.inodes;
+  InodeTable& inodes = next->state.caches.inodes;
   EXPECT_EQ(inodes.size(), 2u);
   ASSERT_TRUE(inodes.Find(node_).has_value());
   EXPECT_EQ(inodes.Find(node_)->handle, HandleOf(1));
@@ -352,7 +352,8 @@ TEST_F(KillTest, GivesNoNumberTwice) {
   EXPECT_GT(
       wire::OpaqueToUint64(next->client->opens().Add({}, IdOf<wire::StateId>(101), client_id_)),
       wire::OpaqueToUint64(name));
-  EXPECT_GT(next->state.inodes.Remember(HandleOf(3), Regular(13), {kRootNode, "new"}), node_);
+  EXPECT_GT(next->state.caches.inodes.Remember(HandleOf(3), Regular(13), {kRootNode, "new"}),
+            node_);
 }
 
 TEST_F(KillTest, IsTheSameClientWithTheSameCredentials) {
@@ -715,7 +716,7 @@ TEST_F(KillTest, ReturnsDelegationsAndKeepsWhatIsOpenUnderThem) {
   open->handle = HandleOf(1);
   open->state_id = used;
   open->opener = std::make_shared<const client::Identity>(user_);
-  open->writes = state_.write_trackers.Of(node_);
+  open->writes = state_.caches.write_trackers.Of(node_);
   state_.live_files.Put(state_.open_files.Add(open), *open);
   std::unique_ptr<Next> next = Kill();
   client::DelegationReturns& returns = next->client->delegations().returns();
@@ -763,11 +764,12 @@ TEST_F(KillTest, HostileItemsAreLeftOutOrRefused) {
 TEST_F(KillTest, DirectoryKeepsItsNode) {
   wire::FileAttributes attributes = Regular(14);
   attributes.object_type = wire::ObjectType::kDir;
-  const uint64_t directory = state_.inodes.Remember(HandleOf(4), attributes, {kRootNode, "d"});
+  const uint64_t directory =
+      state_.caches.inodes.Remember(HandleOf(4), attributes, {kRootNode, "d"});
   const std::unique_ptr<Next> next = Kill();
   const Asker asker = {.thread = 7, .at = Loop::Now()};
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(next->state.inodes.Remember(HandleOf(4), attributes, {kRootNode, "d"}, asker),
+    EXPECT_EQ(next->state.caches.inodes.Remember(HandleOf(4), attributes, {kRootNode, "d"}, asker),
               directory);
   }
 }
