@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -142,6 +143,14 @@ absl::Status MoveTo(const ServerRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status ShowRecords(const ServerRequest& request) {
+  ASSIGN_OR_RETURN(const std::string status, Ask(request, "json status"));
+  ASSIGN_OR_RETURN(const std::string exports, Ask(request, "json exports"));
+  ASSIGN_OR_RETURN(const std::vector<names::Location> locations,
+                   LocationsOf(request.records, status, exports));
+  return PrintRecords(request.records, locations, request.json);
+}
+
 }  // namespace
 
 CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request) {
@@ -156,6 +165,7 @@ CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request) {
     command->add_option(word.argument, request.argument, word.about_argument)
         ->required(word.needs_argument);
   }
+  AddRecordsCommand(*server, request.records);
   server->get_subcommand("clients")
       ->add_option("--sort", request.sort, "by requests so far, or by load now")
       ->check(CLI::IsMember({"requests", "load"}))
@@ -183,6 +193,7 @@ CLI::App* AddServerCommand(CLI::App& app, ServerRequest& request) {
 
 absl::Status AskServer(const CLI::App& command, const ServerRequest& request) {
   const std::string word = command.get_subcommands().front()->get_name();
+  if (word == "records") return ShowRecords(request);
   const std::string argument = ArgumentOf(word, request);
   if (argument.find('\n') != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(word, ": a name with a newline"));

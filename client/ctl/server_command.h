@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/ctl/server_records.h"
 
 namespace CLI {
 class App;
@@ -23,6 +24,7 @@ struct ServerRequest {
   bool undo = false;              // of drain
   std::string to;                 // of drain: where the server continues; empty: it only drains
   double wait_s = 0;              // of drain: how long to wait for its end, or for the clients
+  RecordsRequest records;
 };
 
 // Adds the command and its subcommands. `request` outlives `app`.

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -196,13 +197,17 @@ def running(rig, command, port):
 
 def dnsmasq(rig, port, targets, path="/data"):
     """`targets`: [(address, port)], the preferred one first."""
-    command = ["dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", f"--port={port}",
-               "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=", "--user=root", "--local=/test/", "--log-queries",
-               f"--txt-record=_dafs._tcp.projects.test,path={path},version=1.0"]
+    records = [f"--txt-record=_dafs._tcp.projects.test,path={path},version=1.0"]
     for number, (address, server_port) in enumerate(targets):
-        command += [f"--srv-host=_dafs._tcp.projects.test,files{number}.test,{server_port},{number}",
+        records += [f"--srv-host=_dafs._tcp.projects.test,files{number}.test,{server_port},{number}",
                     f"--host-record=files{number}.test,{address}"]
-    return running(rig, command, port)
+    return dnsmasq_with(rig, port, records)
+
+
+def dnsmasq_with(rig, port, records):
+    command = ["dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", f"--port={port}",
+               "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=", "--user=root", "--local=/test/", "--log-queries"]
+    return running(rig, command + records, port)
 
 
 @scenario(timeout=60, where="server", loopback=True)
@@ -276,7 +281,13 @@ def location(number, host, port, path="/data", transport="IWARP"):
 
 
 def slapd(rig, port, locations):
-    """An LDAP server of the schema in share/ldap."""
+    """An LDAP server with the name and these locations."""
+    return slapd_with(rig, port, f"dn: dafsName=projects,{BASE}\nobjectClass: dafsNameSpaceEntry\ndafsName: projects\n\n"
+                      + "".join(locations))
+
+
+def slapd_with(rig, port, below):
+    """An LDAP server of the schema in share/ldap. `below`: LDIF of the entries below BASE."""
     folder = rig.base / f"ldap-{time.monotonic_ns()}"
     folder.mkdir()
     conf, entries = folder / "slapd.conf", folder / "entries.ldif"
@@ -285,9 +296,7 @@ def slapd(rig, port, locations):
                     "modulepath /usr/lib/ldap\nmoduleload back_mdb\ndatabase mdb\nmaxsize 10485760\n"
                     f"suffix o=test\ndirectory {folder}\ndbnosync\n")
     entries.write_text("dn: o=test\nobjectClass: organization\no: test\n\n"
-                       f"dn: {BASE}\nobjectClass: organizationalUnit\nou: dafs\n\n"
-                       f"dn: dafsName=projects,{BASE}\nobjectClass: dafsNameSpaceEntry\ndafsName: projects\n\n"
-                       + "".join(locations))
+                       f"dn: {BASE}\nobjectClass: organizationalUnit\nou: dafs\n\n" + below)
     rig.run(["slapadd", "-q", "-f", conf, "-l", entries], cwd="/")
     return running(rig, ["slapd", "-d", "0", "-h", f"ldap://127.0.0.1:{port}", "-f", conf], port)
 
@@ -320,3 +329,56 @@ def names_ldap(rig):
         await_paths(rig, at[2])
         check_still_served(rig)
     rig.umount()
+
+
+@scenario(timeout=90, where="server", loopback=True)
+def names_recorded(rig):
+    """What dafsctl server records prints leads to the server, which listens on two ports: as a line of the file of names,
+    entered into slapd, and into dnsmasq.
+    Shows DAFS-A.1-02, DAFS-A.4.3-01, DAFS-A.5-05."""
+    os.environ["PATH"] += ":/usr/sbin"
+    rig.need("dnsmasq", "slapd", "slapadd")
+    more, port = free_port(), free_port()
+    server = rig.serve(arguments=["--listen", f"tcp:127.0.0.1:{more}"])
+    at = [f"127.0.0.1:{server.port}", f"127.0.0.1:{more}"]
+
+    def records(name, *options, exit_status=0):
+        return rig.run([rig.bin / "dafsctl", "server", "records", "--socket", server.socket, *options, name, "/data"],
+                       cwd="/", status=exit_status, merge=exit_status != 0)
+
+    def check_mounts(service, *lines):
+        rig.mount(None, write_conf(rig, f"order = {service}", *lines), source="projects")
+        (rig.mnt / "file").write_text(service)
+        equal((rig.export / "file").read_text(), service, "a file at the server")
+        await_paths(rig, *at)
+        found = answers(rig, "projects")[service]["locations"]
+        equal([one["port"] for one in found], [server.port, more], f"ports of {service}")
+        rig.umount()
+
+    names = rig.base / "names"
+    names.write_text(records("projects"))
+    check_mounts("file", f"file = {names}")
+
+    with slapd_with(rig, port, records("projects", "--ldif", "--base", BASE)):
+        check_mounts("ldap", f"ldap-uri = ldap://127.0.0.1:{port}", f"ldap-base = {BASE}")
+
+    check("give --host" in records("projects.test", "--dns", exit_status=1), "DNS without a host name")
+    dns = ["--host-record=files.test,127.0.0.1"]
+    for line in records("projects.test", "--dns", "--host", "files.test").splitlines():
+        owner, kind, *words = shlex.split(line)
+        owner = owner.rstrip(".")
+        if kind == "SRV":
+            priority, weight, at_port, host = words
+            dns.append(f"--srv-host={owner},{host.rstrip('.')},{at_port},{priority},{weight}")
+        else:
+            dns.append(f"--txt-record={owner},{','.join(words)}")
+    with dnsmasq_with(rig, port, dns):
+        check_mounts("dns", "dns-domain = test", f"dns-servers = 127.0.0.1:{port}")
+        equal([one["version"] for one in answers(rig, "projects")["dns"]["locations"]], ["1.0", "1.0"], "versions")
+
+    found = json.loads(records("projects", "--json"))["locations"]
+    equal([(one["transport"], one["host"], one["port"], one["path"]) for one in found],
+          [("IWARP", "127.0.0.1", number, "/data") for number in (server.port, more)], "locations")
+    text = rig.run([rig.bin / "dafsctl", "server", "records", "--socket", server.socket, "projects", "/other"], cwd="/",
+                   status=1)
+    check("does not export /other; its exports: /data" in text, text)
