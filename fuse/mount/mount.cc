@@ -322,13 +322,14 @@ Mount::Event Mount::WaitForEvent() {
   const auto has_event = [&waits] {
     return waits[0].revents != 0 || waits[1].revents != 0 || waits[2].revents != 0;
   };
-  while (!has_event()) {
+  for (;;) {
     waits[3].fd = name_refresh_ != nullptr ? name_refresh_->fd() : -1;
     absl::Time next = is_settled_ ? look_at : std::min(look_at, Loop::Now() + kSettlePause);
     if (name_refresh_ != nullptr) next = std::min(next, name_refresh_->next());
     if (poll(waits, 4, MillisecondsUntil(next)) < 0) {
       for (pollfd& wait : waits) wait.revents = 0;
     }
+    if (has_event()) break;
     StepNameRefresh();
     SettleLeft();
     if (Loop::Now() < look_at) continue;

@@ -91,7 +91,9 @@ class Mount {
   absl::Status HandOver(std::string program);
   absl::Status CanHandOver(const std::string& program) const;
   absl::Status Quiesce(HandoverRecord& record);
+  absl::Status AwaitSettled();
   absl::Status AskServer();
+  absl::Status AwaitClosed();
   absl::Status DropCaches();
   absl::Status ReturnDelegations();
   absl::Status Drain();
@@ -120,9 +122,8 @@ class Mount {
   const Daemon& daemon_;
   const Means means_;
   RestartDesk desk_;
-  bool left_ = false;  // to the guardian
-  // Of the requests of a killed program, no one is left to be read: see SettleLeft.
-  bool is_settled_ = true;
+  bool left_ = false;       // to the guardian
+  bool is_settled_ = true;  // nothing is left of an earlier program: see SettleLeft
   struct Restarts {
     uint64_t count = 0;  // so far
     absl::Time last;

@@ -68,6 +68,19 @@ Task<void> WorkerRestart::CloseEach(std::vector<uint64_t> dropped,
   --closing_;
 }
 
+void WorkerRestart::AwaitClosed(std::function<void()> done) {
+  context_.loop->Post([this, done = std::move(done)] {
+    closed_ = done;
+    LookIfClosed();
+  });
+}
+
+void WorkerRestart::LookIfClosed() {
+  if (!closed_) return;
+  if (closing_ == 0) return std::exchange(closed_, nullptr)();
+  context_.loop->RunAfter(kEndPoll, [this] { LookIfClosed(); });
+}
+
 void WorkerRestart::Pause(std::function<void()> drained) {
   context_.loop->Post([this, drained = std::move(drained)] {
     if (!std::exchange(paused_, true) && context_.channel.has_value() && !ending_.has_begun()) {

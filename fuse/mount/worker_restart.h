@@ -41,6 +41,8 @@ class WorkerRestart {
   // Begins to close opens of the client that nothing uses: those of `dropped`, requests of the
   // kernel that it does not send again, and `opens`. A pause waits for it.
   void Close(std::vector<uint64_t> dropped, std::vector<wire::StateId> opens);
+  // `done`: nothing is left of calls of Close before.
+  void AwaitClosed(std::function<void()> done);
   // Reads no more requests, and takes back those that wait for a lock. `drained`: when no request
   // is unanswered. Not with a ring.
   void Pause(std::function<void()> drained);
@@ -63,6 +65,7 @@ class WorkerRestart {
  private:
   Task<void> CloseEach(std::vector<uint64_t> dropped, std::vector<wire::StateId> opens);
   bool IsDrained() const;
+  void LookIfClosed();
   void LookIfDrained();
   void LookIfCommitted();
   void BeginAgain();
@@ -74,6 +77,7 @@ class WorkerRestart {
   size_t closing_ = 0;  // calls of Close whose work has not ended
   bool paused_ = false;
   bool handed_over_ = false;
+  std::function<void()> closed_;     // of AwaitClosed, until then
   std::function<void()> drained_;    // of Pause, until then
   std::function<void()> committed_;  // of Commit, until then
 };
