@@ -1,5 +1,6 @@
 #include "client/ctl/server_records.h"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,11 +10,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/names/records.h"
 #include "runtime/status_macros.h"
 #include "wire/dat/address.h"
+#include "wire/protocol/header.h"
+#include "wire/protocol/name_check.h"
 
 namespace dafs::client {
 namespace {
@@ -23,6 +27,7 @@ using Json = nlohmann::json;
 // dafsd supports one version of the protocol (wire::kProtocolVersion). With several, each would
 // have locations of its own (A.4.3).
 constexpr char kVersion[] = "1.0";
+static_assert(wire::kProtocolVersion == 1);
 
 absl::StatusOr<Json> ReportOf(const std::string& text, const char* member) {
   Json report = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -32,21 +37,45 @@ absl::StatusOr<Json> ReportOf(const std::string& text, const char* member) {
   return report[member];
 }
 
-// Whether `path` is one of the exports or below one. "/" leads to all exports.
+// Whether `path` is one of the exports, is below one or leads to one.
 absl::Status CheckExported(const std::string& path, const Json& exports) {
+  if (!wire::IsUtf8(path)) return absl::InvalidArgumentError("the path must be UTF-8");
   std::vector<std::string> names;
   for (const Json& one : exports) {
     if (!one.is_object() || !one.contains("name") || !one["name"].is_string()) {
       return absl::DataLossError("dafsd did not answer with the names of its exports");
     }
     const std::string name = one["name"];
-    if (path == "/" || path == name || (path + "/").starts_with(name + "/")) {
+    // Below it, or above: the server shows the directories that lead to its exports.
+    if (path == "/" || name == "/" || (path + "/").starts_with(name + "/") ||
+        (name + "/").starts_with(path + "/")) {
       return absl::OkStatus();
     }
     names.push_back(name);
   }
   return absl::NotFoundError(absl::StrCat("dafsd does not export ", path, "; its exports: ",
                                           names.empty() ? "none" : absl::StrJoin(names, " ")));
+}
+
+// Whether clients of other machines cannot reach the host.
+bool IsLocal(const std::string& host) {
+  return host.starts_with("127.") || host == "::1" || host == "localhost" ||
+         absl::StartsWithIgnoreCase(host, "fe80:");
+}
+
+// As names::CheckHost; an address must be one that clients can connect to.
+absl::Status CheckHost(const std::string& host) {
+  RETURN_IF_ERROR(names::CheckHost(host));
+  in6_addr address;
+  const std::string plain = host.substr(0, host.find('%'));
+  if (host.find(':') != host.npos && inet_pton(AF_INET6, plain.c_str(), &address) != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--host ", host, ": expected a host name or an address, without a port or brackets"));
+  }
+  if (host == "0.0.0.0" || host == "::") {
+    return absl::InvalidArgumentError(absl::StrCat("--host ", host, " is no address of a server"));
+  }
+  return absl::OkStatus();
 }
 
 std::string HostNameOfMachine() {
@@ -120,7 +149,7 @@ absl::StatusOr<std::vector<names::Location>> LocationsOf(const RecordsRequest& r
   for (const Json& at : listens) {
     ASSIGN_OR_RETURN(names::Location location,
                      LocationAt(checked, at.is_string() ? at.get<std::string>() : ""));
-    RETURN_IF_ERROR(names::CheckHost(location.host));
+    RETURN_IF_ERROR(CheckHost(location.host));
     // With --host, or for IPv4 and IPv6, several listeners are one location.
     if (std::find(locations.begin(), locations.end(), location) == locations.end()) {
       locations.push_back(std::move(location));
@@ -131,6 +160,14 @@ absl::StatusOr<std::vector<names::Location>> LocationsOf(const RecordsRequest& r
 
 absl::Status PrintRecords(const RecordsRequest& request,
                           const std::vector<names::Location>& locations, bool json) {
+  RETURN_IF_ERROR(names::CheckName(request.name));
+  for (const names::Location& one : locations) {
+    if (!IsLocal(one.host)) continue;
+    std::fprintf(stderr,
+                 "dafsctl: warning: other machines cannot reach %s; let dafsd listen on another "
+                 "address (--listen), or give --host\n",
+                 one.host.c_str());
+  }
   if (json) {
     std::fputs(JsonOf(locations).c_str(), stdout);
     return absl::OkStatus();

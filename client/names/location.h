@@ -33,7 +33,7 @@ struct Location {
 // A DAFS name is 1 to 255 bytes of UTF-8 without control characters, "/" and ":". The last two show
 // that a mount source, or a word in the file of names, is a server and not a name.
 absl::Status CheckName(std::string_view name);
-// A host name, or a numeric address, of at most 255 bytes.
+// A host name, or a numeric address without brackets, of at most 255 bytes.
 absl::Status CheckHost(std::string_view host);
 // Adds a missing "/" at the beginning, and removes those at the end. kInvalidArgument: it is too
 // long, has "." or ".." as a component, or control characters.

@@ -41,23 +41,26 @@ absl::StatusOr<std::string> FileLine(const std::string& name, std::span<const Lo
 
 // ---- DNS ----------------------------------------------------------------------------------------
 
-// As a zone file writes it: with a final dot if it is absolute.
-absl::StatusOr<std::string> DomainName(const std::string& name) {
+constexpr char kService[] = "_dafs._tcp.";
+
+// As a zone file writes it: with a final dot if it is absolute, as every name with a dot.
+absl::StatusOr<std::string> DomainName(const std::string& name, size_t most_bytes) {
   constexpr size_t kMostLabelBytes = 63;
   const auto is_plain = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
            c == '_';
   };
+  const bool is_absolute = name.find('.') != name.npos;
   std::string_view text = name;
   if (text.ends_with('.')) text.remove_suffix(1);
+  bool is_good = text.size() <= most_bytes;
   for (const absl::string_view part : absl::StrSplit(Text(text), '.')) {
     const std::string_view label = Std(part);
-    if (label.empty() || label.size() > kMostLabelBytes ||
-        !std::all_of(label.begin(), label.end(), is_plain)) {
-      return Bad(absl::StrCat(name, " is not a name for DNS"));
-    }
+    is_good &= !label.empty() && label.size() <= kMostLabelBytes &&
+               std::all_of(label.begin(), label.end(), is_plain);
   }
-  return absl::StrCat(Text(text), text.find('.') == text.npos ? "" : ".");
+  if (!is_good) return Bad(absl::StrCat(name, " is not a name for DNS"));
+  return absl::StrCat(Text(text), is_absolute ? "." : "");
 }
 
 // A host name never looks like this: the last label of a domain has a letter.
@@ -86,8 +89,9 @@ absl::StatusOr<std::string> TextString(std::string_view key, std::string_view va
 
 absl::StatusOr<std::string> ZoneLines(const std::string& name,
                                       std::span<const Location> locations) {
-  ASSIGN_OR_RETURN(const std::string domain, DomainName(name));
-  const std::string owner = absl::StrCat("_dafs._tcp.", domain);
+  constexpr size_t kMostBytes = 253;  // without the final dot
+  ASSIGN_OR_RETURN(const std::string domain, DomainName(name, kMostBytes + 1 - sizeof(kService)));
+  const std::string owner = absl::StrCat(kService, domain);
   std::string lines;
   std::vector<std::pair<std::string, uint16_t>> seen;
   for (const Location& one : locations) {
@@ -95,14 +99,13 @@ absl::StatusOr<std::string> ZoneLines(const std::string& name,
       return Bad(absl::StrCat("an SRV record needs a host name, not the address ", one.host,
                               "; give --host"));
     }
-    ASSIGN_OR_RETURN(std::string host, DomainName(one.host));
+    ASSIGN_OR_RETURN(std::string host, DomainName(one.host, kMostBytes));
     std::pair<std::string, uint16_t> place(std::move(host), one.port);
     if (std::find(seen.begin(), seen.end(), place) != seen.end()) continue;  // another transport
     absl::StrAppend(&lines, owner, " SRV ", seen.size(), " 0 ", place.second, " ", place.first,
                     "\n");
     seen.push_back(std::move(place));
   }
-  if (locations.empty()) return lines;
   ASSIGN_OR_RETURN(const std::string path, TextString("path=", locations.front().path));
   ASSIGN_OR_RETURN(const std::string version, TextString("version=", locations.front().version));
   return absl::StrCat(lines, owner, " TXT ", path, " ", version, "\n");
@@ -163,6 +166,8 @@ absl::StatusOr<std::string> RecordsOf(RecordForm form, const std::string& name,
                                       std::span<const Location> locations,
                                       const std::string& base) {
   RETURN_IF_ERROR(CheckName(name));
+  if (locations.empty()) return Bad("there is no location");
+  if (locations.size() > kMostLocations) return Bad("more than 64 locations");
   switch (form) {
     case RecordForm::kFile:
       return FileLine(name, locations);

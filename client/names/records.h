@@ -18,8 +18,9 @@ enum class RecordForm : uint8_t {
   kLdif,  // entries for ldapadd(1), in the schema of share/ldap
 };
 
-// The records of `name`: `locations` in their order, which have one path. `base`: of kLdif, the
-// entry above the names. kInvalidArgument: the form cannot express them; says why.
+// The records of `name`: its 1 to kMostLocations `locations` in their order, which have one path.
+// `base`: of kLdif, the entry above the names. kInvalidArgument: the form cannot express them; says
+// why.
 absl::StatusOr<std::string> RecordsOf(RecordForm form, const std::string& name,
                                       std::span<const Location> locations, const std::string& base);
 

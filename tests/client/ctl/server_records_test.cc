@@ -28,7 +28,6 @@ names::Location Tcp(const std::string& host, uint16_t port, const std::string& p
   return {names::kIwarp, host, port, path, "1.0"};
 }
 
-// Shows DAFS-A.1-02, DAFS-A.4.3-01 (with one version, one location each).
 TEST(ServerRecordsTest, EachListenerIsALocationWithItsVersion) {
   const auto found = Found(R"("tcp:192.0.2.1:20149","tcp:[2001:db8::1]:7","rdma:192.0.2.1:20149")",
                            "/data/below/");
@@ -46,6 +45,7 @@ TEST(ServerRecordsTest, AListenerOfAllAddressesHasTheNameOfTheMachine) {
               ElementsAre(Tcp(machine, 20149, "/")));
 }
 
+// Shows DAFS-A.5-05 (with the scenario names_recorded).
 TEST(ServerRecordsTest, AGivenHostJoinsTheListenersOfOnePort) {
   EXPECT_THAT(
       *Found(R"("tcp:192.0.2.1:20149","tcp:192.0.2.2:20149","tcp:192.0.2.1:7")", "/home", "files"),
@@ -60,6 +60,27 @@ TEST(ServerRecordsTest, OnlyExportedPathsHaveRecords) {
   }
   EXPECT_THAT(std::string(Found(R"("tcp:192.0.2.1:7")", "/data/../x").status().message()),
               HasSubstr("'.' or '..'"));
+  EXPECT_THAT(std::string(Found(R"("tcp:192.0.2.1:7")", "/data/\xff").status().message()),
+              HasSubstr("UTF-8"));
+}
+
+TEST(ServerRecordsTest, PathsAboveAndBelowAnExportAreServed) {
+  const std::string at = Listening(R"("tcp:192.0.2.1:7")");
+  RecordsRequest request;
+  for (const char* const path : {"/", "/a", "/a/b", "/a/b/c"}) {
+    request.path = path;
+    EXPECT_TRUE(LocationsOf(request, at, R"({"exports":[{"name":"/a/b"}]})").ok()) << path;
+    EXPECT_TRUE(LocationsOf(request, at, R"({"exports":[{"name":"/"}]})").ok()) << path;
+  }
+}
+
+TEST(ServerRecordsTest, AHostIsANameOrAnAddressThatCanBeReached) {
+  for (const char* const host : {"files", "files.example.com.", "192.0.2.1", "2001:db8::1"}) {
+    EXPECT_TRUE(Found(R"("tcp:192.0.2.1:7")", "/", host).ok()) << host;
+  }
+  for (const char* const host : {"files:20149", "[::1]", "0.0.0.0", "::", "a b", "x:y"}) {
+    EXPECT_FALSE(Found(R"("tcp:192.0.2.1:7")", "/", host).ok()) << host;
+  }
 }
 
 TEST(ServerRecordsTest, OtherReportsAreErrors) {

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "client/names/name_file.h"
 
 namespace dafs::names {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const std::vector<Location> kTwo = {{kIwarp, "files1.example.com", 20149, "/projects", "1.0"},
                                     {kRdma, "files1.example.com", 20150, "/projects", "1.0"}};
@@ -41,7 +43,6 @@ TEST(RecordsTest, TheFileOfNamesHasNoBlanks) {
   EXPECT_THAT(Made(RecordForm::kFile, "projects", {&blank, 1}), HasSubstr("error: "));
 }
 
-// Shows DAFS-A.5-05 (each connection qualifier is a location of its own).
 TEST(RecordsTest, ZoneLinesKeepTheOrderAndNameEachPort) {
   EXPECT_EQ(Made(RecordForm::kDns, "projects.example.com", kTwo),
             "_dafs._tcp.projects.example.com. SRV 0 0 20149 files1.example.com.\n"
@@ -96,13 +97,39 @@ TEST(RecordsTest, LdifHasAnEntryForEachLocation) {
 }
 
 TEST(RecordsTest, LdifEscapesWhatItAndNamesWouldInterpret) {
-  const std::vector<Location> none;
-  EXPECT_EQ(Made(RecordForm::kLdif, "a,b+c", none, "o=t"),
-            "dn: dafsName=a\\,b\\+c,o=t\nobjectClass: dafsNameSpaceEntry\ndafsName: a,b+c\n\n");
-  EXPECT_EQ(Made(RecordForm::kLdif, " x ", none, "o=t"),
-            "dn: dafsName=\\ x\\ ,o=t\nobjectClass: dafsNameSpaceEntry\ndafsName:: IHgg\n\n");
-  EXPECT_EQ(Made(RecordForm::kLdif, "\xc3\xbc", none, "o=t"),
-            "dn:: ZGFmc05hbWU9w7wsbz10\nobjectClass: dafsNameSpaceEntry\ndafsName:: w7w=\n\n");
+  EXPECT_THAT(Made(RecordForm::kLdif, "a,b+c", kTwo, "o=t"),
+              StartsWith("dn: dafsName=a\\,b\\+c,o=t\nobjectClass: dafsNameSpaceEntry\n"
+                         "dafsName: a,b+c\n\n"));
+  EXPECT_THAT(Made(RecordForm::kLdif, " x ", kTwo, "o=t"),
+              StartsWith("dn: dafsName=\\ x\\ ,o=t\nobjectClass: dafsNameSpaceEntry\n"
+                         "dafsName:: IHgg\n\n"));
+  EXPECT_THAT(Made(RecordForm::kLdif, "\xc3\xbc", kTwo, "o=t"),
+              StartsWith("dn:: ZGFmc05hbWU9w7wsbz10\nobjectClass: dafsNameSpaceEntry\n"
+                         "dafsName:: w7w=\n\n"));
+}
+
+TEST(RecordsTest, DnsNamesHaveAtMost253BytesAndKeepTheirFinalDot) {
+  const std::string label(60, 'a');
+  const auto name = [&](size_t last) {
+    return absl::StrCat(label, ".", label, ".", label, ".", std::string(last, 'b'));
+  };
+  const std::vector<Location> one = {{kIwarp, "h.", 1, "/", "1.0"}};
+  EXPECT_THAT(Made(RecordForm::kDns, name(59), one), StartsWith("_dafs._tcp."));
+  EXPECT_THAT(Made(RecordForm::kDns, name(60), one), HasSubstr("not a name for DNS"));
+  EXPECT_THAT(Made(RecordForm::kDns, "n.", one), StartsWith("_dafs._tcp.n. SRV 0 0 1 h.\n"));
+}
+
+TEST(RecordsTest, ANameHas1To64Locations) {
+  for (const RecordForm form : {RecordForm::kFile, RecordForm::kDns, RecordForm::kLdif}) {
+    std::vector<Location> locations;
+    EXPECT_THAT(Made(form, "n", locations, "o=t"), HasSubstr("error: there is no location"));
+    for (uint16_t port = 1; port <= 64; ++port) {
+      locations.push_back({kIwarp, "h", port, "/", "1.0"});
+    }
+    EXPECT_THAT(Made(form, "n", locations, "o=t"), testing::Not(HasSubstr("error")));
+    locations.push_back({kIwarp, "h", 65, "/", "1.0"});
+    EXPECT_THAT(Made(form, "n", locations, "o=t"), HasSubstr("error: more than 64 locations"));
+  }
 }
 
 TEST(RecordsTest, BadNamesAreRefused) {

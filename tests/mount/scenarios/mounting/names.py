@@ -333,8 +333,8 @@ def names_ldap(rig):
 
 @scenario(timeout=90, where="server", loopback=True)
 def names_recorded(rig):
-    """What dafsctl server records prints leads to the server, which listens on two ports: as a line of the file of names,
-    entered into slapd, and into dnsmasq.
+    """What dafsctl server records prints leads to the server, which listens on two ports: an administrator enters it into
+    the file of names, slapd and dnsmasq. The server has one version of the protocol.
     Shows DAFS-A.1-02, DAFS-A.4.3-01, DAFS-A.5-05."""
     os.environ["PATH"] += ":/usr/sbin"
     rig.need("dnsmasq", "slapd", "slapadd")
