@@ -98,6 +98,7 @@ class Mount {
   absl::Status ReturnDelegations();
   absl::Status Drain();
   bool IsQuiet(absl::Duration most) const;
+  bool HasEnded() const;
   void ServeAgain(const HandoverRecord& record);
   absl::Status CommitAll(absl::Duration most);
   absl::Status Leave(HandoverRecord& record, const std::string& program);
@@ -123,7 +124,7 @@ class Mount {
   const Means means_;
   RestartDesk desk_;
   bool left_ = false;       // to the guardian
-  bool is_settled_ = true;  // nothing is left of an earlier program: see SettleLeft
+  bool is_settled_ = true;  // nothing is left of a killed program: see SettleLeft
   struct Restarts {
     uint64_t count = 0;  // so far
     absl::Time last;

@@ -85,6 +85,7 @@ Outcome Mount::TakeOver(std::span<const UniqueFd> devices, const HandoverRecord&
     return {ExitCode::kSystem, "the kernel cannot pass its requests to another process"};
   }
   state_.left.resent.Expect();
+  is_settled_ = false;
   return {};
 }
 
@@ -173,7 +174,6 @@ Outcome Mount::Continue(const HandoverRecord& record, GuardianLink::Inheritance 
   const bool killed = inheritance.live.valid();
   if (outcome = Restore(record, inheritance.live); !outcome.ok()) return outcome;
   state_.kernel.init.Answered(0);
-  is_settled_ = false;  // a program that was not killed may have left some of an earlier one
   // Programs are served before the server has answered whether it gives promises.
   state_.caches.rules.KeepNothing(true);
   if (killed) outcome = TakeOver(inheritance.devices, record);

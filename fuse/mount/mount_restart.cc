@@ -101,7 +101,7 @@ absl::Status Mount::AskServer() {
 absl::Status Mount::AwaitSettled() {
   const absl::Time end = Loop::Now() + kStepWithin;
   while (!SettleLeft()) {
-    if (Loop::Now() > end) {
+    if (Loop::Now() > end || HasEnded()) {
       return absl::UnavailableError(
           "requests that were under way when mount.dafs was killed have not all been read again; "
           "try again in a few seconds");
@@ -207,9 +207,13 @@ absl::Status Mount::Leave(HandoverRecord& record, const std::string& program) {
   return absl::OkStatus();
 }
 
-void Mount::ServeAgain(const HandoverRecord& record) {
+bool Mount::HasEnded() const {
   pollfd ended = {.fd = ended_.get(), .events = POLLIN, .revents = 0};
-  if (poll(&ended, 1, 0) > 0) return;  // unmounted meanwhile: its workers answer nothing
+  return poll(&ended, 1, 0) > 0;
+}
+
+void Mount::ServeAgain(const HandoverRecord& record) {
+  if (HasEnded()) return;  // unmounted meanwhile: its workers answer nothing
   for (size_t i = 0; i < workers_.size(); ++i) {
     std::vector<std::vector<std::byte>> requests = record.WaitingOf(i);
     for (auto& request : workers_[i]->restart().TakeRetracted())

@@ -113,7 +113,7 @@ std::vector<std::vector<std::byte>> WorkerRestart::TakeRetracted() {
 }
 
 bool WorkerRestart::EndPause() {
-  drained_ = committed_ = nullptr;
+  closed_ = drained_ = committed_ = nullptr;
   return std::exchange(paused_, false);
 }
 

@@ -26,11 +26,6 @@ Task<void> OpenOperations::Open(Call& call) {
   std::optional<InodeView> node = NodeOf(state_, call, in);
   if (!node) co_return;
   CallerIdentity user = CallerOf(state_, call);
-  if ((call.header().unique & kUniqueResent) != 0) [[unlikely]] {
-    // The killed process may have opened the file at the server, for the same owner. A second open,
-    // under a delegation, would become that one later, and end when that one is closed.
-    files_.Of(*user).opens().StopLocalOpens(node->handle);
-  }
   if (std::optional<client::OpenFile> local = context_.opens.OpenLocally(
           *user, *node, request.flags, OwnerNames::OfRequest(call.header().unique))) {
     co_await ReplyLocal(call, *local, request.flags, std::move(user));
