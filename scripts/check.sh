@@ -72,7 +72,10 @@ check_includes() { ./scripts/includes --self-test && ./scripts/includes; }
 check_docs() { ./scripts/check-docs; }
 check_gcc() { ./scripts/build --preset gcc && run_unit build-gcc; }
 check_clang() { ./scripts/build --preset clang && run_unit build-clang; }
-check_asan() { ./scripts/build --preset asan && run_unit build-asan; }
+check_asan() {
+  export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
+  ./scripts/build --preset asan && run_unit build-asan
+}
 check_tsan() {
   export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
   ./scripts/build --preset tsan && run_unit build-tsan
