@@ -15,6 +15,7 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
 
@@ -186,8 +187,8 @@ class Filter {
 absl::Status Confine() {
   RETURN_IF_ERROR(DropCapabilities());
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Refused("new privileges");
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return absl::OkStatus();  // a report starts a program that names addresses
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
+  return absl::OkStatus();  // a report starts a program that names addresses, and leaks are traced
 #else
   return Filter().Install();
 #endif

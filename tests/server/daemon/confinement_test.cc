@@ -15,6 +15,8 @@
 #include <functional>
 #include <thread>
 
+#include "absl/base/config.h"
+
 namespace dafs::server {
 namespace {
 
@@ -58,7 +60,7 @@ TEST(ConfinementTest, NothingGivesNewPrivileges) {
   EXPECT_EQ(InConfinedChild([] { return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); }), 1);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
 
 TEST(ConfinementTest, RefusedSystemCallsFailWithEperm) {
   EXPECT_EQ(InConfinedChild([] {
