@@ -29,8 +29,6 @@ int InConfinedChild(const std::function<int()>& act) {
   return WEXITSTATUS(status);
 }
 
-int ErrorOf(long result) { return result == -1 ? errno : 0; }
-
 bool IsPermitted(int capability) {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2] = {};
@@ -61,6 +59,8 @@ TEST(ConfinementTest, NothingGivesNewPrivileges) {
 }
 
 #if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
+
+int ErrorOf(long result) { return result == -1 ? errno : 0; }
 
 TEST(ConfinementTest, RefusedSystemCallsFailWithEperm) {
   EXPECT_EQ(InConfinedChild([] {
