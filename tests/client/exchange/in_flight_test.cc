@@ -1,6 +1,7 @@
 #include "client/exchange/in_flight.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -14,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "client/exchange/call.h"
+#include "runtime/loop/loop.h"
 #include "wire/messages/messages.h"
 
 namespace dafs::client {
@@ -367,6 +370,13 @@ TEST(InFlightTest, ArbitraryBytesAreRead) {
   EXPECT_FALSE(cut.table.KnowsLeft(5));
 }
 
+// The operation of the first entry; 0: none.
+uint64_t NumberIn(const Process& process) {
+  uint64_t number = 0;
+  std::memcpy(&number, process.memory.bytes().data() + InFlightTable::kEntryBytes, 8);
+  return number;
+}
+
 // Whenever the process is killed, what it has left is whole.
 TEST(InFlightTest, KilledProcessLeavesWholeRecords) {
   std::mt19937 dice(2);
@@ -387,13 +397,14 @@ TEST(InFlightTest, KilledProcessLeavesWholeRecords) {
       }
     }
     ASSERT_GT(child, 0);
-    usleep(static_cast<useconds_t>(500 + dice() % 3000));
+    const absl::Time deadline = Loop::Now() + absl::Seconds(30);
+    while (NumberIn(killed) == 0 && Loop::Now() < deadline) sched_yield();  // it has begun
+    usleep(static_cast<useconds_t>(dice() % 3000));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
 
     Process next(killed.memory.bytes());
-    uint64_t number = 0;
-    std::memcpy(&number, killed.memory.bytes().data() + InFlightTable::kEntryBytes, 8);
+    const uint64_t number = NumberIn(killed);
     if (number == 0) continue;
     ++left;
     InFlightOperation after(&next.entries, number, true);

@@ -196,13 +196,13 @@ TEST_F(AsyncHoldsTest, HintsReachTheServer) {
 // The timeout of a soft client expires, but the server may still access the memory.
 TEST_P(BothWays, TimeoutDoesNotReturnMemoryEarly) {
   options_.soft = true;
-  options_.timeout = absl::Milliseconds(40);
+  options_.timeout = absl::Milliseconds(500);  // the open connects within it
   StartIo();
   Hold();
   Issue(GetParam());
   ASSERT_TRUE(Arrived());
   IoCompletion end;
-  EXPECT_EQ(group_->Wait({&end, 1}, absl::Milliseconds(200)), 0u);
+  EXPECT_EQ(group_->Wait({&end, 1}, absl::Milliseconds(700)), 0u);
   EXPECT_EQ(group_->outstanding(), 1u);
   server_.hold = false;
   server_.ServeHeld(server_.only());
@@ -213,8 +213,8 @@ TEST_P(BothWays, TimeoutDoesNotReturnMemoryEarly) {
 // The server never replies. The memory is returned when the client disconnects.
 TEST_P(BothWays, SilentServerIsDisconnected) {
   options_.soft = true;
-  options_.timeout = absl::Milliseconds(20);
-  options_.silence = absl::Milliseconds(100);
+  options_.timeout = absl::Seconds(1);  // the open connects within it
+  options_.silence = absl::Milliseconds(1200);
   StartIo();
   Hold();
   Issue(GetParam());
