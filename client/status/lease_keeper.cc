@@ -128,10 +128,10 @@ class LeaseKeeper::Impl {
       if (!status.ok()) co_return;
       quiet = Loop::Now() - client_.last_activity();
       if (quiet < period) continue;
-      if (quiet > lease && !warned) {
+      if (const absl::Duration silence = Silence(); silence > lease && !warned) {
         warned = true;
         LogWarning(absl::StrCat(client_.options().server_name, ": no answer for ",
-                                absl::FormatDuration(absl::Trunc(quiet, absl::Seconds(1))),
+                                absl::FormatDuration(absl::Trunc(silence, absl::Seconds(1))),
                                 ": the server gives up locks and open files of this mount after ",
                                 absl::FormatDuration(lease),
                                 "; they are reclaimed when it answers"));
@@ -140,6 +140,9 @@ class LeaseKeeper::Impl {
       co_await renewal;
     }
   }
+
+  // Since the last answer, or since the start if there was none.
+  absl::Duration Silence() const { return Loop::Now() - std::max(client_.last_activity(), since_); }
 
   // One worker does it for all.
   void ValidateLocks() {
@@ -208,7 +211,7 @@ class LeaseKeeper::Impl {
     report.slow = slow_;
     report.up = Loop::Now() - since_;
     report.lease_seconds = client_.limits().lease_seconds.load(std::memory_order_relaxed);
-    report.quiet = Loop::Now() - client_.last_activity();
+    report.quiet = Silence();
     report.restarts = restarts_;
     report.restarted_at = restarted_at_;
     report.credentials = client_.credentials().size();

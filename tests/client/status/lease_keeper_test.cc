@@ -2,6 +2,7 @@
 // idle, and reports the state of the mount to dafsctl.
 #include "client/status/lease_keeper.h"
 
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "runtime/sockets/control_socket.h"
@@ -65,6 +66,23 @@ TEST_F(LeaseKeeperTest, ReportsTheStateOfTheMount) {
   EXPECT_THAT(Ask("nonsense"), HasSubstr("unknown request"));
   keeper_.reset();
   EXPECT_FALSE(std::filesystem::exists(LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here")));
+}
+
+// Until the first answer, it would otherwise be as old as the machine.
+TEST_F(LeaseKeeperTest, SilenceCountsFromTheStartIfThereWasNoAnswer) {
+  ClientOptions options = Options();
+  options.addresses = *dat::ResolveHost("127.0.0.1", 1);
+  options.mount_point = "/mnt/here";
+  const std::unique_ptr<Client> client = *Client::Create(std::move(options));
+  LeaseKeeperOptions keeper_options;
+  keeper_options.socket_directory = base_ + "/run";
+  const auto keeper = LeaseKeeper::Start(*client, keeper_options);
+  ASSERT_STATUS_OK(keeper);
+  const absl::StatusOr<std::string> answer =
+      AskControlSocket(LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here"), "json");
+  ASSERT_STATUS_OK(answer);
+  const nlohmann::json report = nlohmann::json::parse(*answer);
+  EXPECT_LT(report["quiet_us"].get<int64_t>(), 60'000'000);
 }
 
 // Shows DAFS-4.4.1.1-06: an idle client opens the control session to send NULL; a busy one does
