@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -116,13 +117,14 @@ UniqueFd NotificationRelay::Connect() {
 
 void RunNotificationRelay(UniqueFd control) {
   prctl(PR_SET_NAME, "dafs-notifier");
-  const UniqueFd device = ReceiveDescriptor(control.get());
-  if (!device.valid()) return;
+  // Shared with the threads, which may still write to it when this function ends.
+  const auto device = std::make_shared<const UniqueFd>(ReceiveDescriptor(control.get()));
+  if (!device->valid()) return;
   for (;;) {
     UniqueFd socket = ReceiveDescriptor(control.get());
     if (!socket.valid()) return;
     try {
-      std::thread([fd = device.get(), socket = std::move(socket)] { Relay(fd, socket); }).detach();
+      std::thread([device, socket = std::move(socket)] { Relay(device->get(), socket); }).detach();
     } catch (const std::system_error&) {  // the socket is closed, and its thread notifies itself
     }
   }
