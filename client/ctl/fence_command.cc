@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "client/files/files.h"
 #include "client/state/client.h"
+#include "runtime/host_name.h"
 #include "runtime/loop/loop.h"
 #include "runtime/loop/run.h"
 #include "runtime/status_macros.h"
@@ -122,9 +123,8 @@ absl::Status FencedTarget::Connect(const FenceRequest& request) {
     if (provider != nullptr) options.providers.push_back(provider);
   }
   options.server_name = request.target;
-  char machine[256] = "";  // two machines may fence each other at once, with the same pid
-  gethostname(machine, sizeof(machine) - 1);
-  options.client_id_string = absl::StrCat("dafsctl fence ", machine, " ", getpid());
+  // Two machines may fence each other at once, with the same pid.
+  options.client_id_string = absl::StrCat("dafsctl fence ", HostName(), " ", getpid());
   options.fence_id = request.as;
   // The parent: whether the target is the root of a file system shows in comparison with it.
   options.export_path = target.path;

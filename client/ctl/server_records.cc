@@ -1,7 +1,6 @@
 #include "client/ctl/server_records.h"
 
 #include <arpa/inet.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/names/records.h"
+#include "runtime/host_name.h"
 #include "runtime/status_macros.h"
 #include "wire/dat/address.h"
 #include "wire/protocol/header.h"
@@ -37,7 +37,7 @@ absl::StatusOr<Json> ReportOf(const std::string& text, const char* member) {
   return report[member];
 }
 
-// Whether `path` is one of the exports, is below one or leads to one.
+// Returns OK if `path` is one of the exports, is below one or leads to one.
 absl::Status CheckExported(const std::string& path, const Json& exports) {
   if (!wire::IsUtf8(path)) return absl::InvalidArgumentError("the path must be UTF-8");
   std::vector<std::string> names;
@@ -78,12 +78,6 @@ absl::Status CheckHost(const std::string& host) {
   return absl::OkStatus();
 }
 
-std::string HostNameOfMachine() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
 // `at`: a listener, such as "tcp:0.0.0.0:20149".
 absl::StatusOr<names::Location> LocationAt(const RecordsRequest& request, const std::string& at) {
   names::Location location;
@@ -98,7 +92,7 @@ absl::StatusOr<names::Location> LocationAt(const RecordsRequest& request, const 
   if (!request.host.empty()) {
     location.host = request.host;
   } else if (is_every) {
-    location.host = HostNameOfMachine();
+    location.host = HostName();
   }
   location.path = request.path;
   location.version = kVersion;

@@ -59,7 +59,10 @@ absl::StatusOr<std::string> DomainName(const std::string& name, size_t most_byte
     is_good &= !label.empty() && label.size() <= kMostLabelBytes &&
                std::all_of(label.begin(), label.end(), is_plain);
   }
-  if (!is_good) return Bad(absl::StrCat(name, " is not a name for DNS"));
+  if (!is_good) {
+    return Bad(absl::StrCat(name, " is not a name for DNS: expected labels of 1 to 63 letters, ",
+                            "digits, '-' and '_', and at most ", most_bytes, " bytes"));
+  }
   return absl::StrCat(Text(text), is_absolute ? "." : "");
 }
 

@@ -46,7 +46,6 @@ std::vector<wire::StateId> LeftOpens::TakeDropped() {
   absl::MutexLock lock(&mutex_);
   absl::erase_if(entries_, [&](const auto& one) {
     const Entry& entry = one.second;
-    // With a file, two programs were killed. Its open may be the same one at the server.
     const bool is_unused = entry.left.file == 0 && !entry.left.open.is_zero();
     if (!entry.was_sent_again && is_unused) dropped.push_back(entry.left.open);
     return !entry.was_sent_again;

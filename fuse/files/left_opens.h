@@ -39,7 +39,9 @@ class LeftOpens {
   Left Take(uint64_t request) ABSL_LOCKS_EXCLUDED(mutex_);
   // Call when all requests that the kernel sends again were read. Returns the opens of the others,
   // which nothing will use, and forgets these requests. Their files and directories stay: the
-  // kernel has their handles, except if it dropped a request while it was being answered.
+  // kernel has their handles, except if it dropped a request while it was being answered. So does
+  // the open of a request that has a file, too: two programs were killed, and the open may be that
+  // of the file at the server.
   std::vector<wire::StateId> TakeDropped() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

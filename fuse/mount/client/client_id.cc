@@ -6,7 +6,6 @@
 #include <openssl/sha.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,18 +14,13 @@
 
 #include "absl/strings/escaping.h"
 #include "fuse/mount/client/client_secret.h"
+#include "runtime/host_name.h"
 
 namespace dafs::fuse {
 namespace {
 
 constexpr int kMountsAtOnce = 64;  // of one export on one directory
 constexpr size_t kTagBytes = 16;
-
-std::string HostName() {
-  char host[65] = "";  // HOST_NAME_MAX and the end
-  gethostname(host, sizeof(host) - 1);
-  return host;
-}
 
 std::string MachineId() {
   std::string id;

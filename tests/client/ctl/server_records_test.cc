@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "client/names/location.h"
+#include "runtime/host_name.h"
 
 namespace dafs::client {
 namespace {
@@ -39,8 +39,7 @@ TEST(ServerRecordsTest, EachListenerIsALocationWithItsVersion) {
 }
 
 TEST(ServerRecordsTest, AListenerOfAllAddressesHasTheNameOfTheMachine) {
-  char machine[256] = "";
-  ASSERT_EQ(gethostname(machine, sizeof(machine) - 1), 0);
+  const std::string machine = HostName();
   EXPECT_THAT(*Found(R"("tcp:0.0.0.0:20149","tcp:[::]:20149")", "/"),
               ElementsAre(Tcp(machine, 20149, "/")));
 }

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include <string>
 
 #include "fuse/mount/client/client_secret.h"
+#include "runtime/host_name.h"
 
 namespace dafs::fuse {
 namespace {
@@ -51,9 +51,7 @@ TEST_F(ClientIdTest, IsReusedByTheNextMountButNotByAConcurrentOne) {
   {
     const ClientId id = TakeClientId(options_, Places());
     first = id.text;
-    char host[65] = "";
-    gethostname(host, sizeof(host) - 1);
-    EXPECT_THAT(first, testing::StartsWith(std::string(host) + ":/mnt/x/"));
+    EXPECT_THAT(first, testing::StartsWith(HostName() + ":/mnt/x/"));
     EXPECT_THAT(Id(), HasSubstr(":/mnt/x#1/"));
   }
   EXPECT_EQ(Id(), first);
