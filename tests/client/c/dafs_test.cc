@@ -140,7 +140,7 @@ TEST_F(DafsTest, ErrorHasTextAndCodeOfServer) {
 
 TEST_F(DafsTest, LocksExcludeAndBreakAndAreRepaired) {
   dafs_file* mine = OpenFile("file");
-  // A client that stays away after its failure: nobody runs its loop then.
+  // The failing client does not reconnect, because the test no longer runs its loop.
   ClientOptions failing = Options();
   failing.client_id_string = "another client";
   StartClient(std::move(failing));
