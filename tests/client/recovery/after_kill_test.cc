@@ -13,7 +13,6 @@
 namespace dafs::client::testing {
 namespace {
 
-using wire::DafsStatus;
 using wire::Proc;
 
 class AfterKillTest : public ScriptedTest {

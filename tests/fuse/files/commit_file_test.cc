@@ -9,7 +9,6 @@
 namespace dafs::fuse {
 namespace {
 
-using client::testing::In;
 using client::testing::Request;
 using client::testing::ScriptedConnection;
 using wire::DafsStatus;

@@ -24,7 +24,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 using wire::LockType;
 
 constexpr char kTag[] = "/0123456789abcdef0123456789abcdef";

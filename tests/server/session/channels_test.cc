@@ -7,8 +7,6 @@
 namespace dafs::server {
 namespace {
 
-using wire::ByteOrder;
-
 class ChannelsTest : public ServerTest {
  protected:
   // The private data of the connection requests of session `number` (WIRE 11.1), little-endian.

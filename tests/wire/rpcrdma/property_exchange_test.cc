@@ -13,7 +13,6 @@ namespace {
 using testing::CallMessage;
 using testing::HeaderOf;
 using testing::Hex;
-using testing::Pattern;
 using testing::ReplyMessage;
 using testing::Script;
 

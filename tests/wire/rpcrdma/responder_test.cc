@@ -11,7 +11,6 @@ namespace {
 
 using testing::CallMessage;
 using testing::HeaderOf;
-using testing::Pattern;
 using testing::ReplyMessage;
 using testing::Script;
 

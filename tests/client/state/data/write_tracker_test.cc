@@ -7,11 +7,6 @@
 namespace dafs::client {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-
 TEST(WriteTrackerTest, FsyncReportsAnErrorOnceForEachOpenFile) {
   WriteTracker tracker;
   WriteTracker::ErrorCursor writer = tracker.SampleErrors();

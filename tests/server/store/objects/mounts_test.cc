@@ -33,8 +33,6 @@
 namespace dafs::server {
 namespace {
 
-using wire::ObjectType;
-
 class StoreMountsTest : public StoreTest {
  protected:
   void SetUp() override {
