@@ -20,7 +20,7 @@ class LeftOpens {
   // The opens that are left of one request. `open` is an open of the client that no file uses.
   struct Left {
     uint64_t file = 0;       // its handle; 0: none
-    uint64_t directory = 0;  // likewise
+    uint64_t directory = 0;  // its handle; 0: none
     wire::StateId open;
     client::Identity user;  // of `open`
   };

@@ -97,7 +97,7 @@ struct StoreParts {
   HolderValues holder_values{delegation_records};
   PromiseEnds promise_ends;
   Announcements announcements;  // before leases, whose thread uses it
-  ExportedCache exported;       // before leases likewise
+  ExportedCache exported;       // before leases, whose thread uses it
   KernelLeases leases;
   LockTable locks;
   PersistentLocks persistent_locks;

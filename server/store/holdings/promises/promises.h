@@ -57,8 +57,9 @@
 
 namespace dafs::server {
 
-struct PromiseShard;   // server/store/holdings/promises/promises_parts.h
-struct PromiseClient;  // likewise
+// server/store/holdings/promises/promises_parts.h
+struct PromiseShard;
+struct PromiseClient;
 
 // The promised or changed part of an object; the values of wire::Changed::what.
 inline constexpr uint8_t kPromisedNames = 1;       // of a directory: its names
