@@ -1,4 +1,4 @@
-// The name of this machine, as gethostname(2) has it. Any thread; nothing blocks.
+// The name of this machine, from gethostname(2). Any thread; nothing blocks.
 #pragma once
 
 #include <unistd.h>

@@ -42,7 +42,7 @@ class HandleTable {
   std::vector<size_t> free_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The handle as the program has it.
+// The handle that the program holds.
 template <class Handle>
 Handle* HandleOf(uintptr_t number) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): nothing dereferences it

@@ -101,7 +101,7 @@ Findings CheckMemlock(const DoctorPlace& place) {
            "set LimitMEMLOCK=infinity in the unit, or memlock in /etc/security/limits.conf"}};
 }
 
-// Only the mount option io_uring= needs it, so its absence is no fault.
+// Only the mount option io_uring= needs it, so its absence is not a fault.
 Findings CheckIoUring(const DoctorPlace& place) {
   const std::string disabled = ReadText(place.root + "/proc/sys/kernel/io_uring_disabled");
   const std::string fuse = ReadText(place.root + "/sys/module/fuse/parameters/enable_uring");

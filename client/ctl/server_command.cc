@@ -61,7 +61,7 @@ std::string ArgumentOf(const std::string& word, const ServerRequest& request) {
     return request.undo ? "undo" : request.to.empty() ? "" : absl::StrCat("to ", request.to);
   }
   if (word == "unlock") {
-    // A handle is no path.
+    // A handle is not a path.
     const bool is_path = request.argument.find('/') != std::string::npos;
     return absl::StrCat(request.lock, " ",
                         is_path ? ResolveMountPoint(request.argument) : request.argument);

@@ -73,7 +73,8 @@ absl::Status CheckHost(const std::string& host) {
         "--host ", host, ": expected a host name or an address, without a port or brackets"));
   }
   if (host == "0.0.0.0" || host == "::") {
-    return absl::InvalidArgumentError(absl::StrCat("--host ", host, " is no address of a server"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--host ", host, " is not an address of a server"));
   }
   return absl::OkStatus();
 }
@@ -86,7 +87,7 @@ absl::StatusOr<names::Location> LocationAt(const RecordsRequest& request, const 
   if (colon == std::string::npos ||
       !dat::SplitHostPort(std::string_view(at).substr(colon + 1), &location.host, &location.port)
            .ok()) {
-    return absl::DataLossError(absl::StrCat("dafsd listens on ", at, ", which is no address"));
+    return absl::DataLossError(absl::StrCat("dafsd listens on ", at, ", which is not an address"));
   }
   const bool is_every = location.host == "0.0.0.0" || location.host == "::";
   if (!request.host.empty()) {

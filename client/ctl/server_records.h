@@ -28,7 +28,7 @@ struct RecordsRequest {
 void AddRecordsCommand(CLI::App& server, RecordsRequest& request);
 
 // One location for each transport, host and port at which dafsd listens. `status` and `exports`:
-// its reports, as JSON. kDataLoss: they are no such reports. kNotFound: dafsd does not export the
+// its reports, as JSON. kDataLoss: they are not such reports. kNotFound: dafsd does not export the
 // path.
 absl::StatusOr<std::vector<names::Location>> LocationsOf(const RecordsRequest& request,
                                                          const std::string& status,

@@ -127,7 +127,7 @@ absl::StatusOr<std::unique_ptr<IoFile>> ExportSession::OpenPath(std::string_view
   file->handle = open.handle;
   file->state_id = open.state_id;
   if (options.pattern != wire::AccessPattern::kNormal) {
-    // Advice only: a server without CACHE_HINT is no error.
+    // Advice only: a server without CACHE_HINT is not an error.
     CacheHint(*file, 0, 0, options.pattern, 0).IgnoreError();
   }
   return file;

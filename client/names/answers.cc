@@ -141,7 +141,7 @@ std::string ToJson(const Answers& answers) {
   const AnswerJson json = {{"name", answers.name},
                            {"refresh_s", absl::ToInt64Seconds(answers.refresh)},
                            {"services", std::move(services)}};
-  // Messages may have bytes of a service that are no UTF-8.
+  // Messages may have bytes of a service that are not UTF-8.
   return json.dump(2, ' ', false, AnswerJson::error_handler_t::replace) + "\n";
 }
 

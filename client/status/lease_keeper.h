@@ -45,8 +45,8 @@ struct LeaseKeeperOptions {
 
 class LeaseKeeper {
  public:
-  // Starts the thread. If the socket cannot be made, that is logged and is no error. `client` must
-  // outlive this.
+  // Starts the thread. If the socket cannot be made, that is logged and is not an error. `client`
+  // must outlive this.
   static absl::StatusOr<std::unique_ptr<LeaseKeeper>> Start(Client& client,
                                                             const LeaseKeeperOptions& options);
   // Ends the session and joins the thread. The workers' loops may run or have ended.

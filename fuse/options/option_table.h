@@ -57,7 +57,7 @@ struct OptionRow {
 
 std::span<const OptionRow> OptionTable();
 
-// Returns the row that `option`, as -o has it, belongs to; nullptr: none.
+// Returns the row of `option`, which is written as after -o; nullptr: no row.
 const OptionRow* FindOption(std::string_view option);
 
 // Applies `option`, which belongs to `row`. Fails with kInvalidArgument and a one-line reason.

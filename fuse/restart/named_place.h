@@ -9,9 +9,10 @@
 
 namespace dafs::fuse {
 
-// The place of `options` as a text. Empty: the source is no name.
+// The place of `options` as a text. Empty: the source is not a DAFS name.
 std::string PlaceText(const Options& options);
-// Sets the place of `options`, if the source is a name. kDataLoss: not such a text.
+// Sets the place of `options`, if the source is a DAFS name. kDataLoss: `text` is not from
+// PlaceText.
 absl::Status SetPlace(const std::string& text, Options& options);
 
 }  // namespace dafs::fuse

@@ -25,7 +25,7 @@ namespace dafs::server {
 class AuditLog {
  public:
   // Opens the file, or makes it with mode 0600, and starts the thread. kFailedPrecondition: it
-  // cannot be opened, is no regular file, or others can write it; the message names the remedy.
+  // cannot be opened, is not a regular file, or others can write it; the message names the remedy.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(const AuditOptions& options);
   ~AuditLog() { Stop(absl::InfiniteFuture()); }
   AuditLog(const AuditLog&) = delete;

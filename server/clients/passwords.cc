@@ -138,7 +138,7 @@ absl::Status CheckPassword(const std::string& file, std::string_view name,
     *user = *entry->user;
   } else if (CredentialOfUser(std::string(name), user) != wire::DafsStatus::kOk) {
     return absl::UnauthenticatedError(
-        "a name that is no user of this machine; add the user, or UID and GID to its line of "
+        "a name that is not a user of this machine; add the user, or UID and GID to its line of "
         "--password-file");
   }
   return absl::OkStatus();

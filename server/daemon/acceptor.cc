@@ -122,8 +122,8 @@ void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
 size_t Acceptor::WorkerFor(const dat::PendingEndpoint& pending, const std::string& host) {
   const std::optional<ChannelRoutes::Request> request =
       ChannelRoutes::Read(host, pending.peer_private_data());
-  // Missing private data is no error (WIRE 11.1). Connections of one host without private data go
-  // to one worker, as do those with the same data.
+  // Missing private data is not an error (WIRE 11.1). Connections of one host without private data
+  // go to one worker, as do those with the same data.
   const size_t of_host = absl::HashOf(host) % workers_.size();
   if (!request) return of_host;
   if (const std::optional<size_t> worker = routes_.Find(request->session)) return *worker;

@@ -142,7 +142,7 @@ int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& 
   _exit(0);
 }
 
-// Lets a reload read the file of --config again. A line that is no export and has changed takes
+// Lets a reload read the file of --config again. A line that is not an export and has changed takes
 // effect at the next start, which is logged.
 void ReadExportsAgain(const std::vector<std::string>& arguments, ServerOptions& options) {
   std::vector<std::string> others;

@@ -1,4 +1,4 @@
-// Authentication by an exchange of tokens, as GSS-API has it (RFC 2743). The interface: sessions do
+// Authentication by an exchange of tokens, as in GSS-API (RFC 2743). The interface: sessions do
 // not depend on the library that makes the tokens. wire/auth/gss is the implementation by Kerberos;
 // a program with libdafs may have its own.
 // Spec: 3.1.1.1.1, 6.2.2; FAST03 4 (callbacks of the application).

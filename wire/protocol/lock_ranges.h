@@ -13,7 +13,7 @@
 
 namespace dafs::wire {
 
-// The last byte of the lock space, which is no byte of any file. A lock whose range begins there
+// The last byte of the lock space, which no file has. A lock whose range begins there
 // covers it alone and stands for flock(2) on the whole file. "To the end" ends before it, so that
 // the two kinds of locks never conflict, as on Linux.
 inline constexpr uint64_t kFlockByte = std::numeric_limits<uint64_t>::max();

@@ -163,7 +163,7 @@ void Connection::OnFault(const DecodedHeader& decoded) {
       return responder_->Refuse(header, {.code = ErrorCode::kBadXdr});
     }
     default:
-      return Fail(absl::DataLossError("a message that is no RPC-over-RDMA header"));
+      return Fail(absl::DataLossError("a message that is not an RPC-over-RDMA header"));
   }
 }
 

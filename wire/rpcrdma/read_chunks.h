@@ -35,7 +35,7 @@ struct ReadPlan {
 };
 
 // A plan for a message of which `inline_bytes` are inline, or arrive by a position-zero chunk that
-// is not among `chunks`. kDataLoss: positions that do not ascend, are no multiples of 4 or are
+// is not among `chunks`. kDataLoss: positions that do not ascend, are not multiples of 4 or are
 // outside of the message; or a whole message of more than `most` bytes.
 absl::StatusOr<ReadPlan> PlanReads(const std::vector<ReadChunk>& chunks, size_t inline_bytes,
                                    size_t most);

@@ -43,7 +43,7 @@ class ValueCall : public Call<wire::ReadInlineArgs> {
   std::string value;
 };
 
-// An attribute that LOOKUP found and READ did not is no lost file.
+// An attribute that LOOKUP found and READ did not is not a lost file.
 absl::Status StatusOfRead(const CallBase& read, std::string_view what) {
   if (read.answered && read.status == DafsStatus::kStale) {
     return wire::StatusFromDafs(DafsStatus::kNoEnt, what);

@@ -346,7 +346,8 @@ Task<void> OpenOperations::EndEarlier(wire::StateId earlier, wire::StateId again
   if (earlier == again || info == nullptr) co_return;
   const std::optional<Opens::Entry> entry = client_.opens().Find(again);
   if (entry.has_value() && !entry->is_local && entry->info->handle == info->handle) {
-    // It may be about to become an open of the server: of the same owner, hence the same one.
+    // `earlier` may be about to become an open of the server. It has the same owner as `again`, so
+    // the server then returns the same open for both.
     Task<absl::Status> opening = delegating_.MakeReal(earlier);
     absl::Status ignored = co_await opening;
     client_.opens().Merge(earlier, again);

@@ -1,4 +1,4 @@
-// Decides whether an ACL of the protocol is no more than a mode. Spec: 6.1.4 (ACEs), 4.4.3.
+// Decides whether a mode expresses all of an ACL of the protocol. Spec: 6.1.4 (ACEs), 4.4.3.
 #pragma once
 
 #include <cstdint>

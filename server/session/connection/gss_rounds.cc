@@ -74,7 +74,7 @@ void GssRounds::Complete(Round* round) const {
   if (local.empty() || CredentialOfUser(local, &user) != DafsStatus::kOk) {
     round->why = absl::StrCat(
         "principal ", absl::CHexEscape(name),
-        " is no user of this machine; add the user, or a rule "
+        " is not a user of this machine; add the user, or a rule "
         "auth_to_local to krb5.conf, or give --trusted if it is a machine that acts for its users");
     return;
   }

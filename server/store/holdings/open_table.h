@@ -133,7 +133,7 @@ class OpenTable {
   void ExtendDelegation(const wire::StateId& state_id, uint32_t access);
   // The state id of this delegation fails with EXPIRED after it is closed.
   void RevokeDelegation(const wire::StateId& state_id);
-  // The opens of a file that are no delegations.
+  // The opens of a file that are not delegations.
   struct Sharing {
     bool is_written = false;  // some are for writing
     bool is_shared = false;   // some are, or were since the file was first opened, of other clients
@@ -150,7 +150,7 @@ class OpenTable {
   // Whether the file is open, or a client has a delegation of it.
   bool IsOpen(const ObjectKey& key) const;
   // Returns OK if a name of the file may be removed. DENYDISP_CONFLICT: an open forbids it, or with
-  // `check_open` there is any open that is no delegation.
+  // `check_open` there is any open that is not a delegation.
   wire::DafsStatus CheckRemoval(const ObjectKey& key, bool check_open) const;
 
   // Returns the object of a file if its descriptors are kept for its opens; otherwise none.

@@ -351,7 +351,7 @@ absl::StatusOr<Export> ParseExport(std::string_view text) {
   for (const std::string& each : result.principals) {
     if (IsOfPassword(each) && (result.sec & kSecText) == 0) {
       return Bad(text, absl::StrCat("principals=: ", each,
-                                    " is no principal; give NAME@REALM, or sec=text for names "
+                                    " is not a principal; give NAME@REALM, or sec=text for names "
                                     "with a password"));
     }
   }

@@ -43,8 +43,9 @@ absl::Status CheckPrincipalPattern(std::string_view pattern) {
   if (at != std::string_view::npos && at > 0 && at + 1 < pattern.size() && is_printable) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", Text(pattern), "' is no principal; give NAME@REALM, in which '*' stands for any part"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", Text(pattern),
+                   "' is not a principal; give NAME@REALM, in which '*' stands for any part"));
 }
 
 bool IsPasswordName(std::string_view name) {

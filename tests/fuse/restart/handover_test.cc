@@ -760,7 +760,7 @@ TEST_F(KillTest, HostileItemsAreLeftOutOrRefused) {
   }
 }
 
-// The second lookup of one thread is no sign that the kernel did not accept the first one.
+// The second lookup of one thread does not mean that the kernel rejected the first one.
 TEST_F(KillTest, DirectoryKeepsItsNode) {
   wire::FileAttributes attributes = Regular(14);
   attributes.object_type = wire::ObjectType::kDir;

@@ -663,7 +663,7 @@ TEST_F(AdminTest, TheSocketOfAnotherServerIsKept) {
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(second.status().message()),
               AllOf(HasSubstr(options_.admin_socket), HasSubstr("--admin-socket")));
-  // The default is no reason not to serve.
+  // The default does not keep the server from serving.
   options.is_admin_socket_default = true;
   second = Server::Start(options, Providers());
   ASSERT_TRUE(second.ok()) << second.status();

@@ -87,7 +87,7 @@ TEST_F(PasswordsTest, WrongPasswordsAndNamesAreRefused) {
   for (const std::string name : {"", "bob", "alice:", "ALICE", "# comment", "alice\n"}) {
     EXPECT_THAT(Check(name, "secret"), HasSubstr("a name without a password")) << name;
   }
-  EXPECT_THAT(Check("nobody-here", "secret"), HasSubstr("no user of this machine"));
+  EXPECT_THAT(Check("nobody-here", "secret"), HasSubstr("not a user of this machine"));
   EXPECT_EQ(user_.uid, kAnonymousId);
   Write("");
   EXPECT_THAT(Check("alice", "secret"), HasSubstr("a name without a password"));

@@ -219,7 +219,7 @@ TEST_F(DafsdTest, ServesTheSocketOfTheServiceManagerInsteadOfItsTcpAddresses) {
   const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), size), 0);
   ASSERT_EQ(send(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 0), 27);
-  // 192.0.2.1 is no address of this machine: dafsd must not try to listen there.
+  // 192.0.2.1 is not an address of this machine: dafsd must not try to listen there.
   const pid_t pid = StartActivated(listener, base_ + "/log",
                                    {"--export", "/a=" + base_ + "/a", "--listen", "tcp:192.0.2.1:1",
                                     "--state-dir", base_ + "/state"});

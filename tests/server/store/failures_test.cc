@@ -310,8 +310,8 @@ TEST_F(StoreFailuresTest, UncertainAppendIsUndone) {
   EXPECT_EQ(Read(root_, f), "0123");
 }
 
-// Shows DAFS-5.2.4-02: an error is no outcome. With the first reads of the name failing, a removal
-// that was not executed must not become one that was, nor the reverse.
+// Shows DAFS-5.2.4-02: an error is not an outcome. With the first reads of the name failing, a
+// removal that was not executed must not become one that was, nor the reverse.
 TEST_F(StoreFailuresTest, OutcomeWaitsUntilNamesCanBeRead) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   Intent intent;

@@ -122,8 +122,8 @@ absl::Status OpenSslStream::Prepare(SSL_CTX* context) {
   }
   SSL_set_connect_state(ssl_.get());
   if (!ExpectName(ssl_.get(), options_.server_name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("TLS: '", options_.server_name, "' is no name that a certificate can have"));
+    return absl::InvalidArgumentError(absl::StrCat("TLS: '", options_.server_name,
+                                                   "' is not a name that a certificate can have"));
   }
   return absl::OkStatus();
 }

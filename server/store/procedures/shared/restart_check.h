@@ -20,7 +20,7 @@ class RestartCheck {
   // Compares with the file system a request that had begun when an earlier instance ended. Returns
   // whether it was executed (5.2.4), with its result. Completes or undoes a half-executed request.
   // An error that shows neither (descriptors or memory are short, a cluster file system recovers)
-  // is no outcome: reads again, with growing pauses. At `deadline` logs the error and returns
+  // is not an outcome: reads again, with growing pauses. At `deadline` logs the error and returns
   // false. Call before any other request reaches its export.
   bool Recheck(wire::Proc procedure, const Intent& intent, absl::Time deadline, Result* result);
   // For a request that the journal records as executed: adds to the result the values that the

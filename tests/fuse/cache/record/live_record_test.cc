@@ -76,7 +76,7 @@ TEST(LiveRecordTest, LongBodyIsStoredInAChain) {
   EXPECT_EQ(ContentOf(live.memfd()), (Content{{{1, 2}, "other"}}));
 }
 
-// Each part of a chain is under a checksum, so a chain that is damaged anywhere is no item.
+// Each part of a chain is under a checksum, so a chain that is damaged anywhere is not an item.
 TEST(LiveRecordTest, DamagedChainIsAsIfItWereFree) {
   auto record = LiveRecord::Create();
   ASSERT_TRUE(record.ok());

@@ -38,14 +38,14 @@ def look(there, tree, path, what):
     if node is None:
         return found
     if node.kind == LINK:
-        check(stat.S_ISLNK(found["mode"]), f"{what}: {path} is no symbolic link")
+        check(stat.S_ISLNK(found["mode"]), f"{what}: {path} is not a symbolic link")
         equal(os.readlink(os.fsencode(there / path)), node.data, f"{what}: target of {path}")
         return found
     equal(stat.S_IMODE(found["mode"]), node.mode, f"{what}: mode of '{path}'")
     equal({name: os.getxattr(there / path, name) for name in os.listxattr(there / path) if name in ATTRIBUTES},
           node.attributes, f"{what}: extended attributes of {path}")
     if node.kind == DIRECTORY:
-        check(stat.S_ISDIR(found["mode"]), f"{what}: {path} is no directory")
+        check(stat.S_ISDIR(found["mode"]), f"{what}: {path} is not a directory")
         check(found["links"] in (1, tree.links(node)), f"{what}: '{path}' has {found['links']} links")
         return found
     equal((stat.S_IFMT(found["mode"]), found["size"], found["links"]),

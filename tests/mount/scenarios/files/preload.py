@@ -174,7 +174,7 @@ def reads_of_mount(rig):
 def preload(rig):
     """A program with threads, forks, duplicates and closed descriptors reads what was written. Reads by the library do not
     reach the mount.
-    Shows DAFS-2.4.1-02: the programs are unmodified and call pread(2). What they do else takes the way of the kernel."""
+    Shows DAFS-2.4.1-02: the programs are unmodified and call pread(2). Their other calls go to the kernel."""
     preloaded = Preloaded(rig)
     out = preloaded.run([sys.executable, "-c", PROGRAM, rig.root / "file", rig.local / "other"])
     check("well" in out.splitlines(), "the program did not end well")

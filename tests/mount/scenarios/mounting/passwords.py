@@ -163,7 +163,7 @@ def passwords(rig):
 
 @scenario(timeout=60, where="server", loopback=True, long_only=True)
 def passwords_guessed(rig):
-    """After five wrong passwords, a second apart, the connection ends; tries that are sent together are no more."""
+    """After five wrong passwords, a second apart, the connection ends. Of tries sent together one is checked."""
     rig.expect("refused", "session", "Password", "wrong names")
     authority = Authority(rig)
     file = rig.base / "passwords"

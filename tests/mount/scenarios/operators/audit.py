@@ -12,7 +12,7 @@ from rig import acting_as, check, equal, errno_of, scenario
 from scenarios.mounting.mounting import refused
 
 NOBODY = 65534
-# Names that would end a line, a text or an object, control a terminal, or are no UTF-8.
+# Names that would end a line, a text or an object, control a terminal, or are not UTF-8.
 HOSTILE = (b'a\nb', b'x","class":"admin","y":"', b"\x1b]0;title\x07", b"\xff\xfe", "caf\u00e9 \u202e".encode())
 
 
@@ -33,7 +33,7 @@ def named(record, key="path"):
 @scenario(timeout=60, where="server")
 def audit_log(rig):
     """Records of opens, changes, rights, denials and commands name the user and the path; a renamed file is left on
-    SIGHUP, and the log is no file of others."""
+    SIGHUP, and other users cannot read the log."""
     audit = rig.base / "audit.json"
     server = rig.serve(arguments=["--audit", audit, "--audit-classes", "all"])
     point = os.fsencode(rig.mount(server))

@@ -132,7 +132,7 @@ def rpcping_hostile_server(rig):
         "not an RPC reply": lambda m: reply(m, words(m.xid, REPLY, 7)),
         "carries no RPC reply": lambda m: reply(m, b""),
         "cannot be decoded": lambda m: reply(m)[:28],
-        "is no RPC-over-RDMA header": lambda m: b"\xff" * 15,
+        "is not an RPC-over-RDMA header": lambda m: b"\xff" * 15,
         "chunk lists are not those": lambda m: header(m.xid, MSG, chunks(REPLY, writes=[[segment(1, 0xffffffff)]]))
                                                + rpc_reply(m.xid),
         "in a reply chunk of 0": lambda m: header(m.xid, NOMSG, chunks(REPLY, reply=[segment(1, 0xffffffff)])),

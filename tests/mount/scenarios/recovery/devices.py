@@ -91,7 +91,7 @@ def recover_device(rig):
     device = rdma_device(network)
     kind = next((kind for kind in ("siw", "rxe") if device.startswith(kind)), None)
     if kind is None:
-        pytest.skip(f"{device} is no software device")
+        pytest.skip(f"{device} is not a software device")
     rig.mount(rig.serve())
     for number in range(3):
         (rig.mnt / "file").write_text(str(number), encoding="ascii")

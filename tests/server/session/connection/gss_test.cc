@@ -96,7 +96,7 @@ TEST_F(GssTest, UserIsOneUserOnly) {
   }
   client->cred_handle.bytes[0] = 1;
   EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFSERR_NO_CREDS");
-  // A principal that is no user of the machine is refused, as is one without rights to vouch.
+  // A principal that is not a user of the machine is refused, as is one without rights to vouch.
   for (const char* token : {"bob@R no-such-user", "host/x.test.other@R", "host/a.test@S", "bad"}) {
     auto other = Connected(2);
     EXPECT_EQ(AuthName(*other, Auth(token)), "DAFSERR_NOT_AUTHORIZED") << token;

@@ -103,7 +103,7 @@ TEST_F(KerberosTest, OneTokenEachWayProvesBothSides) {
     ASSERT_TRUE(progress.ok()) << progress.status();
     EXPECT_EQ(*progress, Exchange::Progress::kDone);
     EXPECT_EQ(server->peer_name(), "host/client.test@DAFS.TEST");
-    EXPECT_EQ(server->user(), "");  // a machine is no user
+    EXPECT_EQ(server->user(), "");  // a machine is not a user
     EXPECT_GT(server->lifetime(), absl::Hours(9));
     EXPECT_FALSE(answer.empty());
     progress = client->Step(answer, &rest);

@@ -484,7 +484,7 @@ constexpr size_t kNames = 4;
 constexpr size_t kSlots = 1 + kNames;
 constexpr size_t kObjects = 24;
 
-// The cache of a client that believes its promises, as WIRE 9.6 has it.
+// The cache of a client that believes its promises, as in WIRE 9.6.
 class CachingClient {
  public:
   CachingClient(Promises& promises, uint64_t id) : promises_(promises), id_(Id(id)) { Admit(); }

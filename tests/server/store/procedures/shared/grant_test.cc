@@ -374,7 +374,7 @@ TEST_F(GrantTest, OnlyACurrentDelegationIsReturned) {
   EXPECT_DAFS(kOldStateId, Return(root_, first));
   EXPECT_DAFS(kBadStateId, Return(root_, {}));
   EXPECT_OK(OpenAs(root_, wire::kShareRead));
-  EXPECT_DAFS(kBadStateId, Return(root_, opened_.state_id)) << "an open is no delegation";
+  EXPECT_DAFS(kBadStateId, Return(root_, opened_.state_id)) << "an open is not a delegation";
   ServeAgain();
   EXPECT_DAFS(kStaleStateId, Return(root_, second));
 }
