@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "tests/client/forwarding_provider.h"
-#include "wire/dat/forwarding_endpoint.h"
+#include "tests/wire/dat/forwarding_endpoint.h"
 
 namespace dafs::client {
 

@@ -1,11 +1,11 @@
-// A provider whose connections break at their n-th operation (wire/dat/faulty_endpoint.h).
+// A provider whose connections break at their n-th operation (tests/wire/dat/faulty_endpoint.h).
 #pragma once
 
 #include <memory>
 #include <utility>
 
 #include "tests/client/forwarding_provider.h"
-#include "wire/dat/faulty_endpoint.h"
+#include "tests/wire/dat/faulty_endpoint.h"
 
 namespace dafs::client {
 

@@ -9,7 +9,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "tests/client/forwarding_provider.h"
-#include "wire/dat/forwarding_endpoint.h"
+#include "tests/wire/dat/forwarding_endpoint.h"
 
 namespace dafs::fuse {
 

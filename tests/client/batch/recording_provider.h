@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/client/forwarding_provider.h"
+#include "tests/wire/dat/forwarding_endpoint.h"
 #include "wire/codec/codec.h"
-#include "wire/dat/forwarding_endpoint.h"
 #include "wire/messages/messages.h"
 
 namespace dafs::client {

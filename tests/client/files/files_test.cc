@@ -10,7 +10,7 @@
 #include "client/state/data/write_tracker.h"
 #include "tests/client/forwarding_provider.h"
 #include "tests/client/server_fixture.h"
-#include "wire/dat/forwarding_endpoint.h"
+#include "tests/wire/dat/forwarding_endpoint.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::client {

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "tests/client/forwarding_provider.h"
+#include "tests/wire/dat/forwarding_endpoint.h"
 #include "wire/codec/codec.h"
-#include "wire/dat/forwarding_endpoint.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/messages/messages.h"
 

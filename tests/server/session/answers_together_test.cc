@@ -7,7 +7,7 @@
 
 #include "tests/client/forwarding_provider.h"
 #include "tests/server/server_fixture.h"
-#include "wire/dat/forwarding_endpoint.h"
+#include "tests/wire/dat/forwarding_endpoint.h"
 
 namespace dafs::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "wire/dat/faulty_endpoint.h"
+#include "tests/wire/dat/faulty_endpoint.h"
 
 namespace dafs::dat {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "wire/dat/forwarding_endpoint.h"
+#include "tests/wire/dat/forwarding_endpoint.h"
 
 namespace dafs::dat {
 

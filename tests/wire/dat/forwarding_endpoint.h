@@ -1,5 +1,5 @@
 // An endpoint that forwards every call to another one. Base class for endpoints that change a few
-// calls (faulty_endpoint.h, tests). Same rules and thread as the endpoint inside.
+// calls, such as faulty_endpoint.h. Same rules and thread as the endpoint inside.
 #pragma once
 
 #include <cstdint>
