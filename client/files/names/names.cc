@@ -34,21 +34,6 @@ Task<absl::StatusOr<Node>> NameOperations::Lookup(const Identity& user,
   co_return node;
 }
 
-Task<absl::StatusOr<Node>> NameOperations::LookupParent(const Identity& user,
-                                                        const wire::FileHandle& directory) {
-  Call<wire::LookuppArgs> lookup;
-  StatCall stat;
-  lookup.args.filehandle = directory;
-  CallBase* const chain[] = {&lookup, &stat};
-  Task<absl::Status> task = RunAll(&user, chain, "lookup of the parent");
-  CO_RETURN_IF_ERROR(co_await task);
-  client_.failover().Saw(lookup.res.filehandle);
-  Node node;
-  node.handle = lookup.res.filehandle;
-  node.attributes = stat.Take();
-  co_return node;
-}
-
 Task<absl::StatusOr<Node>> NameOperations::MakeDirectory(const Identity& user,
                                                          const wire::FileHandle& directory,
                                                          std::string_view name,

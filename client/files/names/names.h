@@ -40,7 +40,6 @@ class NameOperations : public OperationGroup {
   // NOENT: `absent` (may be null) receives the promise of the directory's names.
   Task<absl::StatusOr<Node>> Lookup(const Identity& user, const wire::FileHandle& directory,
                                     std::string_view name, Promise* absent = nullptr);
-  Task<absl::StatusOr<Node>> LookupParent(const Identity& user, const wire::FileHandle& directory);
   // Sets `attributes` (mode, owner and the like) as it creates the directory. Returns its node.
   Task<absl::StatusOr<Node>> MakeDirectory(const Identity& user, const wire::FileHandle& directory,
                                            std::string_view name,
