@@ -70,9 +70,6 @@ class Batches final : public OperationGroup, public BackControlHandler, private 
   // ended.
   bool Cancel(uint64_t request_id);
 
-  // Sets BatchOptions::num_completions, for this session and later ones.
-  Task<absl::Status> WantCompletions(uint32_t num_completions);
-
   // For reports and tests.
   struct Counts {
     size_t queued = 0;       // not at the server

@@ -100,16 +100,6 @@ Task<void> Batches::HurryLater(uint64_t request_id) {
   absl::Status ignored = co_await task;
 }
 
-Task<absl::Status> Batches::WantCompletions(uint32_t num_completions) {
-  wanted_completions_ = num_completions;
-  BatchCall call(entries_, buffers_.remote_access(), {});
-  call.args.num_completions = num_completions;
-  CallBase* const chain[] = {&call};
-  Task<absl::Status> task = RunAll(nullptr, chain, "batch");
-  absl::Status status = co_await task;
-  co_return status;
-}
-
 // ---- Sessions ----------------------------------------------------------------------------------
 
 void Batches::SessionReady(Session& session) {

@@ -337,8 +337,8 @@ TEST_P(BatchTest, ThrottledItemsWaitForAReport) {
   EXPECT_EQ(batches_->counts().throttled > 0, GetParam().back_control);
 }
 
-// The two calls without data reach the server.
-TEST_P(BatchTest, CacheHintsAndCompletionRequestsAreAccepted) {
+// A call without data reaches the server.
+TEST_P(BatchTest, CacheHintsAreAccepted) {
   MakeLocal("a", Pattern(10000));
   const OpenFile a = OpenFor("a");
   EXPECT_STATUS_OK(
@@ -348,7 +348,6 @@ TEST_P(BatchTest, CacheHintsAndCompletionRequestsAreAccepted) {
       wire::DafsFromStatus(Await(files_->data().CacheHint(
           root_user_, root_.handle, 0, 0, wire::AccessPattern::kNormal, wire::kCacheHintPrefetch))),
       wire::DafsStatus::kPrefetchNotSupported);
-  EXPECT_STATUS_OK(Await(batches_->WantCompletions(7)));
 }
 
 // An item that waits for others can be cancelled.
