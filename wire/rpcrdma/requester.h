@@ -46,7 +46,6 @@ class Requester {
   bool Knows(uint32_t xid) const { return calls_.contains(xid); }
   uint32_t granted() const { return granted_; }  // 0: not known yet
   uint32_t outstanding() const { return static_cast<uint32_t>(calls_.size()); }
-  uint64_t stray_replies() const { return stray_replies_; }
   // The range of versions in the server's refusal of ours: {low, high}.
   const std::optional<ErrorBody>& refused_version() const { return refused_version_; }
 
