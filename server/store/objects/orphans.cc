@@ -1,11 +1,9 @@
 #include "server/store/objects/orphans.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "runtime/files/unique_fd.h"
 #include "server/store/objects/hidden_directory.h"
+#include "server/store/system/directory_entries.h"
 #include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 
@@ -36,17 +35,13 @@ void Orphans::TakeUp(const FileSystem& fs) {
   Note(PlaceOf(fs));
   absl::MutexLock lock(&mutex_);
   if (directories_.contains(PlaceOf(fs))) return;  // its files are known already
-  const int listing = fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
-  std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(listing), &closedir);
-  if (dir == nullptr) {
-    if (listing >= 0) close(listing);
-    return;
-  }
+  DirectoryEntries entries(fd);
+  if (!entries.valid()) return;
   Directory& directory = directories_[PlaceOf(fs)];
   directory.fs = &fs;
   directory.fd = std::move(fd);
-  while (const dirent* entry = readdir(dir.get())) {
-    if (entry->d_name[0] != '.') left_ += directory.left.insert(entry->d_name).second ? 1 : 0;
+  while (const char* name = entries.Next()) {
+    if (name[0] != '.') left_ += directory.left.insert(name).second ? 1 : 0;
   }
   CloseIfEmpty(PlaceOf(fs));
 }

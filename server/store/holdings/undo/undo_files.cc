@@ -1,13 +1,11 @@
 #include "server/store/holdings/undo/undo_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "runtime/files/unique_fd.h"
 #include "server/store/objects/hidden_directory.h"
+#include "server/store/system/directory_entries.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {
@@ -118,20 +117,16 @@ void UndoFiles::Remove(const FileSystem& fs, int64_t id) const {
 void UndoFiles::Tidy(const FileSystem& fs, absl::FunctionRef<bool(int64_t id)> is_needed) const {
   if (fs.exported->read_only) return;
   const ScopedOwnIdentity own;
-  UniqueFd directory = OpenHiddenDirectory(fs);
+  const UniqueFd directory = OpenHiddenDirectory(fs);
   if (!directory.valid()) return;
-  const int listing = fcntl(directory.get(), F_DUPFD_CLOEXEC, 0);
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(listing), &closedir);
-  if (dir == nullptr) {
-    if (listing >= 0) close(listing);
-    return;
-  }
+  DirectoryEntries entries(directory);
+  if (!entries.valid()) return;
   const std::string prefix = absl::StrCat(kUndoPrefix, tag_, "-");
-  while (const dirent* entry = readdir(dir.get())) {
-    absl::string_view name = entry->d_name;
+  while (const char* name = entries.Next()) {
+    absl::string_view number = name;
     int64_t id = 0;
-    if (!absl::ConsumePrefix(&name, prefix) || !absl::SimpleAtoi(name, &id)) continue;
-    if (!is_needed(id)) unlinkat(directory.get(), entry->d_name, 0);
+    if (!absl::ConsumePrefix(&number, prefix) || !absl::SimpleAtoi(number, &id)) continue;
+    if (!is_needed(id)) unlinkat(directory.get(), name, 0);
   }
 }
 
