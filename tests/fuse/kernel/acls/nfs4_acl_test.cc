@@ -1,12 +1,12 @@
-// Parts of the code for extended attributes that need neither kernel nor server.
+#include "fuse/kernel/acls/nfs4_acl.h"
+
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
 
-#include "fuse/kernel/acls/default_acl.h"
-#include "fuse/kernel/acls/nfs4_acl.h"
-#include "fuse/kernel/labels.h"
 #include "wire/protocol/constants.h"
 
 namespace dafs::fuse {
@@ -25,18 +25,6 @@ const std::vector<wire::Ace> kAcl = {
     {wire::kAceAllowed, 0, wire::kAceReadData, "OWNER@"},
     {wire::kAceAlarm, wire::kAceIdentifierGroup | wire::kAceSuccessfulAccess, wire::kAceWriteData,
      "7"}};
-
-TEST(KernelLabelsTest, SelinuxIsDetectedByItsFileSystem) {
-  const std::string path = testing::TempDir() + "dafs-filesystems";
-  const auto listing = [&](const std::string& content) {
-    std::ofstream(path) << content;
-    return KernelHasSelinux(path);
-  };
-  EXPECT_FALSE(listing("nodev\tsysfs\nnodev\tnoselinuxfs\n\text4\n"));
-  EXPECT_TRUE(listing("nodev\tsysfs\nnodev\tselinuxfs\n\text4\n"));
-  std::filesystem::remove(path);
-  EXPECT_FALSE(KernelHasSelinux(path)) << "no list";
-}
 
 // Shows DAFS-6.1.4-07: 3 in the bytes of NFS is 4 in DAFS.
 TEST(Nfs4AclTest, EncodesAsNfsXdr) {
@@ -60,18 +48,6 @@ TEST(Nfs4AclTest, RefusesMalformedAcls) {
   std::string endless = kGolden;
   endless[16] = '\x7f';  // the length of the first entry's principal
   EXPECT_FALSE(DecodeNfs4Acl(Bytes(endless)).has_value());
-}
-
-// u::rwx, u:1000:rwx, g::r-x, o::r--; and the same with the mask -w-.
-TEST(DefaultAclTest, RemovesRightsFromTheMode) {
-  const std::string header("\2\0\0\0", 4);
-  const std::string owner("\1\0\7\0\xff\xff\xff\xff", 8), user("\2\0\7\0\xe8\3\0\0", 8);
-  const std::string group("\4\0\5\0\xff\xff\xff\xff", 8), mask("\x10\0\2\0\xff\xff\xff\xff", 8);
-  const std::string other("\x20\0\4\0\xff\xff\xff\xff", 8);
-  EXPECT_EQ(ModeUnderAcl(010777, header + owner + group + other), 010754u);
-  EXPECT_EQ(ModeUnderAcl(010666, header + owner + user + group + mask + other), 010624u);
-  EXPECT_EQ(ModeUnderAcl(010777, ""), 010000u);
-  EXPECT_EQ(ModeUnderAcl(010777, header + owner.substr(0, 7)), 010000u);
 }
 
 }  // namespace
