@@ -95,10 +95,21 @@ TEST_F(SessionTest, EveryRequestBeforeAuthenticationIsRefused) {
   EXPECT_EQ(client->Call(Auth(AuthType::kNone)).name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-6.5.1-01
+// Shows DAFS-6.5.1-01: a file and the current filehandle of a chain are the same after NULL.
 TEST_F(SessionTest, NullIsABareHeaderBothWays) {
   StartServer();
+  WriteFile("a/f", "content");
   auto client = Session();
+  ActAsRoot(*client);
+  wire::GetattrInlineArgs getattr;
+  getattr.filehandle = LookUp(*client, {"a", "f"});
+  getattr.attr_request_bitmap = wire::kFattrObjectType | wire::kFattrMode | wire::kFattrNumLinks |
+                                wire::kFattrChange | wire::kFattrObjectSize | wire::kFattrFileId |
+                                wire::kFattrSpaceUsed | wire::kFattrTimeAccess |
+                                wire::kFattrTimeMetadata | wire::kFattrTimeModify |
+                                wire::kFattrOwner | wire::kFattrOwnerGroup;
+  const auto before = client->Call(getattr);
+  ASSERT_EQ(before.name(), "DAFS_STATUS_OK");
   const Bytes request = client->Encode(client->Header(), wire::NullArgs());
   EXPECT_EQ(request.size(), size_t{wire::kHeaderSize});
   ASSERT_TRUE(client->Send(request));
@@ -107,6 +118,21 @@ TEST_F(SessionTest, NullIsABareHeaderBothWays) {
   EXPECT_EQ(reply.message.size(), size_t{wire::kHeaderSize});
   EXPECT_EQ(reply.header.target_nreq, negotiated_.max_requests);
   EXPECT_EQ(reply.header.spec_cond, 0u);
+  const auto after = client->Call(getattr);
+  ASSERT_EQ(after.name(), "DAFS_STATUS_OK");
+  EXPECT_TRUE(after.res.obj_attributes == before.res.obj_attributes);
+
+  wire::GetattrInlineArgs of_current = getattr;
+  of_current.filehandle = {};
+  ASSERT_TRUE(client->SendRequest(getattr, 0, wire::kChfForw));
+  ASSERT_TRUE(client->SendRequest(wire::NullArgs(), 1, wire::kChfForw | wire::kChfBack));
+  ASSERT_TRUE(client->SendRequest(of_current, 2, wire::kChfBack | wire::kChfFh));
+  EXPECT_EQ(client->ReceiveReply<wire::GetattrInlineArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(client->ReceiveReply<wire::NullArgs>().name(), "DAFS_STATUS_OK");
+  const auto current = client->ReceiveReply<wire::GetattrInlineArgs>();
+  ASSERT_EQ(current.name(), "DAFS_STATUS_OK");
+  EXPECT_TRUE(current.res.obj_attributes == before.res.obj_attributes);
+  EXPECT_EQ(ReadFile("a/f"), "content");
 }
 
 // Shows DAFS-6.2.1-03, DAFS-6.2.1-07, DAFS-3.1.2.2-03, DAFS-3.1.2.2-05, DAFS-3.1.2.2-07,
