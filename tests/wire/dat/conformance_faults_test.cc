@@ -185,8 +185,8 @@ TEST_P(Faults, MessageLongerThanItsReceiveEndsTheConnection) {
   EXPECT_EQ(in.bytes[50], std::byte{0});
 }
 
-// Shows DAFS-2.3.3-05: what was posted before and after the faulty operation ends with an error, on
-// both sides. Over RDMA this shows DAFS-E.3-03, too.
+// Shows DAFS-2.3.3-05, DAFS-E.3-03 (over RDMA): what was posted before and after the faulty
+// operation ends with an error, on both sides.
 TEST_P(Faults, DetectedErrorEndsEveryOutstandingOperation) {
   Prepare();
   Memory client_in = NewMemory(*pair_->client.domain, 64, Access::kLocal);

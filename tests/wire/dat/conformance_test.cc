@@ -15,7 +15,7 @@ namespace {
 class Conformance : public ConformanceFixture {};
 INSTANTIATE_TEST_SUITE_P(Providers, Conformance, ::testing::ValuesIn(ConformanceCases()), CaseName);
 
-// Shows DAFS-B.4-01, DAFS-2.3.3-16 (establishment), DAFS-E.4-01, and over RDMA DAFS-E.3-01.
+// Shows DAFS-B.4-01, DAFS-2.3.3-16 (establishment), DAFS-E.4-01, DAFS-E.3-01 (over RDMA).
 TEST_P(Conformance, ConnectsAndCarriesPrivateDataBothWays) {
   const std::string request = "0123456789abcdef and more";
   const std::string reply = "welcome";
