@@ -9,7 +9,7 @@ endforeach()
 if(TARGET dafsctl)
   install(TARGETS dafsctl dafs-lock RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-install(TARGETS dafs-gss-user dafs-names RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/dafs)
+install(TARGETS dafs-gss-user dafs-idmap dafs-names RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/dafs)
 install(TARGETS dafs_gss_module dafs_tls_module dafs_preload dafs_direct_module
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dafs)
 install(CODE "set(dafs_sbin \"${CMAKE_INSTALL_SBINDIR}\")")

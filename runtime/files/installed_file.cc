@@ -15,8 +15,9 @@ absl::StatusOr<std::string> FindInstalledFile(const std::string& file, const std
     const std::filesystem::path path = folder / file;
     if (path.is_absolute() && std::filesystem::exists(path, error)) return path.string();
   }
-  return absl::FailedPreconditionError(absl::StrCat(purpose, ": ", file, " is not in ",
-                                                    DAFS_MODULE_DIR, "; install mount.dafs again"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(purpose, ": ", file, " is not in ", DAFS_MODULE_DIR,
+                   "; install mount.dafs again (package dafs-client)"));
 }
 
 }  // namespace dafs

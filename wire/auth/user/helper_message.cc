@@ -1,10 +1,10 @@
 #include "wire/auth/user/helper_message.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "wire/auth/credentials.h"
+#include "wire/auth/helper_packet.h"
 
 namespace dafs::auth {
 namespace {
@@ -13,62 +13,6 @@ enum class Outcome : uint32_t { kDone, kContinues, kNoCredentials, kExpired, kRe
 
 constexpr int64_t kInfinite = -1;  // seconds
 constexpr int64_t kMostSeconds = int64_t{1} << 32;
-
-class Writer {
- public:
-  template <class T>
-  Writer& Number(T number) {
-    bytes_.append(reinterpret_cast<const char*>(&number), sizeof(number));
-    return *this;
-  }
-  Writer& Field(std::string_view field) {
-    Number(static_cast<uint32_t>(field.size()));
-    bytes_.append(field);
-    return *this;
-  }
-  std::string Take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
-  template <class T>
-  T Number() {
-    T number = 0;
-    if (left_.size() < sizeof(number)) {
-      is_ok_ = false;
-      return 0;
-    }
-    std::memcpy(&number, left_.data(), sizeof(number));
-    left_.remove_prefix(sizeof(number));
-    return number;
-  }
-  std::string Field(size_t most) {
-    const auto size = Number<uint32_t>();
-    if (!is_ok_ || size > most || size > left_.size()) {
-      is_ok_ = false;
-      return "";
-    }
-    std::string field(left_.substr(0, size));
-    left_.remove_prefix(size);
-    return field;
-  }
-  bool AtEnd() const { return is_ok_ && left_.empty(); }
-
- private:
-  std::string_view left_;
-  bool is_ok_ = true;
-};
-
-std::string Printable(std::string text) {
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
-}
 
 Outcome OutcomeOf(const absl::StatusOr<Exchange::Progress>& progress) {
   if (progress.ok()) {
@@ -100,7 +44,7 @@ absl::StatusOr<Exchange::Progress> ProgressOf(Outcome outcome, const std::string
 }  // namespace
 
 std::string Encode(const HelperRequest& request) {
-  return Writer()
+  return PacketWriter()
       .Field(request.server_host)
       .Field(request.channel_binding)
       .Field(request.token)
@@ -108,7 +52,7 @@ std::string Encode(const HelperRequest& request) {
 }
 
 std::optional<HelperRequest> DecodeHelperRequest(std::string_view bytes) {
-  Reader reader(bytes);
+  PacketReader reader(bytes);
   HelperRequest request;
   request.server_host = reader.Field(kMostTextBytes);
   request.channel_binding = reader.Field(kMostTextBytes);
@@ -120,7 +64,7 @@ std::optional<HelperRequest> DecodeHelperRequest(std::string_view bytes) {
 std::string Encode(const HelperReply& reply) {
   const std::string text(reply.progress.status().message());
   const bool is_finite = reply.lifetime != absl::InfiniteDuration();
-  return Writer()
+  return PacketWriter()
       .Number(static_cast<uint32_t>(OutcomeOf(reply.progress)))
       .Number(reply.major_status)
       .Number(reply.minor_status)
@@ -132,7 +76,7 @@ std::string Encode(const HelperReply& reply) {
 }
 
 std::optional<HelperReply> DecodeHelperReply(std::string_view bytes) {
-  Reader reader(bytes);
+  PacketReader reader(bytes);
   HelperReply reply;
   const auto outcome = reader.Number<uint32_t>();
   reply.major_status = reader.Number<uint32_t>();
