@@ -80,6 +80,10 @@ class CallBase {
   }
   // The owner in the arguments; empty: there is none.
   virtual std::string_view owner_argument() const = 0;
+  // The attributes of a file in the arguments, or in the result; null: there are none. Those of
+  // READDIR are not decoded with the result.
+  virtual wire::FileAttributes* argument_attributes() { return nullptr; }
+  virtual wire::FileAttributes* result_attributes() { return nullptr; }
   // Visits each filehandle in the arguments that the call uses.
   virtual void VisitHandles(absl::FunctionRef<void(wire::FileHandle&)> visit) = 0;
   // Writes the current values into the arguments and clears the two flags below.
@@ -213,6 +217,24 @@ class Call : public CallBase {
       return {};
     }
   }
+  wire::FileAttributes* argument_attributes() override {
+    if constexpr (requires { args.obj_attributes; }) {
+      return IfOfFile(args.obj_attributes);
+    } else if constexpr (requires { args.createattrs; }) {
+      return &args.createattrs;
+    } else if constexpr (requires { args.attr; }) {
+      return IfOfFile(args.attr);
+    } else {
+      return nullptr;
+    }
+  }
+  wire::FileAttributes* result_attributes() override {
+    if constexpr (requires { res.obj_attributes; }) {
+      return IfOfFile(res.obj_attributes);
+    } else {
+      return nullptr;
+    }
+  }
   void VisitHandles(absl::FunctionRef<void(wire::FileHandle&)> visit) override {
     if constexpr (requires { args.sourcedir; }) visit(args.sourcedir);
     wire::FileHandle* const field = chf_fh ? nullptr : wire::ChainFileHandle(args);
@@ -260,6 +282,14 @@ class Call : public CallBase {
  protected:
   // The data of WRITE_INLINE and APPEND_INLINE.
   virtual wire::InlineData inline_data() const { return {}; }
+
+ private:
+  static wire::FileAttributes* IfOfFile(wire::FileAttributes& attributes) { return &attributes; }
+  // Attributes of a file system, or where direct data lie.
+  template <class Other>
+  static wire::FileAttributes* IfOfFile(Other&) {
+    return nullptr;
+  }
 };
 
 }  // namespace dafs::client

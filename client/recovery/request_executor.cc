@@ -33,7 +33,8 @@ RequestExecutor::RequestExecutor(Client& client, Loop& loop, SessionKeeper& sess
       session_keeper_(session_keeper),
       wait_tracker_(client.options().server_name),
       lost_(client, session_keeper, wait_tracker_),
-      registration_(client, loop, session_keeper) {}
+      registration_(client, loop, session_keeper),
+      owner_lookups_(client.owners(), loop) {}
 
 absl::Time RequestExecutor::DeadlineFromNow() const {
   const ClientOptions& options = client_.options();
@@ -60,6 +61,7 @@ struct RequestExecutor::Attempt {
   bool begun = false;  // some members of the chain were executed
   bool issued = false;
   const uint64_t operation;  // of OperationClock
+  SentOwners owners = {};
 };
 
 // Adds its lifetime to the waits of an operation.
@@ -99,11 +101,11 @@ Task<absl::Status> RequestExecutor::RunGated(Gate gate, const Identity* user,
     if (operation != nullptr && operation->Begin(whole)) {
       Task<absl::StatusOr<Chain>> finding = AfterKill(*operation, attempt, whole);
       absl::StatusOr<Chain> left = co_await finding;
-      if (!left.ok() || left->empty()) co_return left.status();
+      if (!left.ok()) co_return left.status();
       chain = *left;
     }
   }
-  for (;;) {
+  while (!chain.empty()) {
     Session* session = TryPrepare(attempt, chain);
     if (session == nullptr) {
       const TimedWait wait(operation_clock_, attempt.operation);
@@ -118,7 +120,7 @@ Task<absl::Status> RequestExecutor::RunGated(Gate gate, const Identity* user,
     Task<absl::Status> exchange = session->Run(attempt.cred, chain, attempt.deadline);
     absl::Status status = co_await exchange;  // the session may be destroyed now
     if (attempt.operation != 0) operation_clock_.AddExchange(attempt.operation, chain);
-    if (AnsweredWell(chain) == chain.size()) co_return absl::OkStatus();
+    if (AnsweredWell(chain) == chain.size()) break;
     if (absl::IsUnavailable(status)) {
       const TimedWait wait(operation_clock_, attempt.operation);
       Task<absl::StatusOr<LostRequests::Next>> finding =
@@ -136,9 +138,35 @@ Task<absl::Status> RequestExecutor::RunGated(Gate gate, const Identity* user,
     const TimedWait wait(operation_clock_, attempt.operation);
     Task<absl::StatusOr<Chain>> deciding = AfterAnswers(attempt, chain);
     absl::StatusOr<Chain> left = co_await deciding;
-    if (!left.ok() || left->empty()) co_return left.status();
+    if (!left.ok()) co_return left.status();
     chain = *left;
   }
+  std::vector<OwnerQuestion> ask;
+  owner_lookups_.ToNumbers(whole, &ask);
+  if (!ask.empty()) {
+    const TimedWait wait(operation_clock_, attempt.operation);
+    Task<absl::Status> asking = NumberOwners(attempt, whole, std::move(ask));
+    CO_RETURN_IF_ERROR(co_await asking);
+  }
+  co_return absl::OkStatus();
+}
+
+// Replaces the names in results of `chain` that need the answers of `ask`.
+Task<absl::Status> RequestExecutor::NumberOwners(const Attempt& attempt, Chain chain,
+                                                 std::vector<OwnerQuestion> ask) {
+  Task<absl::Status> asking = owner_lookups_.Ask(std::move(ask), attempt.deadline);
+  CO_RETURN_IF_ERROR(co_await asking);
+  owner_lookups_.ToNumbers(chain, nullptr);
+  co_return absl::OkStatus();
+}
+
+// Puts names into the arguments of `chain`, if the server prefers them. Returns false if the
+// operation must ask for them first.
+bool RequestExecutor::NameOwners(Attempt& attempt, Chain chain, uint64_t extensions) {
+  attempt.owners.Restore();
+  if ((extensions & wire::kExtensionOwnerNames) == 0) return true;
+  owner_lookups_.ToNames(chain, attempt.owners);
+  return attempt.owners.ask.empty();
 }
 
 // Returns the members of `chain` that are still to be sent. Empty: the operation has ended.
@@ -180,6 +208,7 @@ Session* RequestExecutor::TryPrepare(Attempt& attempt, std::span<CallBase* const
     if (!known.has_value()) return nullptr;
     attempt.cred = *known;
   }
+  if (!NameOwners(attempt, chain, negotiated.extensions)) return nullptr;
   if (client_.root().renewed()) NameRoot(chain, client_.root());
   return NameOpens(chain, client_.opens(), negotiated.client_id).has_value() ? nullptr : session;
 }
@@ -206,6 +235,13 @@ Task<absl::Status> RequestExecutor::Prepare(Attempt& attempt, std::span<CallBase
   if (attempt.user != nullptr && session->negotiated().trusted &&
       !client_.credentials().Find(client_id, *attempt.user).has_value()) {
     Task<absl::Status> task = registration_.Register(*attempt.user, attempt.deadline);
+    absl::Status status = co_await task;
+    co_return status;
+  }
+  if (!attempt.owners.ask.empty()) {
+    attempt.owners.asked = true;
+    Task<absl::Status> task =
+        owner_lookups_.Ask(std::exchange(attempt.owners.ask, {}), attempt.deadline);
     absl::Status status = co_await task;
     co_return status;
   }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +16,7 @@
 #include "client/recovery/calls/operation_times.h"
 #include "client/recovery/calls/wait_tracker.h"
 #include "client/recovery/lost_requests.h"
+#include "client/recovery/owner_lookups.h"
 #include "client/recovery/registration.h"
 #include "client/state/client.h"
 #include "client/state/records/identity.h"
@@ -44,8 +46,9 @@ class RequestExecutor {
   }
 
   // Carries a chain to its end. OK: each member has its response, and those before the first
-  // failure succeeded. `user` null: uses the session's own credentials. Errors: those that
-  // client/files/files.h lists for all operations.
+  // failure succeeded. Owners in results are numbers (client/state/file_owners.h). `user` null:
+  // uses the session's own credentials. Errors: those that client/files/files.h lists for all
+  // operations.
   Task<absl::Status> Run(const Identity* user, std::span<CallBase* const> chain);
   // The same. kReclaimed waits for the reclaim first. The others are for chains that are part of
   // the reclaim. With kImpatient, DELAY is a result.
@@ -66,7 +69,10 @@ class RequestExecutor {
   // Call when a session is established, when one ended, and when the mount ends.
   void SessionReady() { lost_.SessionReady(); }
   void SessionLost(const wire::SessionId& session_id) { lost_.SessionLost(session_id); }
-  void Shutdown() { registration_.Shutdown(); }
+  void Shutdown() {
+    registration_.Shutdown();
+    owner_lookups_.Shutdown();
+  }
 
   void Fill(WorkerReport& report) const;
   Client& client() const { return client_; }
@@ -75,6 +81,7 @@ class RequestExecutor {
   WaitTracker& wait_tracker() { return wait_tracker_; }
   Reclaim& reclaim() { return *reclaim_; }
   OperationClock& operation_clock() { return operation_clock_; }
+  OwnerLookups& owner_lookups() { return owner_lookups_; }
 
  private:
   using Chain = std::span<CallBase* const>;
@@ -82,6 +89,9 @@ class RequestExecutor {
   class TimedWait;
   Session* TryPrepare(Attempt& attempt, std::span<CallBase* const> chain);
   Task<absl::Status> Prepare(Attempt& attempt, std::span<CallBase* const> chain);
+  bool NameOwners(Attempt& attempt, std::span<CallBase* const> chain, uint64_t extensions);
+  Task<absl::Status> NumberOwners(const Attempt& attempt, std::span<CallBase* const> chain,
+                                  std::vector<OwnerQuestion> ask);
   bool AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain) const;
   Task<absl::StatusOr<LostRequests::Next>> AfterLoss(Attempt& attempt,
                                                      std::span<CallBase* const> chain,
@@ -103,6 +113,7 @@ class RequestExecutor {
   OperationClock operation_clock_;
   LostRequests lost_;
   Registration registration_;
+  OwnerLookups owner_lookups_;
   Reclaim* reclaim_ = nullptr;
 };
 

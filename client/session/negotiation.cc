@@ -203,6 +203,7 @@ Task<absl::Status> Negotiation::AskForExtensions(absl::Time deadline) {
   if (context_.client.options().reference_directory_bytes > 0) {
     ask.args.wanted |= wire::kExtensionReferences;
   }
+  if (context_.client.owners().maps()) ask.args.wanted |= wire::kExtensionOwnerNames;
   if (context_.client.options().keep_atime) ask.args.wanted |= wire::kExtensionKeepAtime;
   Task<absl::Status> asking = Send(ask, deadline);
   CO_RETURN_IF_ERROR(co_await asking);

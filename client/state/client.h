@@ -19,6 +19,8 @@
 #include "client/state/data/lost_data.h"
 #include "client/state/data/uncommitted.h"
 #include "client/state/delegations.h"
+#include "client/state/file_owners.h"
+#include "client/state/id_names.h"
 #include "client/state/locks.h"
 #include "client/state/opens.h"
 #include "client/state/promises.h"
@@ -108,6 +110,9 @@ struct ClientOptions {
   Windows windows = Windows::kAuto;
   // Requests that reads and listings do not update access times (kExtensionKeepAtime).
   bool keep_atime = false;
+  // The numbers of this machine for owners that the server sends as names (WIRE R90). Null: the
+  // caller gets the text of the server.
+  std::shared_ptr<IdNames> id_names;
   // libdafs: memory for references to blocks of a server's exported cache, which are then read
   // without a request (client/library/reference_reads.h). Allocated for each session. 0: none.
   size_t reference_directory_bytes = 0;
@@ -196,6 +201,7 @@ class Client {
   Failover& failover() { return failover_; }
   Promises& promises() { return promises_; }
   TokenThread& token_thread() { return token_thread_; }
+  FileOwners& owners() { return owners_; }
 
   // The workers of this client, for statistics. Files calls both.
   void AddWorker(Files* files) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -242,6 +248,7 @@ class Client {
   Promises promises_;
   Delegations delegations_{opens_, locks_, promises_, [this] { return last_activity(); }};
   TokenThread token_thread_;
+  FileOwners owners_{options_.id_names, options_.server_name};
   // They order no other memory.
   std::atomic<int64_t> last_activity_{0};  // nanoseconds
   std::atomic<bool> lapsed_{false};

@@ -146,6 +146,9 @@ inline constexpr uint64_t kExtensionOpenXorDelegation = 64;
 inline constexpr uint64_t kExtensionAttributesAfter = 128;
 // The server has an exported cache for this client (wire/messages/references.h).
 inline constexpr uint64_t kExtensionReferences = 256;
+// A fact about the server: OWNER and OWNER_GROUP are names of its ID-mapping domain, and it prefers
+// names in requests (R90).
+inline constexpr uint64_t kExtensionOwnerNames = 512;
 
 // DAFS_PROC_EXTENSIONS (1030): returns which of the `wanted` extensions the server grants, or which
 // facts are true of the export. A server does not grant bits that it does not know. The category is

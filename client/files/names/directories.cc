@@ -49,6 +49,11 @@ Task<absl::StatusOr<DirectoryPage>> DirectoryOperations::ReadDirectory(
   }
 }
 
+Task<absl::StatusOr<bool>> DirectoryOperations::NumberOwners(
+    std::span<wire::FileAttributes* const> attributes) {
+  return executor_.owner_lookups().ToNumbers(attributes);
+}
+
 // Opens the entries that the server has written into `part`.
 absl::Status DirectoryOperations::OpenEntries(const Call<wire::ReaddirDirectArgs>& call,
                                               const LeasePart& part,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,6 +38,11 @@ class DirectoryOperations : public OperationGroup {
                                                     const wire::Verifier& cookieverf,
                                                     uint32_t max_bytes, uint64_t attributes,
                                                     BufferLease& into, Attributes* after = nullptr);
+
+  // Replaces the owners of entries by numbers of this machine (client/state/file_owners.h), in
+  // `attributes` that the caller has copied out of a page. May wait for name services. Returns
+  // false if an owner has no number: then the page's promise about attributes must not be used.
+  Task<absl::StatusOr<bool>> NumberOwners(std::span<wire::FileAttributes* const> attributes);
 
  private:
   absl::Status OpenEntries(const Call<wire::ReaddirDirectArgs>& call, const LeasePart& part,
