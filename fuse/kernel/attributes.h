@@ -1,5 +1,5 @@
 // Converts attributes between the protocol and the kernel. Spec: 6.1.5, WIRE 5.2, R90 (owners
-// are decimal ids). Pure functions; any thread.
+// are decimal ids; the client has replaced names). Pure functions; any thread.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "runtime/loop/cpu_latency.h"
+#include "wire/auth/idmap/id_domain.h"
 #include "wire/dat/address.h"
 
 namespace dafs::fuse {
@@ -123,6 +124,12 @@ std::string SetCache(Options& o, std::string_view value) {
   return "";
 }
 
+std::string SetIdDomain(Options& o, std::string_view value) {
+  if (!auth::IsIdDomain(value)) return "expected a domain, such as example.com";
+  o.id_domain = std::string(value);
+  return "";
+}
+
 // A daemon changes its directory, and mount(8) may have another one than fstab's author.
 template <auto kField>
 std::string SetPath(Options& o, std::string_view value) {
@@ -175,6 +182,9 @@ constexpr OptionRow kOptions[] = {
      "user)"},
     {kConnection, "max_user_sessions", "", NumberOf<&Options::max_user_sessions>(1, 100'000),
      "sessions of users, for sec=krb5, {} (default 256)"},
+    {kConnection, "id_domain", "", FreeText{"DOMAIN", SetIdDomain},
+     "ID-mapping domain of this machine, if the server sends owners as name@domain (default: "
+     "Domain of /etc/idmapd.conf, or else the DNS domain)"},
     {kConnection, "windows", "", ChoiceOf<&Options::windows>("auto|on|off"),
      "whether the server accesses data buffers through memory windows, each for one request: if "
      "the device enforces them (default), if it has any, or never"},

@@ -82,6 +82,7 @@ struct Options {
   std::string ccache;                  // ccache=, with %{uid}; empty: the default of each user
   uint32_t max_user_sessions = 256;    // of users, with kKrb5
   std::string credentials;             // credentials=: the name and password of kText
+  std::string id_domain;               // id_domain=; empty: of this machine (idmapd.conf)
   std::vector<std::string> addresses;  // addresses=: further ones of the server, HOST or HOST:PORT
   std::string names;  // names=: the configuration of name services; empty: the default
   // failover_after=; nullopt: not given, so that a dead peer is not noticed early for its sake.

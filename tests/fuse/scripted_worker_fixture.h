@@ -40,6 +40,7 @@ class ScriptedWorkerTest : public testing::Test {
     c.server_name = "scripted";
     c.client_id_string = "a test";
     c.max_requests = 16;
+    c.id_names = id_names_;
     c.buffers.bytes = size_t{8} << 20;
     auto client = client::Client::Create(std::move(c));
     ASSERT_TRUE(client.ok()) << client.status();
@@ -75,6 +76,7 @@ class ScriptedWorkerTest : public testing::Test {
   }
 
   client::testing::ScriptedServer server_;
+  std::shared_ptr<client::IdNames> id_names_;  // set it before StartWorker; null: none
   std::unique_ptr<client::Client> client_;
   std::unique_ptr<MountState> state_;
   FakeKernel kernel_;

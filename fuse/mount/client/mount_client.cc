@@ -14,10 +14,12 @@
 #include "client/state/server/password_initiator.h"
 #include "fuse/modules/gss_module.h"
 #include "fuse/modules/tls_module.h"
+#include "fuse/mount/client/mapped_names.h"
 #include "fuse/mount/errors/mount_error.h"
 #include "fuse/mount/process/shared_directories.h"
 #include "fuse/restart/handover.h"
 #include "runtime/files/installed_file.h"
+#include "runtime/log/log.h"
 #include "runtime/status_macros.h"
 #include "wire/auth/user/user_initiator.h"
 #include "wire/dat/address.h"
@@ -153,6 +155,19 @@ Outcome FindAddresses(const Options& o, client::ClientOptions& c) {
   return added;
 }
 
+// Without the helper program the mount works: only names of owners are not known.
+absl::Status AddIdNames(const Options& o, client::ClientOptions& c) {
+  absl::StatusOr<std::shared_ptr<client::IdNames>> names = NewMappedNames(o);
+  if (names.ok()) {
+    c.id_names = *std::move(names);
+    return absl::OkStatus();
+  }
+  if (!o.id_domain.empty()) return names.status();
+  LogWarning(absl::StrCat(c.server_name, ": ", names.status().message(),
+                          "; owners that the server sends as names are shown as user 65534"));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool HasRdmaDevice() {
@@ -198,6 +213,9 @@ Outcome MountClient::Make(const Options& options, bool may_lock) {
   client::ClientOptions c = ClientOptionsOf(options, may_lock);
   if (Outcome found = FindAddresses(options, c); found.code != ExitCode::kOk) return found;
   if (absl::Status status = AddTransports(options, c); !status.ok()) {
+    return {ExitCode::kUsage, std::string(status.message())};
+  }
+  if (absl::Status status = AddIdNames(options, c); !status.ok()) {
     return {ExitCode::kUsage, std::string(status.message())};
   }
   client_id_ = TakeClientId(options, {.locks = kRuntimeDirectory, .secret = kStateDirectory});
@@ -246,6 +264,9 @@ Outcome MountClient::MakeAgain(const Options& options, bool may_lock, const Hand
   client::ClientOptions c = ClientOptionsOf(options, may_lock);
   SetClientOptions(record, c);
   if (absl::Status status = AddTransports(options, c); !status.ok()) {
+    return {ExitCode::kUsage, std::string(status.message())};
+  }
+  if (absl::Status status = AddIdNames(options, c); !status.ok()) {
     return {ExitCode::kUsage, std::string(status.message())};
   }
   client_id_ = {record.client_id_string, std::move(lock)};

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/state/file_owners.h"
 #include "fuse/kernel/acls/acl_in_mode.h"
 
 namespace dafs::fuse {
@@ -53,6 +55,15 @@ bool LacksNumbers(const DirectoryChunk& chunk) {
     return entry.attributes.has(wire::kFattrObjectType) &&
            !entry.attributes.has(wire::kFattrFileId);
   });
+}
+
+// The attributes of entries whose owners are names (WIRE R90).
+std::vector<wire::FileAttributes*> WithOwnerNames(DirectoryChunk& chunk) {
+  std::vector<wire::FileAttributes*> named;
+  for (DirectoryChunk::Entry& entry : chunk.entries) {
+    if (client::FileOwners::HasNames(entry.attributes)) named.push_back(&entry.attributes);
+  }
+  return named;
 }
 
 }  // namespace
@@ -139,6 +150,14 @@ Task<absl::StatusOr<DirectoryChunks::Chunk>> DirectoryChunks::Read(
     if (!page.ok()) co_return page.status();
     chunk->entries.clear();
     if (absl::Status status = ReadEntries(*page, false, *chunk); !status.ok()) co_return status;
+  }
+  const std::vector<wire::FileAttributes*> named = WithOwnerNames(*chunk);
+  if (!named.empty()) {
+    Task<absl::StatusOr<bool>> numbering =
+        files_.Of(*directory->opener).directories().NumberOwners(named);
+    const absl::StatusOr<bool> has_all = co_await numbering;
+    if (!has_all.ok()) co_return has_all.status();
+    if (!*has_all) page->attributes = {};
   }
   chunk->names = page->names;
   chunk->attributes_promise = page->attributes;

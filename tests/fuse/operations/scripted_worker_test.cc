@@ -8,11 +8,13 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "tests/client/fake_id_names.h"
 #include "tests/fuse/scripted_worker_fixture.h"
 #include "wire/codec/direct.h"
 
@@ -400,6 +402,76 @@ TEST_F(ReservedCookies, AreAnErrorAndCauseNoEndlessListing) {
     EXPECT_EQ(kernel_.Call(FUSE_READDIR, kRootNode, Raw(in)).error, cookie < 3 ? EIO : 0);
   }
   worker_.reset();  // before the variables that the script refers to
+}
+
+// ---- Owners ----------------------------------------------------------------------------------
+
+class OwnersByName : public ScriptedWorkerTest {
+ protected:
+  static ListedEntry Entry(uint64_t cookie, const std::string& name, const std::string& owner,
+                           uint64_t bits) {
+    wire::FileAttributes attributes = ScriptedAttributes(bits);
+    attributes.file_id = cookie;
+    attributes.filehandle = Handle(name);
+    attributes.set(wire::kFattrOwner | wire::kFattrOwnerGroup);
+    attributes.owner = owner;
+    attributes.owner_group = "staff@example.com";
+    return {cookie, name, attributes};
+  }
+  void SetUp() override {
+    id_names_ = std::make_shared<client::testing::FakeIdNames>();
+    server_.extensions = wire::kExtensionOwnerNames;
+    server_.script = [this](ScriptedConnection& c, const Request& request) {
+      if (request.header.procedure == Proc::kSetattrInline) {
+        absl::MutexLock lock(&mutex_);
+        set_ = request.Decode<wire::SetattrInlineArgs>().obj_attributes.owner;
+      }
+      if (request.header.procedure != Proc::kReaddirDirect) return false;
+      const auto args = request.Decode<wire::ReaddirDirectArgs>();
+      const uint64_t bits = args.attr_request_bitmap;
+      AnswerListing(c, request, args,
+                    {Entry(3, "a", "alice@example.com", bits),
+                     Entry(4, "b", "bob@example.com", bits), Entry(5, "c", "7", bits)},
+                    1, true);
+      return true;
+    };
+    StartWorker();
+  }
+
+  absl::Mutex mutex_;
+  std::string set_ ABSL_GUARDED_BY(mutex_);  // the owner in the latest SETATTR
+};
+
+TEST_F(OwnersByName, ListingHasNumbers) {
+  fuse_read_in in = {};
+  in.fh = kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(fuse_open_in{})).As<fuse_open_out>().fh;
+  in.size = 4096;
+  const FakeKernel::Answer listed = kernel_.Call(FUSE_READDIRPLUS, kRootNode, Raw(in));
+  ASSERT_EQ(listed.error, 0);
+  std::map<std::string, std::pair<uint32_t, uint32_t>> owners;
+  for (size_t at = 0; at < listed.body.size();) {
+    const auto entry = listed.As<fuse_entry_out>(at);
+    at += sizeof(entry);
+    fuse_dirent dirent = {};
+    std::memcpy(&dirent, listed.body.data() + at, FUSE_NAME_OFFSET);
+    if (entry.nodeid != 0) {
+      owners[listed.body.substr(at + FUSE_NAME_OFFSET, dirent.namelen)] = {entry.attr.uid,
+                                                                           entry.attr.gid};
+    }
+    at += FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + dirent.namelen);
+  }
+  EXPECT_THAT(owners, testing::ElementsAre(testing::Pair("a", testing::Pair(5001, 6001)),
+                                           testing::Pair("b", testing::Pair(65534, 6001)),
+                                           testing::Pair("c", testing::Pair(7, 6001))));
+}
+
+TEST_F(OwnersByName, ChownSendsTheName) {
+  fuse_setattr_in in = {};
+  in.valid = FATTR_UID;
+  in.uid = 5001;
+  ASSERT_EQ(kernel_.Call(FUSE_SETATTR, kRootNode, Raw(in)).error, 0);
+  absl::MutexLock lock(&mutex_);
+  EXPECT_EQ(set_, "alice@example.com");
 }
 
 // ---- State ids -------------------------------------------------------------------------------

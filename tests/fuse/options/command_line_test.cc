@@ -229,6 +229,11 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"sec=krb5,nodefault_permissions", "nodefault_permissions: not allowed with sec=krb5"},
       {"sec=krb5p,proto=rdma", "RDMA devices have no TLS"},
       {"max_user_sessions=0", "max_user_sessions=0"},
+      {"id_domain=", "id_domain=: expected a domain, such as example.com"},
+      {"id_domain=a b", "expected a domain"},
+      {"id_domain=@example.com", "expected a domain"},
+      {"id_domain=example..com", "expected a domain"},
+      {"id_domain=-a.com", "expected a domain"},
       {"lookupcache=some", "lookupcache=some"},
       {"local_lock=some", "local_lock=some"},
       {"byteorder=middle", "byteorder=middle"},
@@ -273,6 +278,15 @@ TEST(ParseOptions, SessionOfEachUserHasNoPromisesAndNoGuardian) {
   EXPECT_FALSE(TakesDelegations(*o));
   EXPECT_FALSE(o->guardian);
   EXPECT_TRUE(ParseList("")->guardian);
+}
+
+TEST(ParseOptions, IdDomainIsANameOfTheDns) {
+  EXPECT_EQ(ParseList("")->id_domain, "");
+  for (const char* domain : {"example.com", "localdomain", "a-1.b_2.Example"}) {
+    absl::StatusOr<Options> o = ParseList("id_domain=" + std::string(domain));
+    ASSERT_TRUE(o.ok()) << o.status();
+    EXPECT_EQ(o->id_domain, domain);
+  }
 }
 
 TEST(ParseOptions, Krb5pAndKrb5iAreKrb5WithTls) {
