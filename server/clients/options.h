@@ -18,6 +18,7 @@
 #include "server/store/access/exports/store_options.h"
 #include "server/store/objects/export.h"
 #include "wire/auth/exchange.h"
+#include "wire/auth/idmap/id_map.h"
 #include "wire/dat/address.h"
 #include "wire/dat/tls.h"
 
@@ -51,6 +52,9 @@ struct ServerOptions {
   std::shared_ptr<auth::Acceptor> acceptor;
   // The principals that may act for any user (server/store/objects/principal_pattern.h): machines.
   std::vector<std::string> trusted;
+  // Names owners and groups on the wire, and finds the users of principals. Null: owners are
+  // numbers, and krb5.conf maps principals.
+  std::shared_ptr<auth::IdMap> ids;
   // Of server/clients/passwords.h; empty: clients cannot authenticate by a password.
   std::string password_file;
   std::vector<ListenAddress> listen;  // empty: 127.0.0.1 and ::1, port 20149, by TCP

@@ -42,6 +42,7 @@ absl::StatusOr<std::string> Administration::Reload(std::string_view by) {
     return absl::Status(status.code(), why);
   };
   if (uses_.audit != nullptr) uses_.audit->Reopen();
+  if (uses_.options.ids != nullptr) uses_.options.ids->Forget();
   if (uses_.options.read_exports == nullptr) {
     return absl::FailedPreconditionError("reload: this server has no file to read exports from");
   }

@@ -50,6 +50,9 @@ void DeclareAuthentication(CLI::App& app, Config& config) {
                  "a principal that acts for any user, as NAME@REALM; * stands for any part")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option(
+      "--id-domain", config.id_domain,
+      "owners and groups are NAME@DOMAIN on the wire, by idmapd.conf(5); default: numbers");
+  app.add_option(
       "--password-file", config.server.password_file,
       "names and hashes of passwords, for exports with sec=text over TLS; only its owner "
       "may read it");

@@ -14,7 +14,8 @@ struct Config {
   bool confine = true;   // server/daemon/confinement.h
   bool standby = false;  // server/daemon/standby.h
   std::string pid_file;
-  std::string keytab;  // the server's Kerberos keys; empty: not given
+  std::string keytab;     // the server's Kerberos keys; empty: not given
+  std::string id_domain;  // empty: owners are numbers
   // If not empty: print it and exit with 0 (--help, --version).
   std::string answer;
 };

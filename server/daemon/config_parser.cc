@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -18,6 +19,7 @@
 #include "server/daemon/config_file.h"
 #include "server/store/objects/principal_pattern.h"
 #include "server/store/system/kill_switch.h"
+#include "wire/auth/idmap/id_domain.h"
 
 namespace dafs::server {
 namespace {
@@ -192,6 +194,11 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
     if (!status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--trusted: ", status.message()));
     }
+  }
+  if (!config.id_domain.empty() && !auth::IsIdDomain(config.id_domain)) {
+    return absl::InvalidArgumentError(absl::StrCat("--id-domain: '",
+                                                   absl::CHexEscape(config.id_domain),
+                                                   "' is no domain; give one like example.com"));
   }
   if (config.server.state_dir.empty()) {
     return absl::InvalidArgumentError("no state directory; give --state-dir DIR");

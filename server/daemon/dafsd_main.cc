@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/files/installed_file.h"
 #include "runtime/files/unique_fd.h"
 #include "runtime/log/log.h"
 #include "runtime/status_macros.h"
@@ -31,6 +32,7 @@
 #include "server/daemon/stop_signals.h"
 #include "server/daemon/tls_refusals.h"
 #include "wire/auth/gss/kerberos.h"
+#include "wire/auth/idmap/id_map.h"
 #include "wire/dat/iwarp/iwarp.h"
 #include "wire/dat/tls/openssl_tls.h"
 #include "wire/dat/verbs/verbs.h"
@@ -80,6 +82,16 @@ absl::Status AcceptKerberos(const Config& config, ServerOptions& options) {
                                               .replay_cache = absl::StrCat(
                                                   "file2:", options.state_dir, "/krb5-replays")}));
   return absl::OkStatus();
+}
+
+// Sets options.ids if the server has an ID-mapping domain. Call it before Confine, which forbids to
+// start programs.
+absl::Status MapIds(const Config& config, ServerOptions& options) {
+  if (config.id_domain.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::string helper, FindInstalledFile("dafs-idmap", "--id-domain"));
+  options.ids = std::make_shared<auth::IdMap>(
+      auth::IdMapOptions{.helper = std::move(helper), .domain = config.id_domain});
+  return options.ids->Start();
 }
 
 int Serve(Config& config, std::vector<UniqueFd> sockets, std::optional<Daemon>& daemon,
@@ -195,6 +207,7 @@ int Main(std::vector<std::string> arguments) {
   LogToStderr("dafsd", config->verbose ? Severity::kDebug : Severity::kInfo);
   std::optional<Daemon> daemon;
   if (!config->foreground) daemon.emplace(Daemon::Fork());
+  if (absl::Status status = MapIds(*config, config->server); !status.ok()) return Fail(status, 1);
   if (config->confine) {
     if (absl::Status confined = Confine(); !confined.ok()) return Fail(confined, 1);
   }

@@ -103,6 +103,7 @@ absl::Status Server::Begin(const Providers& providers) {
                       .refusals = &refusals_,
                       .identity = &identity_,
                       .workers = &workers_,
+                      .ids = o.ids.get(),
                       .cpu_latency = cpu_latency_.get(),
                       .audit = audit_.get()};
   for (uint32_t i = 0; i < o.workers; ++i) {

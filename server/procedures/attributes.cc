@@ -12,8 +12,10 @@ namespace {
 using wire::DafsStatus;
 
 DafsStatus Getattr(Call& call, const wire::GetattrInlineArgs& args, wire::GetattrInlineRes* res) {
-  return call.session().store().attributes().Getattr(
+  const DafsStatus status = call.session().store().attributes().Getattr(
       call.caller(), args.filehandle, args.attr_request_bitmap, &res->obj_attributes);
+  if (status != DafsStatus::kOk) return status;
+  return NameOwners(call.session().shared().ids, res->obj_attributes);
 }
 
 DafsStatus GetFsattr(Call& call, const wire::GetFsattrArgs& args, wire::GetFsattrRes* res) {

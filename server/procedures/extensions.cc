@@ -40,6 +40,9 @@ DafsStatus Extensions(Call& call, const wire::ExtensionsArgs& args, wire::Extens
   if (MayHaveReferences(call.session())) {
     res->granted |= args.wanted & wire::kExtensionReferences;
   }
+  if (call.session().shared().ids != nullptr) {
+    res->granted |= args.wanted & wire::kExtensionOwnerNames;
+  }
   call.session().terms().Grant(res->granted);
   call.session().terms().SetProgramVersion(wire::ProgramVersionOf(args.wanted));
   if ((args.wanted & kOfExport) == 0 || args.filehandle == wire::FileHandle()) {

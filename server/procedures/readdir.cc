@@ -117,14 +117,19 @@ Task<void> Readdir(Call& call) {
   const ReaddirRequest request = RequestOf(args);
   ReaddirResult result;
   DafsStatus status = DafsStatus::kServerFault;
+  DafsStatus names = DafsStatus::kOk;  // DELAY: of some owner; the others are looked up too
   auto read = [&] {
     const FencedSession::Access access(call.caller().fence);
     status = session.store().names().Readdir(
         call.caller(), request,
         [&](uint64_t cookie, std::string_view name, wire::FileAttributes& attrs) {
+          if (NameOwners(session.shared().ids, attrs) != DafsStatus::kOk) {
+            names = DafsStatus::kDelay;
+          }
           return builder.Add(cookie, attrs, name);
         },
         &result);
+    if (status == DafsStatus::kOk) status = names;
   };
   co_await OffloadIf(list.MayWait(), call.pool(), session.loop(), read);
   if (result.hides_for_security) {

@@ -53,6 +53,7 @@ Task<void> GetattrDirect(Call& call) {
     const FencedSession::Access access(call.caller().fence);
     status = call.session().store().attributes().Getattr(call.caller(), args.filehandle,
                                                          args.attr_request_bitmap, &attributes);
+    if (status == DafsStatus::kOk) status = NameOwners(call.session().shared().ids, attributes);
   };
   const bool may_await = call.session().store().delegations().any_write();
   if (may_await) call.BeginModification();
@@ -112,6 +113,7 @@ Task<void> SetattrDirect(Call& call) {
     status = DafsStatus::kInval;
   }
   if (status == DafsStatus::kOk) status = wire::CheckSettable(attributes);
+  if (status == DafsStatus::kOk) status = NumberOwners(session.shared().ids, attributes);
   lease.Release();
   wire::SetattrDirectRes res;
   if (status == DafsStatus::kOk) {

@@ -84,11 +84,16 @@ void Call::ReadAttributes(const wire::FileHandle& file, wire::FileAttributes* at
   caller.awaited = &awaited;
   uint16_t* const promises = caller.promises;
   if (promises != nullptr) caller.promises = promise;
-  const DafsStatus status =
+  DafsStatus status =
       session_.store().attributes().Getattr(caller, file, wire::kAttributesAfter, attributes);
+  if (status == DafsStatus::kOk) status = NameOwners(session_.shared().ids, *attributes);
   caller.promises = promises;
   caller.awaited = nullptr;
   if (status != DafsStatus::kOk) *attributes = {};
+}
+
+DafsStatus Call::NumberOwnersIn(wire::FileAttributes& attributes) const {
+  return NumberOwners(session_.shared().ids, attributes);
 }
 
 size_t Call::AppendAttributes(size_t response_bytes) {

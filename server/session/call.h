@@ -10,6 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "server/clients/credentials.h"
+#include "server/session/owner_names.h"
 #include "server/session/request.h"
 #include "server/session/transfer/message_buffers.h"
 #include "server/store/holdings/caller.h"
@@ -130,6 +131,7 @@ class Call {
   // For a call whose file system may hang: runs `work` on a thread of its pool.
   void OnPool(absl::AnyInvocable<void()> work);
   uint32_t inline_write_header_size() const;
+  wire::DafsStatus NumberOwnersIn(wire::FileAttributes& attributes) const;
   template <class Args>
   wire::DafsStatus TakeFromChain(Args& args);
   template <class Args>
@@ -164,6 +166,10 @@ bool Call::Decode(Args& args) {
   wire::DafsStatus status = wire::CheckArgs(request_.message, request_.verdict,
                                             inline_write_header_size(), args, request_.data);
   if (status == wire::DafsStatus::kOk) status = TakeFromChain(args);
+  wire::FileAttributes* const attributes = AttributesIn(args);
+  if (status == wire::DafsStatus::kOk && attributes != nullptr) {
+    status = NumberOwnersIn(*attributes);
+  }
   if (status == wire::DafsStatus::kOk) return true;
   FinishError(status);
   return false;

@@ -8,6 +8,8 @@
 #include "server/session/shared/pool.h"
 #include "server/store/objects/principal_pattern.h"
 #include "server/store/store.h"
+#include "wire/auth/idmap/id_map.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::server {
 
@@ -70,16 +72,34 @@ void GssRounds::Complete(Round* round) const {
     return;
   }
   Credential user;
-  const std::string& local = exchange_->user();
-  if (local.empty() || CredentialOfUser(local, &user) != DafsStatus::kOk) {
-    round->why = absl::StrCat(
-        "principal ", absl::CHexEscape(name),
-        " is not a user of this machine; add the user, or a rule "
-        "auth_to_local to krb5.conf, or give --trusted if it is a machine that acts for its users");
-    return;
-  }
+  round->why = FindUser(name, &user);
+  if (!round->why.empty()) return;
   round->proof.user = std::make_shared<const Credential>(std::move(user));
   round->status = DafsStatus::kOk;
+}
+
+// On a thread of the pool. Returns why there is none; empty: found.
+std::string GssRounds::FindUser(const std::string& principal, Credential* user) const {
+  constexpr char kOrTrusted[] = ", or give --trusted if it is a machine that acts for its users";
+  if (shared_.ids != nullptr) {
+    absl::StatusOr<auth::MappedUser> mapped = shared_.ids->User(principal);
+    if (!mapped.ok()) {
+      return absl::StrCat("principal ", absl::CHexEscape(principal), ": ",
+                          mapped.status().message(), kOrTrusted);
+    }
+    if (mapped->groups.size() > wire::kGroupsMax) {
+      return absl::StrCat("principal ", absl::CHexEscape(principal), " is in more than ",
+                          wire::kGroupsMax, " groups");
+    }
+    *user = {mapped->uid, mapped->gid, std::move(mapped->groups)};
+    return {};
+  }
+  const std::string& local = exchange_->user();
+  if (!local.empty() && CredentialOfUser(local, user) == DafsStatus::kOk) return {};
+  return absl::StrCat(
+      "principal ", absl::CHexEscape(principal),
+      " is not a user of this machine; add the user, or a rule auth_to_local to krb5.conf",
+      kOrTrusted);
 }
 
 }  // namespace dafs::server

@@ -56,6 +56,7 @@ class GssRounds {
 
   void Step(const std::string& token, wire::AuthRes* answer, Round* round);
   void Complete(Round* round) const;
+  std::string FindUser(const std::string& principal, Credential* user) const;
 
   const Shared& shared_;
   Connection& connection_;

@@ -9,6 +9,10 @@
 #include "server/session/shared/procedure.h"
 #include "wire/messages/server_identity.h"
 
+namespace dafs::auth {
+class IdMap;
+}
+
 namespace dafs::server {
 
 class AuditLog;
@@ -45,8 +49,9 @@ struct Shared {
   RefusalLog* refusals = nullptr;
   const wire::ServerIdentityRes* identity = nullptr;              // of this server; does not change
   const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // all, before any session
-  CpuLatency* cpu_latency = nullptr;                              // null: none
-  AuditLog* audit = nullptr;                                      // null: nothing is recorded
+  auth::IdMap* ids = nullptr;         // names of owners on the wire; null: they are numbers
+  CpuLatency* cpu_latency = nullptr;  // null: none
+  AuditLog* audit = nullptr;          // null: nothing is recorded
 };
 
 }  // namespace dafs::server

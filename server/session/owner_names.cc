@@ -1,0 +1,82 @@
+#include "server/session/owner_names.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+
+namespace dafs::server {
+namespace {
+
+using auth::IdKind;
+using auth::IdMap;
+using wire::DafsStatus;
+
+IdKind KindOf(const wire::Ace& ace) {
+  return (ace.flag & wire::kAceIdentifierGroup) != 0 ? IdKind::kGroup : IdKind::kUser;
+}
+
+// The answer is kept, and is in the next KeptId or KeptName.
+constexpr auto kNothing = [] {};
+
+// Returns false if the name is being looked up.
+bool Name(IdMap& ids, IdKind kind, std::string& text) {
+  uint32_t id = 0;
+  if (!absl::SimpleAtoi(text, &id)) return true;  // a special identifier
+  const std::optional<absl::StatusOr<std::string>> name = ids.KeptName(kind, id);
+  if (!name.has_value()) {
+    ids.AskName(kind, id, kNothing);
+    return false;
+  }
+  if (name->ok()) text = **name;
+  return true;
+}
+
+DafsStatus Number(IdMap& ids, IdKind kind, std::string& text) {
+  if (!IdMap::IsName(text)) return DafsStatus::kOk;  // the store checks the others
+  const std::optional<absl::StatusOr<uint32_t>> id = ids.KeptId(kind, text);
+  if (!id.has_value()) {
+    ids.AskId(kind, text, kNothing);
+    return DafsStatus::kDelay;
+  }
+  if (absl::IsNotFound(id->status())) return DafsStatus::kInval;
+  if (!id->ok()) return DafsStatus::kDelay;
+  text = std::to_string(**id);
+  return DafsStatus::kOk;
+}
+
+}  // namespace
+
+DafsStatus NameOwners(IdMap* ids, wire::FileAttributes& attributes) {
+  if (ids == nullptr) return DafsStatus::kOk;
+  bool complete = true;
+  const auto name = [&](IdKind kind, std::string& text) {
+    complete = Name(*ids, kind, text) && complete;
+  };
+  if (attributes.has(wire::kFattrOwner)) name(IdKind::kUser, attributes.owner);
+  if (attributes.has(wire::kFattrOwnerGroup)) name(IdKind::kGroup, attributes.owner_group);
+  if (attributes.has(wire::kFattrAcl)) {
+    for (wire::Ace& ace : attributes.acl) name(KindOf(ace), ace.who);
+  }
+  return complete ? DafsStatus::kOk : DafsStatus::kDelay;
+}
+
+DafsStatus NumberOwners(IdMap* ids, wire::FileAttributes& attributes) {
+  if (ids == nullptr) return DafsStatus::kOk;
+  DafsStatus first = DafsStatus::kOk;
+  // All names are looked up at once, so that a list with many takes few requests.
+  const auto number = [&](IdKind kind, std::string& text) {
+    const DafsStatus status = Number(*ids, kind, text);
+    if (first == DafsStatus::kOk || status == DafsStatus::kInval) first = status;
+  };
+  if (attributes.has(wire::kFattrOwner)) number(IdKind::kUser, attributes.owner);
+  if (attributes.has(wire::kFattrOwnerGroup)) number(IdKind::kGroup, attributes.owner_group);
+  if (attributes.has(wire::kFattrAcl)) {
+    for (wire::Ace& ace : attributes.acl) number(KindOf(ace), ace.who);
+  }
+  return first;
+}
+
+}  // namespace dafs::server
