@@ -55,7 +55,7 @@ def accepted(rig):
     every = ["rw", proto, "proto=auto", "nconnect=2", "rsize=65536", "wsize=65536", "hard", "soft",
              "timeo=300", "actimeo=5", "noac", "byteorder=big", "byteorder=little", "byteorder=host", "allow_other", "default_permissions", "_netdev", "nofail", "noauto",
              "x-systemd.automount", "x-anything=1", "noatime", "nodiratime", "sync",
-             "spin=0", "spin=200", "fence_id=node1", "failover_after=3", "persist_locks", "rdma_read_channel", "io_uring=auto", "io_uring=off"]
+             "spin=0", "spin=200", "fence_id=node1", "id_domain=example.com", "failover_after=3", "persist_locks", "rdma_read_channel", "io_uring=auto", "io_uring=off"]
     together = f"rw,{proto},nconnect=2,rsize=65536,wsize=65536,hard,timeo=300,actimeo=5,_netdev,nofail,x-a"
     for options in every + [together]:
         rig.mount(server, options)
