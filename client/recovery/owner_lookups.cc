@@ -64,16 +64,17 @@ Task<absl::StatusOr<bool>> OwnerLookups::ToNumbers(
   co_return has_all;
 }
 
-void OwnerLookups::ToNames(std::span<CallBase* const> chain, SentOwners& sent) {
-  if (!owners_.maps()) return;
+absl::Status OwnerLookups::ToNames(std::span<CallBase* const> chain, SentOwners& sent) {
+  if (!owners_.maps()) return absl::OkStatus();
   for (CallBase* call : chain) {
     wire::FileAttributes* const attributes = call->argument_attributes();
     if (attributes == nullptr) continue;
     for (std::string* owner : {&attributes->owner, &attributes->owner_group}) {
       if (!owner->empty()) sent.numbers.emplace_back(owner, *owner);
     }
-    owners_.ToNames(*attributes, sent.asked ? nullptr : &sent.ask);
+    RETURN_IF_ERROR(owners_.ToNames(*attributes, sent.asked ? nullptr : &sent.ask));
   }
+  return absl::OkStatus();
 }
 
 Task<absl::Status> OwnerLookups::Ask(std::vector<OwnerQuestion> questions, absl::Time deadline) {

@@ -48,8 +48,9 @@ class OwnerLookups {
   // The same for attributes that are no result of a call. Returns false if an owner has no number.
   // Errors: kCancelled.
   Task<absl::StatusOr<bool>> ToNumbers(std::span<wire::FileAttributes* const> attributes);
-  // Replaces the numbers in the arguments of `chain`, and adds to `sent`.
-  void ToNames(std::span<CallBase* const> chain, SentOwners& sent);
+  // Replaces the numbers in the arguments of `chain`, and adds to `sent`. kInternal as in
+  // FileOwners.
+  absl::Status ToNames(std::span<CallBase* const> chain, SentOwners& sent);
 
   // Returns after FileOwners has all answers, or after kMostWait, or at `deadline`. Errors:
   // kCancelled.

@@ -62,6 +62,7 @@ struct RequestExecutor::Attempt {
   bool issued = false;
   const uint64_t operation;  // of OperationClock
   SentOwners owners = {};
+  absl::Status unnamed = absl::OkStatus();  // why no owners can be sent
 };
 
 // Adds its lifetime to the waits of an operation.
@@ -161,12 +162,13 @@ Task<absl::Status> RequestExecutor::NumberOwners(const Attempt& attempt, Chain c
 }
 
 // Puts names into the arguments of `chain`, if the server prefers them. Returns false if the
-// operation must ask for them first.
+// operation must ask for them first, or fails with attempt.unnamed.
 bool RequestExecutor::NameOwners(Attempt& attempt, Chain chain, uint64_t extensions) {
   attempt.owners.Restore();
+  attempt.unnamed = absl::OkStatus();
   if ((extensions & wire::kExtensionOwnerNames) == 0) return true;
-  owner_lookups_.ToNames(chain, attempt.owners);
-  return attempt.owners.ask.empty();
+  attempt.unnamed = owner_lookups_.ToNames(chain, attempt.owners);
+  return attempt.unnamed.ok() && attempt.owners.ask.empty();
 }
 
 // Returns the members of `chain` that are still to be sent. Empty: the operation has ended.
@@ -238,6 +240,7 @@ Task<absl::Status> RequestExecutor::Prepare(Attempt& attempt, std::span<CallBase
     absl::Status status = co_await task;
     co_return status;
   }
+  if (!attempt.unnamed.ok()) co_return attempt.unnamed;
   if (!attempt.owners.ask.empty()) {
     attempt.owners.asked = true;
     Task<absl::Status> task =

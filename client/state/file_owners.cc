@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log/log.h"
 #include "runtime/loop/loop.h"
+#include "runtime/status_macros.h"
 #include "runtime/text.h"
 
 namespace dafs::client {
@@ -50,21 +51,33 @@ bool FileOwners::ToNumber(IdKind kind, std::string& owner, std::vector<OwnerQues
   return false;
 }
 
-void FileOwners::ToNames(wire::FileAttributes& attributes, std::vector<OwnerQuestion>* ask) const {
-  if (!maps()) return;
-  if (attributes.has(wire::kFattrOwner)) ToName(IdKind::kUser, attributes.owner, ask);
-  if (attributes.has(wire::kFattrOwnerGroup)) ToName(IdKind::kGroup, attributes.owner_group, ask);
+absl::Status FileOwners::ToNames(wire::FileAttributes& attributes,
+                                 std::vector<OwnerQuestion>* ask) const {
+  if (!maps()) return absl::OkStatus();
+  if (attributes.has(wire::kFattrOwner)) {
+    RETURN_IF_ERROR(ToName(IdKind::kUser, attributes.owner, ask));
+  }
+  if (attributes.has(wire::kFattrOwnerGroup)) {
+    RETURN_IF_ERROR(ToName(IdKind::kGroup, attributes.owner_group, ask));
+  }
+  return absl::OkStatus();
 }
 
-void FileOwners::ToName(IdKind kind, std::string& owner, std::vector<OwnerQuestion>* ask) const {
+absl::Status FileOwners::ToName(IdKind kind, std::string& owner,
+                                std::vector<OwnerQuestion>* ask) const {
   const std::optional<uint32_t> number = NumberIn(owner);
-  if (!number.has_value()) return;
+  if (!number.has_value()) return absl::OkStatus();
   std::optional<absl::StatusOr<std::string>> kept = names_->KeptName(kind, *number);
-  if (!kept.has_value()) {
-    if (ask != nullptr) ask->push_back({kind, owner});
+  if (!kept.has_value() && ask != nullptr) {
+    ask->push_back({kind, owner});
+  } else if (!kept.has_value() || (!kept->ok() && !absl::IsNotFound(kept->status()))) {
+    return absl::InternalError(
+        absl::StrCat("no name for the ", kind == IdKind::kUser ? "user " : "group ", owner, ": ",
+                     kept.has_value() ? kept->status().message() : "no answer in time"));
   } else if (kept->ok()) {
     owner = **std::move(kept);
   }
+  return absl::OkStatus();
 }
 
 void FileOwners::Ask(const OwnerQuestion& question, std::function<void()> done) {

@@ -60,8 +60,10 @@ class FileOwners {
   // `ask`: the lookups have ended, so these names become kNobody too, and the log says why.
   bool ToNumbers(wire::FileAttributes& attributes, std::vector<OwnerQuestion>* ask);
   // Replaces numbers by names, if maps(). A number that has no name stays. Those without a kept
-  // answer stay, and are added to `ask` unless it is null.
-  void ToNames(wire::FileAttributes& attributes, std::vector<OwnerQuestion>* ask) const;
+  // answer stay, and are added to `ask`. Null `ask`: the lookups have ended, so that is an error
+  // too. kInternal: a lookup has failed. The number must not be sent then: it may be that of
+  // another user at the server.
+  absl::Status ToNames(wire::FileAttributes& attributes, std::vector<OwnerQuestion>* ask) const;
 
   // Calls `done` after the answer is kept, as IdNames does. Only if maps().
   void Ask(const OwnerQuestion& question, std::function<void()> done);
@@ -72,7 +74,7 @@ class FileOwners {
   static constexpr size_t kMostLogged = 1000;  // of them
 
   bool ToNumber(auth::IdKind kind, std::string& owner, std::vector<OwnerQuestion>* ask);
-  void ToName(auth::IdKind kind, std::string& owner, std::vector<OwnerQuestion>* ask) const;
+  absl::Status ToName(auth::IdKind kind, std::string& owner, std::vector<OwnerQuestion>* ask) const;
   void LogNobody(auth::IdKind kind, const std::string& name, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

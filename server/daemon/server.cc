@@ -72,6 +72,14 @@ absl::Status Server::Begin(const Providers& providers) {
   RETURN_IF_ERROR(LoadRecords());
   // All threads start before the first request, so they inherit the server's own identity.
   Store::RestoreServerIdentity();
+  if (o.ids != nullptr) {
+    o.ids->StartThread();
+    // A helper that cannot work is an error of the start. root is in the first database.
+    if (const absl::Status works = o.ids->Name(auth::IdKind::kUser, 0).status();
+        absl::IsUnavailable(works)) {
+      return absl::FailedPreconditionError(absl::StrCat("--id-domain: ", works.message()));
+    }
+  }
   pools_.Start(o.pool_threads, o.exports.size() + ExportSet::kRoom, !o.password_file.empty());
   RETURN_IF_ERROR(OpenStore());
   RETURN_IF_ERROR(LoadIdentity());
@@ -261,6 +269,7 @@ absl::Status Server::Listen(const Providers& providers,
 Server::~Server() { Stop(); }
 
 bool Server::Stop(absl::Duration within) {
+  if (options_.ids != nullptr) options_.ids->Stop();  // threads of the pool may wait for it
   admin_.reset();
   acceptor_.reset();
   for (auto& worker : workers_) worker->Shutdown();

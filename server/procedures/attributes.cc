@@ -15,7 +15,7 @@ DafsStatus Getattr(Call& call, const wire::GetattrInlineArgs& args, wire::Getatt
   const DafsStatus status = call.session().store().attributes().Getattr(
       call.caller(), args.filehandle, args.attr_request_bitmap, &res->obj_attributes);
   if (status != DafsStatus::kOk) return status;
-  return NameOwners(call.session().shared().ids, res->obj_attributes);
+  return NameOwners(call.session().shared().ids, res->obj_attributes, call.caller().promises);
 }
 
 DafsStatus GetFsattr(Call& call, const wire::GetFsattrArgs& args, wire::GetFsattrRes* res) {

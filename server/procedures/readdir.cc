@@ -118,18 +118,22 @@ Task<void> Readdir(Call& call) {
   ReaddirResult result;
   DafsStatus status = DafsStatus::kServerFault;
   DafsStatus names = DafsStatus::kOk;  // DELAY: of some owner; the others are looked up too
+  uint16_t promise = wire::kSpcondAttributes;
   auto read = [&] {
     const FencedSession::Access access(call.caller().fence);
     status = session.store().names().Readdir(
         call.caller(), request,
         [&](uint64_t cookie, std::string_view name, wire::FileAttributes& attrs) {
-          if (NameOwners(session.shared().ids, attrs) != DafsStatus::kOk) {
+          if (NameOwners(session.shared().ids, attrs, &promise) != DafsStatus::kOk) {
             names = DafsStatus::kDelay;
           }
           return builder.Add(cookie, attrs, name);
         },
         &result);
     if (status == DafsStatus::kOk) status = names;
+    if (promise == 0 && call.caller().promises != nullptr) {
+      *call.caller().promises &= static_cast<uint16_t>(~wire::kSpcondAttributes);
+    }
   };
   co_await OffloadIf(list.MayWait(), call.pool(), session.loop(), read);
   if (result.hides_for_security) {

@@ -53,7 +53,8 @@ Task<void> GetattrDirect(Call& call) {
     const FencedSession::Access access(call.caller().fence);
     status = call.session().store().attributes().Getattr(call.caller(), args.filehandle,
                                                          args.attr_request_bitmap, &attributes);
-    if (status == DafsStatus::kOk) status = NameOwners(call.session().shared().ids, attributes);
+    if (status == DafsStatus::kOk)
+      status = NameOwners(call.session().shared().ids, attributes, call.caller().promises);
   };
   const bool may_await = call.session().store().delegations().any_write();
   if (may_await) call.BeginModification();

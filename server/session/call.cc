@@ -86,7 +86,7 @@ void Call::ReadAttributes(const wire::FileHandle& file, wire::FileAttributes* at
   if (promises != nullptr) caller.promises = promise;
   DafsStatus status =
       session_.store().attributes().Getattr(caller, file, wire::kAttributesAfter, attributes);
-  if (status == DafsStatus::kOk) status = NameOwners(session_.shared().ids, *attributes);
+  if (status == DafsStatus::kOk) status = NameOwners(session_.shared().ids, *attributes, promise);
   caller.promises = promises;
   caller.awaited = nullptr;
   if (status != DafsStatus::kOk) *attributes = {};

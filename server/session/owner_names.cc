@@ -6,6 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "wire/protocol/header.h"
 
 namespace dafs::server {
 namespace {
@@ -21,17 +23,19 @@ IdKind KindOf(const wire::Ace& ace) {
 // The answer is kept, and is in the next KeptId or KeptName.
 constexpr auto kNothing = [] {};
 
-// Returns false if the name is being looked up.
-bool Name(IdMap& ids, IdKind kind, std::string& text) {
+enum class Naming : uint8_t { kDone, kAsked, kFailed };
+
+Naming Name(IdMap& ids, IdKind kind, std::string& text) {
   uint32_t id = 0;
-  if (!absl::SimpleAtoi(text, &id)) return true;  // a special identifier
+  if (!absl::SimpleAtoi(text, &id)) return Naming::kDone;  // a special identifier
   const std::optional<absl::StatusOr<std::string>> name = ids.KeptName(kind, id);
   if (!name.has_value()) {
     ids.AskName(kind, id, kNothing);
-    return false;
+    return Naming::kAsked;
   }
-  if (name->ok()) text = **name;
-  return true;
+  if (absl::IsNotFound(name->status())) return Naming::kDone;
+  text = name->ok() ? **name : absl::StrCat("nobody@", ids.domain());
+  return name->ok() ? Naming::kDone : Naming::kFailed;
 }
 
 DafsStatus Number(IdMap& ids, IdKind kind, std::string& text) {
@@ -42,18 +46,22 @@ DafsStatus Number(IdMap& ids, IdKind kind, std::string& text) {
     return DafsStatus::kDelay;
   }
   if (absl::IsNotFound(id->status())) return DafsStatus::kInval;
-  if (!id->ok()) return DafsStatus::kDelay;
+  if (!id->ok()) return DafsStatus::kServerFault;
   text = std::to_string(**id);
   return DafsStatus::kOk;
 }
 
 }  // namespace
 
-DafsStatus NameOwners(IdMap* ids, wire::FileAttributes& attributes) {
+DafsStatus NameOwners(IdMap* ids, wire::FileAttributes& attributes, uint16_t* promises) {
   if (ids == nullptr) return DafsStatus::kOk;
   bool complete = true;
   const auto name = [&](IdKind kind, std::string& text) {
-    complete = Name(*ids, kind, text) && complete;
+    const Naming naming = Name(*ids, kind, text);
+    complete = complete && naming != Naming::kAsked;
+    if (naming == Naming::kFailed && promises != nullptr) {
+      *promises = static_cast<uint16_t>(*promises & ~wire::kSpcondAttributes);
+    }
   };
   if (attributes.has(wire::kFattrOwner)) name(IdKind::kUser, attributes.owner);
   if (attributes.has(wire::kFattrOwnerGroup)) name(IdKind::kGroup, attributes.owner_group);
@@ -69,7 +77,8 @@ DafsStatus NumberOwners(IdMap* ids, wire::FileAttributes& attributes) {
   // All names are looked up at once, so that a list with many takes few requests.
   const auto number = [&](IdKind kind, std::string& text) {
     const DafsStatus status = Number(*ids, kind, text);
-    if (first == DafsStatus::kOk || status == DafsStatus::kInval) first = status;
+    const bool replaces = first == DafsStatus::kDelay && status != DafsStatus::kOk;
+    if (first == DafsStatus::kOk || replaces) first = status;
   };
   if (attributes.has(wire::kFattrOwner)) number(IdKind::kUser, attributes.owner);
   if (attributes.has(wire::kFattrOwnerGroup)) number(IdKind::kGroup, attributes.owner_group);

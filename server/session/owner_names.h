@@ -3,11 +3,12 @@
 // send numbers.
 //
 // A name that has to be looked up gets DELAY: it is looked up meanwhile, and the client asks again.
-// A user or group without a name stays a number. So does one that the name service does not
-// resolve in time, which is logged.
+// A user or group without a name stays a number. If lookups fail, which IdMap logs, an owner that
+// was never looked up is "nobody@domain", without a promise.
 // Spec: 4.4.3 (`who`), 6.1.5; WIRE R90. Thread-safe; nothing blocks.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "wire/auth/idmap/id_map.h"
@@ -18,11 +19,12 @@ namespace dafs::server {
 
 // Replaces the numbers of OWNER, OWNER_GROUP and of the ACL by names. DELAY: at least one is being
 // looked up; the others are replaced. `ids` null: there is no domain, and nothing to do.
-wire::DafsStatus NameOwners(auth::IdMap* ids, wire::FileAttributes& attributes);
+// `promises`: the spec_cond bits of the response, which lose that for attributes if a lookup has
+// failed; null: it has none.
+wire::DafsStatus NameOwners(auth::IdMap* ids, wire::FileAttributes& attributes, uint16_t* promises);
 
 // Replaces the names in attributes that a client sets or compares by numbers. INVAL: a name is
-// that of no user or group. DELAY and `ids` as above; DELAY also if the name service does not
-// answer.
+// that of no user or group. SERVERFAULT: its lookup has failed. DELAY and `ids` as above.
 wire::DafsStatus NumberOwners(auth::IdMap* ids, wire::FileAttributes& attributes);
 
 // The attributes in the arguments of a procedure; null: it has none.

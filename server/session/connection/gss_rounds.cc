@@ -85,7 +85,8 @@ std::string GssRounds::FindUser(const std::string& principal, Credential* user) 
     absl::StatusOr<auth::MappedUser> mapped = shared_.ids->User(principal);
     if (!mapped.ok()) {
       return absl::StrCat("principal ", absl::CHexEscape(principal), ": ",
-                          mapped.status().message(), kOrTrusted);
+                          mapped.status().message(),
+                          absl::IsNotFound(mapped.status()) ? kOrTrusted : "");
     }
     if (mapped->groups.size() > wire::kGroupsMax) {
       return absl::StrCat("principal ", absl::CHexEscape(principal), " is in more than ",

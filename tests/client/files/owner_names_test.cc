@@ -240,6 +240,16 @@ TEST_F(OwnerNamesTest, ChownSendsNames) {
   EXPECT_EQ(sent_[1], Owned("alice@example.com", "4"));
 }
 
+// The number may be that of another user at the server.
+TEST_F(OwnerNamesTest, ChownSendsNoNumberWhoseLookupFailed) {
+  MakeFiles();
+  names_->Fail();
+  const auto set = Await(
+      files_->attributes().SetAttributes(user_, file_, wire::StateId(), Owned("5001", "6001")));
+  EXPECT_EQ(set.status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(sent_.size(), 0u);
+}
+
 TEST_F(OwnerNamesTest, ChownWaitsForNames) {
   MakeFiles();
   ASSERT_OK(Await(files_->Null()));

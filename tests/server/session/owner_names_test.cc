@@ -162,22 +162,32 @@ TEST_F(OwnerNamesTest, NamesInAListOfRightsAreConverted) {
   EXPECT_THAT(who(), testing::ElementsAre("OWNER@", "1", "2", "12345"));
   for (const uint32_t id : {1u, 12345u}) static_cast<void>(ids.Name(auth::IdKind::kUser, id));
   ASSERT_TRUE(ids.Name(auth::IdKind::kGroup, 2).ok());
-  EXPECT_EQ(NameOwners(&ids, attributes), wire::DafsStatus::kOk);
+  EXPECT_EQ(NameOwners(&ids, attributes, nullptr), wire::DafsStatus::kOk);
   EXPECT_THAT(who(), testing::ElementsAre("OWNER@", "daemon@dafs.test", "bin@dafs.test", "12345"));
 }
 
-// The helper is missing: reads still answer, with numbers, and names in requests wait.
-TEST_F(OwnerNamesTest, WithoutItsHelperTheServerSendsNumbers) {
+// A failure shows wrong owners to nobody: no number that means another user, and no promise.
+TEST_F(OwnerNamesTest, FailedLookupIsNobodyWithoutAPromise) {
   auth::IdMap ids({.helper = "/nowhere/dafs-idmap", .domain = "dafs.test"});
   EXPECT_FALSE(ids.Name(auth::IdKind::kUser, 1).ok());
-  EXPECT_FALSE(ids.Id(auth::IdKind::kUser, "daemon@dafs.test").ok());
   wire::FileAttributes attributes;
   attributes.set(wire::kFattrOwner);
   attributes.owner = "1";
-  EXPECT_EQ(NameOwners(&ids, attributes), wire::DafsStatus::kOk);
-  EXPECT_EQ(attributes.owner, "1");
+  uint16_t promises = wire::kSpcondAttributes | wire::kSpcondNames;
+  EXPECT_EQ(NameOwners(&ids, attributes, &promises), wire::DafsStatus::kOk);
+  EXPECT_EQ(attributes.owner, "nobody@dafs.test");
+  EXPECT_EQ(promises, wire::kSpcondNames);
   attributes.owner = "daemon@dafs.test";
-  EXPECT_EQ(NumberOwners(&ids, attributes), wire::DafsStatus::kDelay);
+  EXPECT_EQ(NumberOwners(&ids, attributes), wire::DafsStatus::kServerFault);
+}
+
+TEST_F(OwnerNamesTest, ServerDoesNotStartWithoutItsHelper) {
+  options_.ids = std::make_shared<auth::IdMap>(
+      auth::IdMapOptions{.helper = "/nowhere/dafs-idmap", .domain = "dafs.test"});
+  server_.reset();
+  const auto started = Server::Start(options_, {.tcp = provider_.get()});
+  EXPECT_EQ(started.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(started.status().message()), testing::HasSubstr("/nowhere/dafs-idmap"));
 }
 
 }  // namespace

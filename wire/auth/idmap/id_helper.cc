@@ -3,6 +3,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "wire/auth/idmap/packet_socket.h"
 
@@ -11,10 +15,10 @@ namespace {
 
 absl::Status Stopped() { return absl::CancelledError("ID mapping: stopped"); }
 
-// If the file exists, this process may no longer start programs: it has forbidden that to itself.
-std::string Remedy(const std::string& path) {
-  return access(path.c_str(), X_OK) == 0 ? "; restart this program"
-                                         : "; install the package dafs-client";
+std::string Remedy(const std::string& path, const absl::Status& why) {
+  if (access(path.c_str(), X_OK) != 0) return "; install the package dafs-client";
+  // This process has forbidden itself to start programs.
+  return absl::StrContains(why.message(), std::strerror(EPERM)) ? "; restart this program" : "";
 }
 
 // The helper itself ends a question before IdHelper gives the helper up.
@@ -40,7 +44,7 @@ absl::StatusOr<int> IdHelper::StartLocked() {
   if (!started.ok()) {
     process_.reset();
     return absl::UnavailableError(
-        absl::StrCat("ID mapping: ", started.message(), Remedy(options_.path)));
+        absl::StrCat("ID mapping: ", started.message(), Remedy(options_.path, started)));
   }
   socket_ = std::move(ends->first);
   return socket_.get();
@@ -75,22 +79,31 @@ absl::Status IdHelper::Fail(const std::string& why) {
   return absl::UnavailableError(absl::StrCat("ID mapping: dafs-idmap ", why));
 }
 
-absl::StatusOr<IdAnswer> IdHelper::Ask(const IdQuestion& question) {
+// After a deadline it goes on with the same helper, which kills its worker by itself and answers
+// late. dafsd could not start another one.
+absl::StatusOr<IdAnswer> IdHelper::Ask(IdQuestion question) {
   const absl::Time deadline = SteadyNow() + options_.answer_time;
+  question.number = ++last_number_;
   absl::StatusOr<int> socket = Begin(Encode(question));
   if (!socket.ok()) return socket.status();
-  absl::StatusOr<std::string> bytes = ReceivePacket(*socket, kMostIdMessageBytes, deadline);
-  if (absl::IsDeadlineExceeded(bytes.status())) {
-    return Fail(absl::StrCat("did not answer within ", absl::FormatDuration(options_.answer_time),
-                             "; do DNS and the directory of the users answer?"));
+  for (;;) {
+    absl::StatusOr<std::string> bytes = ReceivePacket(*socket, kMostIdMessageBytes, deadline);
+    if (absl::IsDeadlineExceeded(bytes.status())) {
+      return absl::UnavailableError(
+          absl::StrCat("ID mapping: dafs-idmap did not answer within ",
+                       absl::FormatDuration(options_.answer_time),
+                       "; do DNS and the directory of the users answer?"));
+    }
+    if (!bytes.ok()) return Fail("has ended without an answer");
+    const bool is_late = NumberOf(*bytes) != 0 && NumberOf(*bytes) < question.number;
+    if (is_late) continue;
+    std::optional<IdAnswer> answer = DecodeIdAnswer(question, *bytes);
+    if (!answer.has_value()) return Fail("has sent no valid answer");
+    if (answer->outcome == IdAnswer::Outcome::kUnavailable) {
+      return absl::UnavailableError(absl::StrCat("ID mapping: ", answer->text));
+    }
+    return *std::move(answer);
   }
-  if (!bytes.ok()) return Fail("has ended without an answer");
-  std::optional<IdAnswer> answer = DecodeIdAnswer(question, *bytes);
-  if (!answer.has_value()) return Fail("has sent no valid answer");
-  if (answer->outcome == IdAnswer::Outcome::kUnavailable) {
-    return absl::UnavailableError(absl::StrCat("ID mapping: ", answer->text));
-  }
-  return *std::move(answer);
 }
 
 void IdHelper::Stop() {

@@ -1,6 +1,7 @@
 // The helper program dafs-idmap as a child process of a client or server, and the socket to it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,9 +34,9 @@ class IdHelper {
   // Starts the helper unless it runs. Errors are those of Ask.
   absl::Status Start();
   // Asks the helper, which is started if none runs, and waits for the answer, `answer_time` at
-  // most. Kills a helper that fails. Errors: kUnavailable, with the reason and a remedy;
-  // kCancelled: after Stop.
-  absl::StatusOr<IdAnswer> Ask(const IdQuestion& question);
+  // most. Sets the number of the question. Kills a helper that sends no valid answer. Errors:
+  // kUnavailable, with the reason and a remedy; kCancelled: after Stop.
+  absl::StatusOr<IdAnswer> Ask(IdQuestion question);
   // Ends an Ask that waits. Further calls of Ask and Start fail with kCancelled.
   void Stop();
 
@@ -48,6 +49,7 @@ class IdHelper {
   absl::Status Fail(const std::string& why);
 
   const IdHelperOptions options_;
+  uint32_t last_number_ = 0;  // of Ask
   absl::Mutex mutex_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<HelperProcess> process_ ABSL_GUARDED_BY(mutex_);

@@ -1,7 +1,5 @@
 #include "wire/auth/idmap/id_library.h"
 
-#include <grp.h>
-#include <pwd.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -22,7 +20,6 @@
 // They declare no linkage, and no types.
 extern "C" {
 #include <nfsidmap.h>
-#include <nfsidmap_plugin.h>
 }
 
 namespace dafs::auth {
@@ -100,18 +97,6 @@ absl::StatusOr<std::string> FileWith(const std::string& text) {
   return absl::StrCat("/proc/self/fd/", file);
 }
 
-uint32_t ConfiguredUser() {
-  const char* name = nfsidmap_config_get("Mapping", "Nobody-User");
-  const passwd* user = name == nullptr ? nullptr : getpwnam(name);
-  return user == nullptr ? kNoId : user->pw_uid;
-}
-
-uint32_t ConfiguredGroup() {
-  const char* name = nfsidmap_config_get("Mapping", "Nobody-Group");
-  const group* group = name == nullptr ? nullptr : getgrnam(name);
-  return group == nullptr ? kNoId : group->gr_gid;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<IdLibrary>> IdLibrary::Open(const std::string& domain,
@@ -134,14 +119,11 @@ absl::StatusOr<std::unique_ptr<IdLibrary>> IdLibrary::Open(const std::string& do
     return absl::UnavailableError(
         absl::StrCat(config, ": ", last_message[0] == '\0' ? std::strerror(error) : last_message));
   }
-  std::unique_ptr<IdLibrary> library(new IdLibrary(effective));
-  library->nobody_uid_ = ConfiguredUser();
-  library->nobody_gid_ = ConfiguredGroup();
-  return library;
+  return std::unique_ptr<IdLibrary>(new IdLibrary(effective));
 }
 
-// Does not use nfs4_owner_to_uid: that returns 12 for "12x", and 65534 for any other unknown name,
-// with or without `Nobody-User`.
+// Does not use nfs4_owner_to_uid: that returns 12 for "12x", and 65534 for any other unknown name.
+// An owner that a client sets must be known, so `Nobody-User` and `Nobody-Group` have no effect.
 IdAnswer IdLibrary::Id(const IdQuestion& question) const {
   const bool is_user = question.kind == Kind::kUserId;
   std::string name = question.name;
@@ -150,8 +132,7 @@ IdAnswer IdLibrary::Id(const IdQuestion& question) const {
       ErrorOf(is_user ? nfs4_name_to_uid(name.data(), &id) : nfs4_name_to_gid(name.data(), &id));
   if (error != 0 && !IsNone(error)) return Failed(error);
   // Without a plug-in that can answer the library returns 0, and sets nothing.
-  if (error != 0 || id == kNoId) id = is_user ? nobody_uid_ : nobody_gid_;
-  return id == kNoId ? None() : IdAnswer{.outcome = Outcome::kFound, .id = id};
+  return error != 0 || id == kNoId ? None() : IdAnswer{.outcome = Outcome::kFound, .id = id};
 }
 
 IdAnswer IdLibrary::Name(const IdQuestion& question) const {

@@ -19,8 +19,7 @@ class IdLibrary {
   static absl::StatusOr<std::unique_ptr<IdLibrary>> Open(const std::string& domain,
                                                          const std::string& config);
 
-  // Answers kNone also if the name is of another domain. If the configuration has a `Nobody-User`
-  // or `Nobody-Group` that exists, each name without a user or group maps to it.
+  // Answers kNone also if the name is of another domain, and whatever `Nobody-User` is.
   IdAnswer Answer(const IdQuestion& question) const;
 
  private:
@@ -31,8 +30,6 @@ class IdLibrary {
   IdAnswer User(const IdQuestion& question) const;
 
   const std::string domain_;
-  uint32_t nobody_uid_ = kNoId;
-  uint32_t nobody_gid_ = kNoId;
 };
 
 }  // namespace dafs::auth

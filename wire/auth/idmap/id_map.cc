@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/log/log.h"
 #include "runtime/text.h"
 #include "wire/auth/idmap/id_helper.h"
 #include "wire/auth/idmap/id_message.h"
@@ -77,8 +78,10 @@ absl::StatusOr<std::string> NameOf(const Result& result) {
   return result->text;
 }
 
-// The most questions that wait for the helper. Names of the network may all be new.
+// The most questions that wait for the helper, and the most of them about names, which a peer may
+// have made up: numbers of files and principals have room left.
 constexpr size_t kMostWaiting = 4096;
+constexpr size_t kMostNamesWaiting = kMostWaiting / 2;
 
 // A question that waits for the helper, or has its answer.
 struct Asked {
@@ -91,18 +94,20 @@ struct Asked {
 
 struct IdMap::State {
   explicit State(IdMapOptions options)
-      : helper({.path = std::move(options.helper),
+      : domain(options.domain),
+        helper({.path = std::move(options.helper),
                 .domain = std::move(options.domain),
                 .config = std::move(options.config),
                 .answer_time = kAnswerTime}) {}
   void End();
 
-  // A result without the helper, or nullopt.
-  std::optional<Result> Find(const IdQuestion& question) const ABSL_SHARED_LOCKS_REQUIRED(mutex);
-  std::optional<Result> FindLocking(const IdQuestion& question) const {
-    const absl::ReaderMutexLock lock(&mutex);
-    return Find(question);
-  }
+  // A result without the helper, or nullopt. Sets *is_due if it is to be looked up again.
+  std::optional<Result> Find(const IdQuestion& question, bool* is_due) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex);
+  // The same. Queues the question if the result is due.
+  std::optional<Result> FindKept(const IdQuestion& question);
+  // Whether there is a result that is not due.
+  std::optional<Result> FindCurrent(const IdQuestion& question) const;
   Result Ask(IdQuestion question);
   // Calls `done` when there is a result.
   void AskLater(IdQuestion question, std::function<void()> done);
@@ -114,7 +119,13 @@ struct IdMap::State {
   std::shared_ptr<Asked> Next();
   // Keeps the result for `life`.
   void Finish(Asked& asked, Result result, absl::Duration life);
+  void Keep(const IdQuestion& question, const Result& result, absl::Duration life)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Note(const absl::Status& status);
+  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Stop();
 
+  const std::string domain;
   IdHelper helper;
   mutable absl::Mutex mutex;
   bool is_ending ABSL_GUARDED_BY(mutex) = false;
@@ -123,39 +134,73 @@ struct IdMap::State {
   // The error of the helper, which all questions get until `failure_ends`.
   absl::Status failure ABSL_GUARDED_BY(mutex);
   absl::Time failure_ends ABSL_GUARDED_BY(mutex) = absl::InfinitePast();
-  KeptAnswers<std::string, Result> kept ABSL_GUARDED_BY(mutex){kMostKept};
+  KeptAnswers<std::string, Result> kept ABSL_GUARDED_BY(mutex){kMostKept, kKeepAfterDue};
   // Owned by the queue, its index, the thread, and each caller that waits.
   std::deque<std::shared_ptr<Asked>> queue ABSL_GUARDED_BY(mutex);
   absl::flat_hash_map<std::string, std::shared_ptr<Asked>> queued ABSL_GUARDED_BY(mutex);
   std::thread thread ABSL_GUARDED_BY(mutex);
+  bool is_failing = false;  // of the thread: what it has logged last
 };
 
-std::optional<Result> IdMap::State::Find(const IdQuestion& question) const {
+std::optional<Result> IdMap::State::Find(const IdQuestion& question, bool* is_due) const {
   if (IsByName(question) && !IsIdName(question.name)) {
     return absl::NotFoundError("ID mapping: the name has no domain");
   }
   const absl::Time now = SteadyNow();
-  if (const Result* result = kept.Find(KeyOf(question), now)) return *result;
+  const auto found = kept.Find(KeyOf(question), now);
+  if (found.value != nullptr) {
+    *is_due = found.is_due && !is_ending && now >= failure_ends;
+    return *found.value;
+  }
   if (is_ending) return absl::CancelledError("ID mapping: stopped");
   if (now < failure_ends) return failure;
   return std::nullopt;
+}
+
+std::optional<Result> IdMap::State::FindKept(const IdQuestion& question) {
+  bool is_due = false;
+  std::optional<Result> found;
+  {
+    const absl::ReaderMutexLock lock(&mutex);
+    found = Find(question, &is_due);
+  }
+  if (is_due) {
+    const absl::MutexLock lock(&mutex);
+    if (!is_ending) Add(question);
+  }
+  return found;
+}
+
+std::optional<Result> IdMap::State::FindCurrent(const IdQuestion& question) const {
+  bool is_due = false;
+  const absl::ReaderMutexLock lock(&mutex);
+  std::optional<Result> found = Find(question, &is_due);
+  return is_due ? std::nullopt : found;
 }
 
 std::shared_ptr<Asked> IdMap::State::Add(IdQuestion question) {
   std::string key = KeyOf(question);
   const auto known = queued.find(key);
   if (known != queued.end()) return known->second;
-  if (queue.size() >= kMostWaiting) return nullptr;
+  const bool is_principal = question.kind == Kind::kPrincipal;
+  const size_t most = IsByName(question) ? kMostNamesWaiting : kMostWaiting;
+  if (queue.size() >= most && !is_principal) return nullptr;
   auto asked = std::make_shared<Asked>(Asked{.question = std::move(question)});
   queued.emplace(std::move(key), asked);
-  queue.push_back(asked);
-  if (!thread.joinable()) thread = std::thread([this] { Run(); });
+  // A thread waits for a principal, and a client for its session.
+  queue.insert(is_principal ? queue.begin() : queue.end(), asked);
+  StartThread();
   return asked;
 }
 
+void IdMap::State::StartThread() {
+  if (!thread.joinable()) thread = std::thread([this] { Run(); });
+}
+
 Result IdMap::State::Ask(IdQuestion question) {
+  if (std::optional<Result> found = FindKept(question)) return *std::move(found);
   const absl::MutexLock lock(&mutex);
-  if (std::optional<Result> found = Find(question)) return *std::move(found);
+  if (is_ending) return absl::CancelledError("ID mapping: stopped");
   const std::shared_ptr<Asked> asked = Add(std::move(question));
   if (asked == nullptr) {
     return absl::UnavailableError("ID mapping: too many names are being looked up; try again");
@@ -168,13 +213,12 @@ Result IdMap::State::Ask(IdQuestion question) {
 }
 
 void IdMap::State::AskLater(IdQuestion question, std::function<void()> done) {
-  {
+  if (!FindKept(question).has_value()) {
     const absl::MutexLock lock(&mutex);
-    if (!Find(question).has_value()) {
-      if (const std::shared_ptr<Asked> asked = Add(std::move(question)); asked != nullptr) {
-        asked->dones.push_back(std::move(done));
-        return;
-      }
+    const std::shared_ptr<Asked> asked = is_ending ? nullptr : Add(std::move(question));
+    if (asked != nullptr) {
+      asked->dones.push_back(std::move(done));
+      return;
     }
   }
   done();
@@ -199,19 +243,43 @@ void IdMap::State::Finish(Asked& asked, Result result, absl::Duration life) {
   std::vector<std::function<void()>> dones;
   {
     const absl::MutexLock lock(&mutex);
-    if (life > absl::ZeroDuration() && asked.question.generation == generation) {
-      kept.Keep(KeyOf(asked.question), result, SteadyNow(), life);
-    }
+    Keep(asked.question, result, life);
     asked.result = std::move(result);
     dones = std::move(asked.dones);
   }
   for (const std::function<void()>& done : dones) done();
 }
 
+// An answer from before stays when the question fails now.
+void IdMap::State::Keep(const IdQuestion& question, const Result& result, absl::Duration life) {
+  if (question.generation != generation || question.kind == Kind::kPrincipal) return;
+  const std::string key = KeyOf(question);
+  const absl::Time now = SteadyNow();
+  const bool failed = !result.ok() && !absl::IsNotFound(result.status());
+  const Result* const before = failed ? kept.Find(key, now).value : nullptr;
+  if (before != nullptr) {
+    kept.Keep(key, Result(*before), now, kKeepFailure);
+  } else if (life > absl::ZeroDuration()) {
+    kept.Keep(key, result, now, life);
+  }
+}
+
+// Logs the first failure, and its end.
+void IdMap::State::Note(const absl::Status& status) {
+  const bool fails = !status.ok() && !absl::IsNotFound(status) && !absl::IsCancelled(status);
+  if (fails == is_failing) return;
+  is_failing = fails;
+  if (fails) {
+    LogWarning(absl::StrCat(status.message(), "; answers from before are used meanwhile"));
+  } else {
+    LogNotice("ID mapping: names are looked up again");
+  }
+}
+
 void IdMap::State::Run() {
   while (const std::shared_ptr<Asked> asked = Next()) {
     // The same question may have been answered meanwhile, or the helper has failed.
-    if (std::optional<Result> found = FindLocking(asked->question)) {
+    if (std::optional<Result> found = FindCurrent(asked->question)) {
       Finish(*asked, *std::move(found), absl::ZeroDuration());
       continue;
     }
@@ -225,18 +293,27 @@ void IdMap::State::Run() {
     }
     const absl::Duration life =
         answer.ok() ? LifeOf(asked->question, *answer) : absl::ZeroDuration();
-    Finish(*asked, ResultOf(asked->question, std::move(answer)), life);
+    Result result = ResultOf(asked->question, std::move(answer));
+    Note(result.status());
+    Finish(*asked, std::move(result), life);
   }
 }
 
-void IdMap::State::End() {
-  std::thread last;
+void IdMap::State::Stop() {
   {
     const absl::MutexLock lock(&mutex);
     is_ending = true;
-    last = std::move(thread);
   }
   helper.Stop();
+}
+
+void IdMap::State::End() {
+  Stop();
+  std::thread last;
+  {
+    const absl::MutexLock lock(&mutex);
+    last = std::move(thread);
+  }
   if (last.joinable()) last.join();
   const absl::MutexLock lock(&mutex);
   mutex.Await(absl::Condition(
@@ -249,16 +326,25 @@ IdMap::~IdMap() { state_->End(); }
 
 absl::Status IdMap::Start() { return state_->helper.Start(); }
 
+void IdMap::StartThread() {
+  const absl::MutexLock lock(&state_->mutex);
+  state_->StartThread();
+}
+
+void IdMap::Stop() { state_->Stop(); }
+
+const std::string& IdMap::domain() const { return state_->domain; }
+
 bool IdMap::IsName(std::string_view text) { return IsIdName(text); }
 
 std::optional<absl::StatusOr<uint32_t>> IdMap::KeptId(IdKind kind, std::string_view name) const {
-  const std::optional<Result> found = state_->FindLocking(QuestionOfName(kind, name));
+  const std::optional<Result> found = state_->FindKept(QuestionOfName(kind, name));
   if (!found.has_value()) return std::nullopt;
   return IdOf(*found);
 }
 
 std::optional<absl::StatusOr<std::string>> IdMap::KeptName(IdKind kind, uint32_t id) const {
-  const std::optional<Result> found = state_->FindLocking(QuestionOfId(kind, id));
+  const std::optional<Result> found = state_->FindKept(QuestionOfId(kind, id));
   if (!found.has_value()) return std::nullopt;
   return NameOf(*found);
 }

@@ -10,9 +10,11 @@
 // process with libnfsidmap is killed if it does not answer within kAnswerTime, and replaced for the
 // next question.
 //
-// Answers are kept for kKeepTime; that there is no such user, for kKeepNone; that the question
-// failed, for kKeepFailure. After the helper could not be started, failed or did not answer, all
-// questions without a kept answer fail at once for kKeepFailure.
+// An answer is due after kKeepTime; that there is no such user, after kKeepNone; that the question
+// failed, after kKeepFailure. A due answer is used for another kKeepAfterDue, and is looked up
+// again in the background; it stays while that fails. After the helper could not be started, failed
+// or did not answer, all questions without a kept answer fail at once for kKeepFailure. The log
+// says when lookups fail and when they work again.
 //
 // Thread-safe.
 #pragma once
@@ -55,7 +57,8 @@ class IdMap {
   static constexpr absl::Duration kKeepTime = absl::Minutes(10);
   static constexpr absl::Duration kKeepNone = absl::Minutes(1);
   static constexpr absl::Duration kKeepFailure = absl::Seconds(5);
-  // The most answers that are kept. Beyond it, the ones that end first are forgotten.
+  static constexpr absl::Duration kKeepAfterDue = absl::Hours(24);
+  // The most answers that are kept. Beyond it, the ones that are due first are forgotten.
   static constexpr size_t kMostKept = 65536;
 
   // Starts nothing yet.
@@ -70,6 +73,12 @@ class IdMap {
   // before, as dafsd must before Confine. Errors: kUnavailable: there is no helper, with the
   // reason.
   absl::Status Start();
+  // Starts the thread that asks the helper. Otherwise the first question starts it, with the
+  // identity of the thread that asks. For a server, whose threads take the identities of users.
+  void StartThread();
+  // Ends all questions with kCancelled.
+  void Stop();
+  const std::string& domain() const;  // of the options
 
   // Whether `text` is a name that has to be looked up: 1 to 1024 bytes, none of them a control
   // character, with an '@' that neither begins nor ends it. A number is none, nor is "OWNER@".
@@ -84,13 +93,12 @@ class IdMap {
   // Answers, kept ones or those of the helper. Block for at most kAnswerTime after the questions
   // before this one were answered. Errors: kNotFound: there is no such user or group, or the name
   // is of another domain; kUnavailable: the helper failed or did not answer, with the reason and a
-  // remedy; kCancelled. With `Nobody-User` or `Nobody-Group` in the configuration, Id returns
-  // theirs instead of kNotFound.
+  // remedy; kCancelled. `Nobody-User` and `Nobody-Group` of the configuration have no effect.
   absl::StatusOr<uint32_t> Id(IdKind kind, std::string_view name);
   // "name@domain".
   absl::StatusOr<std::string> Name(IdKind kind, uint32_t id);
   // The user of a Kerberos principal, with all their groups. "root@REALM" of a local realm is uid
-  // 0. Not kept. Errors: as above; kNotFound whatever `Nobody-User` is.
+  // 0. Not kept. Errors: as above.
   absl::StatusOr<MappedUser> User(std::string_view principal);
 
   // Likewise without blocking: call `done` when KeptId or KeptName has the result. `done` is called

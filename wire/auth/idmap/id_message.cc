@@ -22,8 +22,11 @@ bool IsIdName(std::string_view text) {
   return at != std::string_view::npos && at != text.size() - 1;
 }
 
+uint32_t NumberOf(std::string_view bytes) { return PacketReader(bytes).Number<uint32_t>(); }
+
 std::string Encode(const IdQuestion& question) {
   return PacketWriter()
+      .Number(question.number)
       .Number(static_cast<uint32_t>(question.kind))
       .Number(question.generation)
       .Number(question.id)
@@ -34,6 +37,7 @@ std::string Encode(const IdQuestion& question) {
 std::optional<IdQuestion> DecodeIdQuestion(std::string_view bytes) {
   PacketReader reader(bytes);
   IdQuestion question;
+  question.number = reader.Number<uint32_t>();
   const auto kind = reader.Number<uint32_t>();
   question.generation = reader.Number<uint32_t>();
   question.id = reader.Number<uint32_t>();
@@ -47,7 +51,8 @@ std::optional<IdQuestion> DecodeIdQuestion(std::string_view bytes) {
 
 std::string Encode(const IdAnswer& answer) {
   PacketWriter writer;
-  writer.Number(static_cast<uint32_t>(answer.outcome))
+  writer.Number(answer.number)
+      .Number(static_cast<uint32_t>(answer.outcome))
       .Number(answer.id)
       .Number(answer.gid)
       .Number(static_cast<uint32_t>(answer.groups.size()));
@@ -58,6 +63,7 @@ std::string Encode(const IdAnswer& answer) {
 std::optional<IdAnswer> DecodeIdAnswer(const IdQuestion& question, std::string_view bytes) {
   PacketReader reader(bytes);
   IdAnswer answer;
+  answer.number = reader.Number<uint32_t>();
   const auto outcome = reader.Number<uint32_t>();
   answer.id = reader.Number<uint32_t>();
   answer.gid = reader.Number<uint32_t>();
@@ -66,7 +72,8 @@ std::optional<IdAnswer> DecodeIdAnswer(const IdQuestion& question, std::string_v
   answer.groups.reserve(groups);
   for (uint32_t i = 0; i < groups; ++i) answer.groups.push_back(reader.Number<uint32_t>());
   answer.text = reader.Field(kMostIdNameBytes);
-  if (!reader.AtEnd() || outcome > static_cast<uint32_t>(Outcome::kUnavailable)) {
+  if (!reader.AtEnd() || answer.number != question.number ||
+      outcome > static_cast<uint32_t>(Outcome::kUnavailable)) {
     return std::nullopt;
   }
   answer.outcome = static_cast<Outcome>(outcome);

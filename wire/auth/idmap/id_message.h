@@ -29,6 +29,7 @@ struct IdQuestion {
   enum class Kind : uint32_t { kUserId, kGroupId, kUserName, kGroupName, kPrincipal };
 
   Kind kind = Kind::kUserId;
+  uint32_t number = 0;  // its answer has the same
   // The helper reads its configuration again when this differs from the question before.
   uint32_t generation = 0;
   uint32_t id = 0;        // of kUserName, kGroupName
@@ -44,11 +45,15 @@ struct IdAnswer {
   };
 
   Outcome outcome = Outcome::kNone;
+  uint32_t number = 0;
   uint32_t id = 0;
   uint32_t gid = 0;                   // of kPrincipal
   std::vector<uint32_t> groups = {};  // of kPrincipal
   std::string text = {};              // the name, or the reason
 };
+
+// The number of an encoded question or answer; 0 if it is too short to have one.
+uint32_t NumberOf(std::string_view bytes);
 
 std::string Encode(const IdQuestion& question);
 // Shortens the reason of a failure to kMostIdNameBytes.

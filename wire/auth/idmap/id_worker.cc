@@ -21,8 +21,10 @@
 namespace dafs::auth {
 namespace {
 
-std::string Unavailable(std::string why) {
-  return Encode(IdAnswer{.outcome = IdAnswer::Outcome::kUnavailable, .text = std::move(why)});
+std::string Unavailable(std::string_view question, std::string why) {
+  return Encode(IdAnswer{.outcome = IdAnswer::Outcome::kUnavailable,
+                         .number = NumberOf(question),
+                         .text = std::move(why)});
 }
 
 // The worker keeps nothing of dafs-idmap open: its client must see when dafs-idmap ends.
@@ -43,10 +45,12 @@ void Work(int socket, const IdWorkerOptions& options, pid_t parent) {
     const std::optional<IdQuestion> question = DecodeIdQuestion(*bytes);
     if (!question.has_value()) return;
     if (!library.ok()) {
-      SendPacket(socket, Unavailable(std::string(library.status().message())));
+      SendPacket(socket, Unavailable(*bytes, std::string(library.status().message())));
       return;
     }
-    if (!SendPacket(socket, Encode((*library)->Answer(*question)))) return;
+    IdAnswer answer = (*library)->Answer(*question);
+    answer.number = question->number;
+    if (!SendPacket(socket, Encode(answer))) return;
   }
 }
 
@@ -82,9 +86,9 @@ void IdWorker::End() {
   Reap();
 }
 
-std::string IdWorker::Fail(const std::string& why) {
+std::string IdWorker::Fail(std::string_view question, const std::string& why) {
   End();
-  return Unavailable(why);
+  return Unavailable(question, why);
 }
 
 std::string IdWorker::Ask(const std::string& question) {
@@ -92,16 +96,17 @@ std::string IdWorker::Ask(const std::string& question) {
   // A worker without libnfsidmap has ended after its answer. So may any, by the kernel.
   if (socket_.valid() && !SendPacket(socket_.get(), question)) End();
   if (!socket_.valid()) {
-    if (const std::string why = Start(); !why.empty()) return Fail(why);
-    if (!SendPacket(socket_.get(), question)) return Fail("the worker has ended at its start");
+    if (const std::string why = Start(); !why.empty()) return Fail(question, why);
+    if (!SendPacket(socket_.get(), question))
+      return Fail(question, "the worker has ended at its start");
   }
   absl::StatusOr<std::string> answer = ReceivePacket(socket_.get(), kMostIdMessageBytes, deadline);
   if (answer.ok()) return *std::move(answer);
-  return Fail(absl::IsDeadlineExceeded(answer.status())
-                  ? absl::StrCat("libnfsidmap did not answer within ",
-                                 absl::FormatDuration(options_.answer_time),
-                                 "; do DNS and the directory of the users answer?")
-                  : "libnfsidmap has ended its process");
+  return Fail(question, absl::IsDeadlineExceeded(answer.status())
+                            ? absl::StrCat("libnfsidmap did not answer within ",
+                                           absl::FormatDuration(options_.answer_time),
+                                           "; do DNS and the directory of the users answer?")
+                            : "libnfsidmap has ended its process");
 }
 
 }  // namespace dafs::auth

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -35,7 +36,7 @@ class IdWorker {
  private:
   // An empty text, or why there is no worker.
   std::string Start();
-  std::string Fail(const std::string& why);
+  std::string Fail(std::string_view question, const std::string& why);
 
   const IdWorkerOptions options_;
   pid_t pid_ = -1;

@@ -86,14 +86,29 @@ TEST_F(IdHelperTest, HelperThatEndsOrSendsGarbageIsReplaced) {
   EXPECT_THAT(ChildrenOf(getpid()), SizeIs(0)) << "each was killed";
 }
 
-TEST_F(IdHelperTest, HelperThatDoesNotAnswerIsKilledAfterTheTime) {
+TEST_F(IdHelperTest, QuestionEndsAfterTheTimeAndTheHelperStays) {
   IdHelper helper(Fake("exec sleep 60", absl::Milliseconds(200)));
   const absl::Time start = absl::Now();
   ExpectUnavailable(helper, "did not answer within 200ms");
   EXPECT_GE(absl::Now() - start, absl::Milliseconds(200));
-  EXPECT_THAT(ChildrenOf(getpid()), SizeIs(0));
   ExpectUnavailable(helper, "did not answer");
-  EXPECT_EQ(Starts(), 2u);
+  EXPECT_EQ(Starts(), 1u);
+  EXPECT_THAT(ChildrenOf(getpid()), SizeIs(1));
+}
+
+TEST_F(IdHelperTest, LateAnswerIsNotTakenForThatOfTheNextQuestion) {
+  IdHelper helper(Real(absl::Seconds(1)));
+  ExpectRoot(helper);
+  const pid_t process = OnlyChildOf(getpid());
+  ASSERT_EQ(kill(process, SIGSTOP), 0);
+  const auto late = helper.Ask({.kind = Kind::kUserName, .id = 1});
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kUnavailable) << late.status();
+  ASSERT_EQ(kill(process, SIGCONT), 0);
+  ExpectRoot(helper);
+  const auto name = helper.Ask({.kind = Kind::kUserName, .id = 1});
+  ASSERT_TRUE(name.ok()) << name.status();
+  EXPECT_EQ(name->text, "daemon@example.org");
+  EXPECT_EQ(OnlyChildOf(getpid()), process);
 }
 
 TEST_F(IdHelperTest, StopEndsAQuestionThatWaits) {

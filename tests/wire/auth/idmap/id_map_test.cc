@@ -72,18 +72,14 @@ TEST_F(IdMapTest, UnknownNamesAndNamesOfAnotherDomainAreNotFound) {
 }
 
 TEST_F(IdMapTest, DomainOfTheOptionsOverridesEachFileOfTheConfiguration) {
-  const IdMapOptions options =
-      With("[Mapping]\nNobody-User = daemon\n[general]\ndomain=example.org # text\n", "other.net");
+  const IdMapOptions options = With("[general]\ndomain=example.org # text\n", "other.net");
   File("idmapd.conf.d/1.conf", "[General]\nDomain = third.net\n");
-  File("idmapd.conf.d/2.conf", "[Mapping]\nNobody-Group = nogroup\n");
-  File("idmapd.conf.d/3.txt", "[Mapping]\nNobody-Group = daemon\n");
   IdMap map(options);
   ExpectName(map, IdKind::kUser, 0, "root@other.net");
   ExpectName(map, IdKind::kGroup, 0, "root@other.net");
   ExpectId(map, IdKind::kUser, "root@other.net", 0);
-  // The other settings of the files are in effect.
-  ExpectId(map, IdKind::kUser, "root@example.org", 1);
-  ExpectId(map, IdKind::kGroup, "root@third.net", 65534);
+  ExpectNone(map, IdKind::kUser, "root@example.org");
+  ExpectNone(map, IdKind::kGroup, "root@third.net");
 }
 
 TEST_F(IdMapTest, DomainOfTheOptionsNeedsNoConfiguration) {
@@ -93,11 +89,12 @@ TEST_F(IdMapTest, DomainOfTheOptionsNeedsNoConfiguration) {
   ExpectNone(map, IdKind::kUser, "nosuch@example.org");
 }
 
-TEST_F(IdMapTest, UnknownNamesMapToTheFallbackOfTheConfiguration) {
+// Debian's file has these.
+TEST_F(IdMapTest, NobodyOfTheConfigurationHasNoEffect) {
   IdMap map(
       With(absl::StrCat(kExampleOrg, "[Mapping]\nNobody-User = games\nNobody-Group = nogroup\n")));
-  ExpectId(map, IdKind::kUser, "nosuch@example.org", 5);
-  ExpectId(map, IdKind::kGroup, "root@other.net", 65534);
+  ExpectNone(map, IdKind::kUser, "nosuch@example.org");
+  ExpectNone(map, IdKind::kGroup, "root@other.net");
   ExpectId(map, IdKind::kUser, "daemon@example.org", 1);
   EXPECT_EQ(map.Name(IdKind::kUser, kNoUser).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(map.User("nosuch@EXAMPLE.ORG").status().code(), absl::StatusCode::kNotFound);
@@ -205,6 +202,32 @@ TEST_F(IdMapTest, FailedHelperFailsAllQuestionsForATime) {
   EXPECT_FALSE(map.KeptName(IdKind::kGroup, 5).has_value());
   EXPECT_FALSE(map.Name(IdKind::kGroup, 5).ok());
   EXPECT_GT(Starts(), starts);
+}
+
+TEST_F(IdMapTest, StopEndsQuestionsAndKeepsNoThread) {
+  IdMap map(WithFake("exec sleep 60"));
+  std::thread waits([&map] {
+    EXPECT_EQ(map.User("a@EXAMPLE.ORG").status().code(), absl::StatusCode::kCancelled);
+  });
+  while (Starts() == 0) absl::SleepFor(absl::Milliseconds(2));
+  map.Stop();
+  waits.join();
+  EXPECT_EQ(map.Name(IdKind::kUser, 0).status().code(), absl::StatusCode::kCancelled);
+}
+
+// Names that a peer has made up leave room for numbers and principals.
+TEST_F(IdMapTest, InventedNamesDoNotFillTheQueue) {
+  IdMap map(WithFake("exec sleep 60"));
+  int at_once = 0;
+  const auto count = [&at_once] { ++at_once; };
+  for (int i = 0; i < 3000; ++i) {
+    map.AskId(IdKind::kUser, absl::StrCat("a", i, "@example.org"), count);
+  }
+  EXPECT_GT(at_once, 0) << "all wait";
+  const int refused = at_once;
+  map.AskName(IdKind::kUser, 1, count);
+  EXPECT_EQ(at_once, refused);
+  map.Stop();
 }
 
 TEST_F(IdMapTest, MissingHelperIsNamedWithTheRemedy) {
