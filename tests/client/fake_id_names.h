@@ -87,6 +87,7 @@ class FakeIdNames : public IdNames {
         for (const auto& [key, number] : ids_) {
           if (key.first == kind && number == id) name = key.second;
         }
+        if (fails_) name = absl::UnavailableError("the directory is down");
         kept_names_.insert_or_assign({kind, id}, std::move(name));
       }
       done();

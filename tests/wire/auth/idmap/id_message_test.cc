@@ -81,7 +81,8 @@ TEST(IdMessageTest, TruncatedAndExtendedPacketsAreRefused) {
 
 TEST(IdMessageTest, WrongQuestionsAreRefused) {
   const auto decoded = [](uint32_t kind, std::string_view name) {
-    return DecodeIdQuestion(PacketWriter().Number(kind).Number(0u).Number(0u).Field(name).Take());
+    return DecodeIdQuestion(
+        PacketWriter().Number(1u).Number(kind).Number(0u).Number(0u).Field(name).Take());
   };
   EXPECT_TRUE(decoded(0, "a@b").has_value());
   EXPECT_FALSE(decoded(5, "a@b").has_value());
@@ -108,6 +109,7 @@ TEST(IdMessageTest, AnswersToAnotherQuestionAreRefused) {
   EXPECT_FALSE(takes(name, {.text = "a\n@b"}));
   EXPECT_FALSE(takes(principal, {.id = 1, .gid = kNoId}));
   EXPECT_FALSE(takes(principal, {.id = 1, .text = "a@b"}));
+  EXPECT_FALSE(takes(id, {.number = 1, .id = 1}));
 }
 
 TEST(IdMessageTest, GroupsAreBoundedBeforeTheyAreRead) {
@@ -119,7 +121,7 @@ TEST(IdMessageTest, GroupsAreBoundedBeforeTheyAreRead) {
   EXPECT_LE(with_groups(kMostMappedGroups).size(), kMostIdMessageBytes);
   EXPECT_FALSE(DecodeIdAnswer(principal, with_groups(kMostMappedGroups + 1)).has_value());
   const std::string lie =
-      PacketWriter().Number(0u).Number(0u).Number(0u).Number(20000u).Field("").Take();
+      PacketWriter().Number(0u).Number(0u).Number(0u).Number(0u).Number(20000u).Field("").Take();
   EXPECT_FALSE(DecodeIdAnswer(principal, lie).has_value());
 }
 
