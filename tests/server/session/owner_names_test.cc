@@ -68,7 +68,7 @@ TEST_F(OwnerNamesTest, OwnersAreNamesOnceTheyWereLookedUp) {
   wire::FileAttributes attributes = Get(kOwners);
   EXPECT_EQ(attributes.owner, "daemon@dafs.test");
   EXPECT_EQ(attributes.owner_group, "bin@dafs.test");
-  EXPECT_GT(delays_, 0) << "a name was there that nobody had looked up";
+  EXPECT_GT(delays_, 0) << "a name was there before its lookup";
   delays_ = 0;
   attributes = Get(kOwners);
   EXPECT_EQ(attributes.owner, "daemon@dafs.test");
@@ -92,7 +92,7 @@ TEST_F(OwnerNamesTest, OwnersAreSetByNameOrNumber) {
   EXPECT_EQ(Stat().st_uid, 2u);
 }
 
-TEST_F(OwnerNamesTest, OwnersAreComparedByWhoTheyAre) {
+TEST_F(OwnerNamesTest, OwnersAreComparedAsNumbers) {
   EXPECT_EQ(chown(Path("a/file").c_str(), 1, 2), 0);
   wire::VerifyArgs args;
   args.filehandle = file_;
@@ -166,8 +166,7 @@ TEST_F(OwnerNamesTest, NamesInAListOfRightsAreConverted) {
   EXPECT_THAT(who(), testing::ElementsAre("OWNER@", "daemon@dafs.test", "bin@dafs.test", "12345"));
 }
 
-// A failure shows wrong owners to nobody: no number that means another user, and no promise.
-TEST_F(OwnerNamesTest, FailedLookupIsNobodyWithoutAPromise) {
+TEST_F(OwnerNamesTest, FailedLookupSendsNoNumberAndNoPromise) {
   auth::IdMap ids({.helper = "/nowhere/dafs-idmap", .domain = "dafs.test"});
   EXPECT_FALSE(ids.Name(auth::IdKind::kUser, 1).ok());
   wire::FileAttributes attributes;

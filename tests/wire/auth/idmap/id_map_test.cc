@@ -90,7 +90,7 @@ TEST_F(IdMapTest, DomainOfTheOptionsNeedsNoConfiguration) {
 }
 
 // Debian's file has these.
-TEST_F(IdMapTest, NobodyOfTheConfigurationHasNoEffect) {
+TEST_F(IdMapTest, FallbackUserOfTheConfigurationHasNoEffect) {
   IdMap map(
       With(absl::StrCat(kExampleOrg, "[Mapping]\nNobody-User = games\nNobody-Group = nogroup\n")));
   ExpectNone(map, IdKind::kUser, "nosuch@example.org");
