@@ -217,8 +217,8 @@ TEST_F(IdMapTest, StopEndsQuestionsAndKeepsNoThread) {
 
 // Names that a peer has made up leave room for numbers and principals.
 TEST_F(IdMapTest, InventedNamesDoNotFillTheQueue) {
+  int at_once = 0;  // the destructor of the map calls back, too
   IdMap map(WithFake("exec sleep 60"));
-  int at_once = 0;
   const auto count = [&at_once] { ++at_once; };
   for (int i = 0; i < 3000; ++i) {
     map.AskId(IdKind::kUser, absl::StrCat("a", i, "@example.org"), count);
