@@ -198,7 +198,7 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
   if (!config.id_domain.empty() && !auth::IsIdDomain(config.id_domain)) {
     return absl::InvalidArgumentError(absl::StrCat("--id-domain: '",
                                                    absl::CHexEscape(config.id_domain),
-                                                   "' is no domain; give one like example.com"));
+                                                   "' is not a domain; give one like example.com"));
   }
   if (config.server.state_dir.empty()) {
     return absl::InvalidArgumentError("no state directory; give --state-dir DIR");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
@@ -20,22 +21,23 @@ IdKind KindOf(const wire::Ace& ace) {
   return (ace.flag & wire::kAceIdentifierGroup) != 0 ? IdKind::kGroup : IdKind::kUser;
 }
 
-// The answer is kept, and is in the next KeptId or KeptName.
+// For AskId and AskName: the client asks again, and then the answer is kept.
 constexpr auto kNothing = [] {};
 
 enum class Naming : uint8_t { kDone, kAsked, kFailed };
 
+// kFailed leaves the number.
 Naming Name(IdMap& ids, IdKind kind, std::string& text) {
   uint32_t id = 0;
   if (!absl::SimpleAtoi(text, &id)) return Naming::kDone;  // a special identifier
-  const std::optional<absl::StatusOr<std::string>> name = ids.KeptName(kind, id);
+  std::optional<absl::StatusOr<std::string>> name = ids.KeptName(kind, id);
   if (!name.has_value()) {
     ids.AskName(kind, id, kNothing);
     return Naming::kAsked;
   }
-  if (absl::IsNotFound(name->status())) return Naming::kDone;
-  text = name->ok() ? **name : absl::StrCat("nobody@", ids.domain());
-  return name->ok() ? Naming::kDone : Naming::kFailed;
+  if (!name->ok()) return absl::IsNotFound(name->status()) ? Naming::kDone : Naming::kFailed;
+  text = **std::move(name);
+  return Naming::kDone;
 }
 
 DafsStatus Number(IdMap& ids, IdKind kind, std::string& text) {
@@ -62,9 +64,13 @@ DafsStatus NameOwners(IdMap* ids, wire::FileAttributes& attributes, uint16_t* pr
     if (naming == Naming::kFailed && promises != nullptr) {
       *promises = static_cast<uint16_t>(*promises & ~wire::kSpcondAttributes);
     }
+    return naming;
   };
-  if (attributes.has(wire::kFattrOwner)) name(IdKind::kUser, attributes.owner);
-  if (attributes.has(wire::kFattrOwnerGroup)) name(IdKind::kGroup, attributes.owner_group);
+  const auto name_owner = [&](IdKind kind, std::string& text) {
+    if (name(kind, text) == Naming::kFailed) text = absl::StrCat("nobody@", ids->domain());
+  };
+  if (attributes.has(wire::kFattrOwner)) name_owner(IdKind::kUser, attributes.owner);
+  if (attributes.has(wire::kFattrOwnerGroup)) name_owner(IdKind::kGroup, attributes.owner_group);
   if (attributes.has(wire::kFattrAcl)) {
     for (wire::Ace& ace : attributes.acl) name(KindOf(ace), ace.who);
   }

@@ -4,7 +4,9 @@
 //
 // A name that has to be looked up gets DELAY: it is looked up meanwhile, and the client asks again.
 // A user or group without a name stays a number. If lookups fail, which IdMap logs, an owner that
-// was never looked up is "nobody@domain", without a promise.
+// was never looked up is "nobody@domain", without a promise. An access control list then has the
+// number: clients change one entry of a list and write all of it back, and would give the rights of
+// that user to another one.
 // Spec: 4.4.3 (`who`), 6.1.5; WIRE R90. Thread-safe; nothing blocks.
 #pragma once
 

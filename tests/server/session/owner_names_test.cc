@@ -178,6 +178,11 @@ TEST_F(OwnerNamesTest, FailedLookupSendsNoNumberAndNoPromise) {
   EXPECT_EQ(promises, wire::kSpcondNames);
   attributes.owner = "daemon@dafs.test";
   EXPECT_EQ(NumberOwners(&ids, attributes), wire::DafsStatus::kServerFault);
+  wire::FileAttributes listed;  // to be written back
+  listed.set(wire::kFattrAcl);
+  listed.acl.push_back({.type = wire::kAceAllowed, .access_mask = 1, .who = "1"});
+  EXPECT_EQ(NameOwners(&ids, listed, &promises), wire::DafsStatus::kOk);
+  EXPECT_EQ(listed.acl[0].who, "1");
 }
 
 TEST_F(OwnerNamesTest, ServerDoesNotStartWithoutItsHelper) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/log/log.h"
+#include "runtime/log/log_budget.h"
 #include "runtime/text.h"
 #include "wire/auth/idmap/id_helper.h"
 #include "wire/auth/idmap/id_message.h"
@@ -53,9 +54,8 @@ Result ResultOf(const IdQuestion& question, Result answer) {
   return absl::UnavailableError(absl::StrCat("ID mapping: ", answer->text));
 }
 
-// How long the answer of the helper is kept.
-absl::Duration LifeOf(const IdQuestion& question, const IdAnswer& answer) {
-  if (question.kind == Kind::kPrincipal) return absl::ZeroDuration();
+// After what time the answer of the helper is due.
+absl::Duration LifeOf(const IdAnswer& answer) {
   switch (answer.outcome) {
     case IdAnswer::Outcome::kFound:
       return IdMap::kKeepTime;
@@ -73,13 +73,13 @@ absl::StatusOr<uint32_t> IdOf(const Result& result) {
   return result->id;
 }
 
-absl::StatusOr<std::string> NameOf(const Result& result) {
+absl::StatusOr<std::string> NameOf(Result result) {
   if (!result.ok()) return result.status();
-  return result->text;
+  return std::move(result->text);
 }
 
-// The most questions that wait for the helper, and the most of them about names, which a peer may
-// have made up: numbers of files and principals have room left.
+// The most questions that wait for the helper. Names, which a peer may have made up, are not added
+// to more than half of that; numbers have room left, and principals are always added.
 constexpr size_t kMostWaiting = 4096;
 constexpr size_t kMostNamesWaiting = kMostWaiting / 2;
 
@@ -139,7 +139,9 @@ struct IdMap::State {
   std::deque<std::shared_ptr<Asked>> queue ABSL_GUARDED_BY(mutex);
   absl::flat_hash_map<std::string, std::shared_ptr<Asked>> queued ABSL_GUARDED_BY(mutex);
   std::thread thread ABSL_GUARDED_BY(mutex);
-  bool is_failing = false;  // of the thread: what it has logged last
+  // Of the thread: what it has logged last.
+  bool is_failing = false;
+  LogBudget budget;
 };
 
 std::optional<Result> IdMap::State::Find(const IdQuestion& question, bool* is_due) const {
@@ -264,15 +266,17 @@ void IdMap::State::Keep(const IdQuestion& question, const Result& result, absl::
   }
 }
 
-// Logs the first failure, and its end.
+// Logs the first failure, and its end, within a bound: a peer may alternate names that fail and
+// names that do not.
 void IdMap::State::Note(const absl::Status& status) {
   const bool fails = !status.ok() && !absl::IsNotFound(status) && !absl::IsCancelled(status);
-  if (fails == is_failing) return;
+  if (fails == is_failing || !budget.Admits(SteadyNow())) return;
   is_failing = fails;
   if (fails) {
-    LogWarning(absl::StrCat(status.message(), "; answers from before are used meanwhile"));
+    LogWarning(absl::StrCat(status.message(), "; answers from before are used meanwhile",
+                            budget.TakeLeftOut()));
   } else {
-    LogNotice("ID mapping: names are looked up again");
+    LogNotice(absl::StrCat("ID mapping: names are looked up again", budget.TakeLeftOut()));
   }
 }
 
@@ -291,8 +295,7 @@ void IdMap::State::Run() {
         failure_ends = SteadyNow() + kKeepFailure;
       }
     }
-    const absl::Duration life =
-        answer.ok() ? LifeOf(asked->question, *answer) : absl::ZeroDuration();
+    const absl::Duration life = answer.ok() ? LifeOf(*answer) : absl::ZeroDuration();
     Result result = ResultOf(asked->question, std::move(answer));
     Note(result.status());
     Finish(*asked, std::move(result), life);
@@ -344,9 +347,9 @@ std::optional<absl::StatusOr<uint32_t>> IdMap::KeptId(IdKind kind, std::string_v
 }
 
 std::optional<absl::StatusOr<std::string>> IdMap::KeptName(IdKind kind, uint32_t id) const {
-  const std::optional<Result> found = state_->FindKept(QuestionOfId(kind, id));
+  std::optional<Result> found = state_->FindKept(QuestionOfId(kind, id));
   if (!found.has_value()) return std::nullopt;
-  return NameOf(*found);
+  return NameOf(*std::move(found));
 }
 
 absl::StatusOr<uint32_t> IdMap::Id(IdKind kind, std::string_view name) {

@@ -53,7 +53,7 @@ def owners_by_name(rig):
     groups = {name: pwd.getpwnam(name).pw_gid for name in THERE}
     owned(rig.export / "of-daemon", THERE["daemon"], THERE["games"])
     owned(rig.export / "of-root", 0, 0)
-    owned(rig.export / "of-nobody-known", WITHOUT_NAME, WITHOUT_NAME)
+    owned(rig.export / "without-name", WITHOUT_NAME, WITHOUT_NAME)
     for number in range(300):
         owned(rig.export / f"many-{number}", THERE["games" if number % 2 else "daemon"], 0)
     point = rig.mount(served(rig), f"id_domain={DOMAIN}")
@@ -64,7 +64,7 @@ def owners_by_name(rig):
 
     equal(ids(point / "of-daemon"), (here["daemon"], groups["games"]), "owner and group of a file")
     equal(ids(point / "of-root"), (0, 0), "those of root's")
-    equal(ids(point / "of-nobody-known"), (WITHOUT_NAME, WITHOUT_NAME), "numbers that have no name")
+    equal(ids(point / "without-name"), (WITHOUT_NAME, WITHOUT_NAME), "numbers that have no name")
     with os.scandir(point) as entries:
         listed = {entry.name: entry.stat().st_uid for entry in entries if entry.name.startswith("many-")}
     equal(listed, {f"many-{number}": here["games" if number % 2 else "daemon"] for number in range(300)},
@@ -92,7 +92,7 @@ def acl_by_name(rig):
     check(f"A::daemon@{DOMAIN}:rwa" in listed, f"no entry of daemon in {listed}")
     at_server = rig.run(["getfacl", "-cnp", rig.export / "file"])
     check(f"user:{THERE['daemon']}:rw-" in at_server, f"the server has {at_server}")
-    for unknown in (f"nobody-has-this@{DOMAIN}", "daemon@elsewhere.test"):
+    for unknown in (f"no-such-user@{DOMAIN}", "daemon@elsewhere.test"):
         code, _ = rig.run(["nfs4_setfacl", "-a", f"A::{unknown}:r", path], status=None)
         check(code != 0, f"{unknown} was taken")
 

@@ -204,7 +204,7 @@ TEST_F(IdMapTest, FailedHelperFailsAllQuestionsForATime) {
   EXPECT_GT(Starts(), starts);
 }
 
-TEST_F(IdMapTest, StopEndsQuestionsAndKeepsNoThread) {
+TEST_F(IdMapTest, StopEndsQuestions) {
   IdMap map(WithFake("exec sleep 60"));
   std::thread waits([&map] {
     EXPECT_EQ(map.User("a@EXAMPLE.ORG").status().code(), absl::StatusCode::kCancelled);
